@@ -1,11 +1,11 @@
-// `npm run bench -- --against FILE`: an earlier run (its --json file) beside this one. Rates are of the machine and its neighbours, so they are
-// printed alone; what is counted holds on any machine, and more of it than before is a regression.
+// `npm run bench -- --against FILE`: compares an earlier run (its --json file) with this one. Rates depend on the machine and its load, so they
+// are only printed; counts are valid on any machine, and a larger count than before is a regression.
 
-/** what is counted, and how much of it counts as the same: a share, and what a single figure may be off by */
+/** what is counted, and the difference that counts as equal: a share, and a tolerance for a single figure */
 const COUNTED = [
   { keys: /^heap_bytes_per_packet\/|^udp\/.*\/heap_bytes_per_packet$/, share: 0.05, most: 8 },
   // what a whole gateway does besides is in it
-  { keys: /^gateway\/heap_bytes_per_packet\//, share: 0.2, most: 500 },
+  { keys: /^(gateway|medium)\/heap_bytes_per_packet\//, share: 0.2, most: 500 },
   { keys: /^(bytes_per_packet|bytes_per_reading)\//, share: 0.005, most: 0.01 },
   { keys: /^growth\/readings\/\d+\/bytes$/, share: 0.005, most: 1 },
   { keys: /^flash_bytes_per_reading\//, share: 0.1, most: 4 },
@@ -16,8 +16,8 @@ const COUNTED = [
 ]
 
 /**
- * `before` and `now`: key → figure; `due(key)`: whether this run measures it. Returns `lines` for people, a ratio for each key of both
- * (now ÷ before), and `problems`: what is counted and has become more, or should have been counted and was not.
+ * `before` and `now`: key → figure; `due(key)`: whether this run measures it. Returns `lines` to print, a ratio for each common key
+ * (now ÷ before), and `problems`: counts that grew, or that should have been measured and were not.
  */
 export function against(before, now, due = () => true) {
   const lines = []
@@ -29,7 +29,7 @@ export function against(before, now, due = () => true) {
       `  ${key.padEnd(46)} ${(known === 0 ? (value === 0 ? 1 : Number.POSITIVE_INFINITY) : value / known).toFixed(2).padStart(8)} ×`,
     )
     const counted = COUNTED.find(({ keys }) => keys.test(key))
-    // not `>`: what is no number is no count
+    // not `>`: NaN must be a problem too
     if (counted && !(value <= known + Math.max(counted.most, counted.share * known)))
       problems.push(`${key}: ${value}, and it was ${known}`)
   }

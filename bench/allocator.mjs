@@ -1,6 +1,6 @@
 // The ID allocator of the built library at 100,000 ids: rates in memory (journal lines written in batches) and with every id
-// on flash before it is answered (64 requests at a time share a sync), memory per id, time of a start and how long it holds up
-// the event loop at most. The state lives in a temporary folder; the disk there decides the rate with commit.
+// on flash before it is answered (64 concurrent requests share a sync), memory per id, time of a start and its longest block
+// of the event loop. The state is in a temporary folder; the disk there determines the rate with commit.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ const IDS = 100_000
 const COMMITTED = 12_800
 const AT_ONCE = 64
 
-/** JS heap and buffers outside of it, in bytes; `external` holds the array buffers too */
+/** JS heap and buffers outside of it, in bytes; `external` includes the array buffers */
 function memory() {
   globalThis.gc()
   globalThis.gc()
@@ -18,7 +18,7 @@ function memory() {
 }
 
 const nameOf = k => `node-${String(k).padStart(7, '0')}`
-/** How long `work` takes, and the longest that the event loop did not turn meanwhile. */
+/** The duration of `work`, and the longest block of the event loop meanwhile. */
 async function timed(work) {
   const start = performance.now()
   let last = start
@@ -36,7 +36,7 @@ async function timed(work) {
 
 const perSecond = (count, since) => Math.round((count / (performance.now() - since)) * 1000)
 
-/** `put(key, value)` takes every figure; a device is known by a device_id of 12 characters */
+/** `put(key, value)` records every figure; a device is known by a device_id of 12 characters */
 export async function benchAllocator(IdAllocator, put) {
   const baseDir = mkdtempSync(join(tmpdir(), 'os-node-bench-ids-'))
   try {
@@ -45,7 +45,7 @@ export async function benchAllocator(IdAllocator, put) {
     let start = performance.now()
     for (let k = 0; k < IDS; k++) {
       if (ids.allocateId({ device_id: nameOf(k) }) !== k + 1) throw new Error(`device ${k} got another id`)
-      // the event loop of a server turns too
+      // the event loop of a server runs too
       if (k % 10_000 === 0) await null
     }
     put('allocator/100000/allocate', perSecond(IDS, start))
@@ -68,7 +68,8 @@ export async function benchAllocator(IdAllocator, put) {
     put('allocator/100000/stop_ms', Math.round(performance.now() - start))
     const file = join(baseDir, 'data/id_allocation.json')
     put('allocator/100000/file_bytes', readFileSync(file).length)
-    // the best of three, so that a neighbour on the machine does not count; the file parsed in one piece is the scale
+    // the best of three, so that other load on the machine does not count; parsing the file in one piece is the
+    // reference
     let again
     const starts = []
     const parses = []

@@ -1,7 +1,6 @@
-// CAN frames per second, received and sent by our class on a virtual bus, beside candump and cangen of can-utils in the same
-// boot of the rig's kernel, and packets over the medium. A system call is dear in that kernel, and it has one processor: rates and how far
-// batches are ahead are its own, not a board's.
-// The ratios are gated. Not measured where the rig cannot run; that is printed.
+// CAN frames per second, received and sent by our class on a virtual bus, compared with candump and cangen of can-utils in the same boot
+// of the rig's kernel, and packets over the medium. A system call is expensive in that kernel, and it has one processor: the rates and the
+// advantage of batches are those of the rig, not of a board. The ratios are gated. Not measured where the rig cannot run; that is printed.
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -12,7 +11,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const runner = join(root, 'test/rig/run')
 const inside = join(root, '.build/bench/can.cjs')
 
-/** `put(key, value)` takes every figure, `mark` those that are hoped for, `gateLeast(key, value, least)` those that must not be under a bound. */
+/** `put(key, value)` records every figure, `mark` those with a target, `gateLeast(key, value, least)` those with a minimum. */
 export function benchCan({ put, mark, gateLeast, problems }) {
   const check = spawnSync(runner, ['--check'], { encoding: 'utf8' })
   const lacks = check.status !== 0 ? check.stderr.trim() : existsSync('/usr/bin/cangen') ? '' : 'no can-utils'

@@ -1,5 +1,6 @@
-// Rates, heap and bytes of the built codec on 4096 precomputed readings, every one changing, beside the limit probe and the codec
-// peers on the same readings. Every frame of every way, and every one of a peer, is decoded afterwards and compared with what went in.
+// Rates, heap and bytes of the built codec on 4096 precomputed readings, every one changing, compared with the limit probe and the
+// codec peers on the same readings. Every frame of every method, and of every peer, is decoded after the measurement and compared with
+// its input.
 import { createRequire } from 'node:module'
 import { benchDecode, decodeRate, HEAP_RUNS, inTurn } from './decode.mjs'
 import { probe } from './limit.mjs'
@@ -21,8 +22,8 @@ const T0 = 1_710_000_000_000
 const WINDOW_MS = 120
 
 /**
- * Heap per packet in bytes: a view for transmitFast, the fact for a decoder, two boxed numbers of this program's own call
- * for encodeInto and batches (and one in three values of a FULL), nothing at all for the gateway's own path (`uplink`: UplinkEncoder.encodeInto).
+ * Heap per packet in bytes: a view for transmitFast, the fact for a decoder, two boxed numbers of this program's own call for encodeInto and
+ * batches (and one in three values of a FULL), nothing at all for the gateway's own path (`uplink`: UplinkEncoder.encodeInto).
  */
 const HEAP_BUDGET = {
   encode: 260,
@@ -33,18 +34,18 @@ const HEAP_BUDGET = {
   batch: { diff: () => 40, heart: () => 40, full: n => 40 + 11 * n },
   uplink: 1,
 }
-/** what transmitFast is hoped to reach of the limit probe: share by readings in a packet */
+/** the target of transmitFast relative to the limit probe: share by readings in a packet */
 const ENCODE_MARKS = { 1: 0.5, 4: 0.7 }
 /** FULL: text with ids and units; DIFF: 16 + mask + 1 + 5 per reading; HEART: the bare frame */
 const BYTES_BUDGET = { full: n => 50 + 18 * n, diff: n => 17 + Math.ceil(n / 4) + 6 * n, heart: () => 16 }
 
-// the product's own units; Celsius to Kelvin is an offset unit, so the law does work
+// the product's own units; Celsius to Kelvin is an offset unit, so the conversion does work
 const newCore = () => createPureCore({ resolver: units, units, precision: 4 })
 const newNative = () => createNativeCore({ resolver: units, units, precision: 4 })
 
 const round = x => Math.round(x * 100) / 100
 
-/** operations per second: best of several windows, so that a neighbour on the machine does not count */
+/** operations per second: best of several windows, so that other load on the machine does not count */
 function rate(run, per) {
   run()
   run()
@@ -63,7 +64,7 @@ function rate(run, per) {
   return Math.round(best)
 }
 
-/** heapUsed growth per operation with the results dropped at once; a run that hits a collection is repeated */
+/** heapUsed growth per operation with the results dropped immediately; a run with a collection in it is repeated */
 function heapPer(run, per) {
   for (let k = 0; k < HEAP_RUNS - 9; k++) run()
   let least = Number.POSITIVE_INFINITY
@@ -96,9 +97,9 @@ function readings(size) {
   return rows
 }
 
-/** `put(key, value)` takes every figure, `gate` those that must not be over a budget, `mark` those that are hoped for. */
+/** `put(key, value)` records every figure, `gate` those with a budget, `mark` those with a target. */
 export async function benchCodec({ put, gate, mark, problems, wanted }) {
-  /** Every frame of one pass is decoded and compared with what went in. */
+  /** Every frame of one pass is decoded and compared with its input. */
   function check(name, packets, expected) {
     const receiver = new Receiver({ units })
     packets.forEach((packet, k) => {
@@ -168,7 +169,7 @@ export async function benchCodec({ put, gate, mark, problems, wanted }) {
       receiver.receive(first)
       return receiver
     }
-    // as many as the young generation holds without a collection
+    // as many as fit the young generation without a collection
     const part = how === 'full' ? COUNT / 8 : COUNT / 2
     const decode = (receiver, count) => {
       for (let k = 0; k < count; k++) receiver.receive(packets[k])
@@ -191,7 +192,7 @@ export async function benchCodec({ put, gate, mark, problems, wanted }) {
     )
   }
 
-  /** The native core: single packets, which JavaScript makes there too, and batches of 256 into memory that is used again. */
+  /** The native core: single packets, which JavaScript makes there too, and batches of 256 into reused memory. */
   function benchNative(how, size, rows) {
     const key = `${how}/${size}/rscore`
     const batchKey = `encode_batch256/${key}`
@@ -239,13 +240,13 @@ export async function benchCodec({ put, gate, mark, problems, wanted }) {
     check(batchKey, [first, ...packets], [list[COUNT - 1], ...list])
   }
 
-  /** The gateway's own path: facts out of the log into memory that is used again. */
+  /** The gateway's own path: facts from the log into reused memory. */
   function benchUplink(size, rows) {
     const key = `uplink/diff/${size}/pycore`
     const heapKey = `heap_bytes_per_packet/${key}`
     if (!wanted(key) && !wanted(heapKey)) return
     const uplink = new UplinkEncoder({ aid: AID, units, diffBase: 'last', fullEvery: 0, fullIntervalS: 0 })
-    // one literal, so that all facts have one hidden class, as those of the log do
+    // one literal, so that all facts have one hidden class, like those of the log
     const make = (row, tRaw) => ({
       id: 'bench',
       state: 'ONLINE',

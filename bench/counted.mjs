@@ -1,6 +1,5 @@
-// What is counted and not timed, and so holds on a busy machine: instructions of one encoded and one decoded packet (perf, where the processor's
-// counters can be read), and the system calls of a gateway for each packet that it takes over UDP (strace). What cannot be counted here is
-// said in a line.
+// Counts instead of times, which are valid on a busy machine: instructions of one encoded and one decoded packet (perf, where the processor's
+// counters are readable), and the system calls of a gateway for each packet received over UDP (strace). A line says what cannot be counted here.
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +10,7 @@ import { answer, field, freePort, Gateway, hasAddon, pause } from './udp/gateway
 
 const CODEC = fileURLToPath(new URL('counted/codec.cjs', import.meta.url))
 const PACKETS_PER_ROUND = 4096
-/** rounds of two runs: what both do, the start and the compiler's work among it, is subtracted */
+/** rounds of two runs: the common part, including the start and the compiler's work, is subtracted */
 const ROUNDS = [24, 88]
 /** the same numbers in every run: of hashes, and of `Math.random` */
 const SEEDS = ['--hash-seed=1', '--random-seed=1']
@@ -24,13 +23,13 @@ const WORK = [
 ]
 
 const RECEIVERS = { dgram: { OS_NODE_NO_ADDON: '1' }, addon: {} }
-/** bursts, so that a gateway that strace slows down finds as many packets at once as another one */
+/** bursts, so that a gateway slowed down by strace finds as many packets at a time as another one */
 const PACKETS = 9600
 const BURST = 32
 const RATE = 1600
 const REST_MS = 3000
 
-/** The count in what `perf stat -x,` printed; null where it counted none. Two kinds of cores in a processor are two lines. */
+/** The count printed by `perf stat -x,`; null if there is none. Two kinds of cores in a processor are two lines. */
 export function instructionsOf(text) {
   let sum = null
   for (const line of text.split('\n')) {
@@ -40,12 +39,12 @@ export function instructionsOf(text) {
   return sum
 }
 
-/** All calls in what `strace -c` printed; null where that is no such table. */
+/** The total of all calls printed by `strace -c`; null if there is no such table. */
 export function systemCallsOf(text) {
   const heads = text.split('\n').find(line => line.startsWith('% time'))
   const total = text.split('\n').find(line => /\btotal$/.test(line))
   if (!heads || !total) return null
-  // the column is as wide as its rule, and the one of errors behind it may be empty
+  // the column is as wide as its rule, and the column of errors after it may be empty
   const end = heads.indexOf('calls', heads.indexOf('usecs/call') + 'usecs/call'.length) + 'calls'.length
   return Number(/(\d+)$/.exec(total.slice(0, end))?.[1] ?? Number.NaN)
 }
@@ -59,7 +58,7 @@ function instructions(args) {
   return count === null ? { why: stderr.trim().split('\n').at(-1) } : { count }
 }
 
-/** `put(key, value)` takes every figure. */
+/** `put(key, value)` records every figure. */
 function benchInstructions({ put, wanted }) {
   const wantedWork = SIZES.flatMap(size =>
     WORK.map(([name, what]) => ({ key: `instructions_per_packet/${name.replace('N', size)}`, what, size })),
@@ -77,7 +76,7 @@ function benchInstructions({ put, wanted }) {
   }
 }
 
-/** The calls of that process and its threads while `work` runs; null, and a line, where it may not be traced. */
+/** The calls of that process and its threads during `work`; null, and a line, where tracing is not allowed. */
 async function systemCalls(pid, work) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-strace-'))
   const out = join(dir, 'calls')
@@ -98,10 +97,10 @@ async function systemCalls(pid, work) {
   }
 }
 
-/** `problems` hears of packets that did not come. */
+/** `problems` lists packets that did not arrive. */
 async function benchSystemCalls(how, { put, problems }) {
   const port = await freePort()
-  // the look at the loop's lag is a call each ms
+  // sampling the loop's lag is a call each ms
   const gateway = new Gateway(port, { env: { ...RECEIVERS[how], BENCH_LAG_MS: '1000' } })
   let sender
   try {
@@ -128,7 +127,7 @@ async function benchSystemCalls(how, { put, problems }) {
   }
 }
 
-/** `put(key, value)` takes every figure, `problems` what went wrong. */
+/** `put(key, value)` records every figure, `problems` the faults. */
 export async function benchCounted({ put, problems, wanted }) {
   benchInstructions({ put, wanted })
   const ways = Object.keys(RECEIVERS).filter(

@@ -1,11 +1,11 @@
-// Batches of 256 frames decoded into facts, their sums on the native core; every fact is compared with what went in.
+// Batches of 256 frames decoded into facts, their checksums on the native core; every fact is compared with its input.
 const BATCH = 256
 const COUNT = 4096
 const WINDOW_MS = 120
-/** runs that heapPer makes */
+/** runs made by heapPer */
 export const HEAP_RUNS = 21
 
-/** The frames of `packets` as batches: bytes one after another, and where each ends. */
+/** The frames of `packets` as batches: bytes one after another, and the end of each. */
 function batches(packets) {
   const made = []
   for (let k = 0; k < packets.length; k += BATCH) {
@@ -16,7 +16,7 @@ function batches(packets) {
   return made
 }
 
-/** Packets per second: each pass reads the packets in order with a receiver that is new to them. */
+/** Packets per second: each pass reads the packets in order with a receiver that has not seen them. */
 export function decodeRate(fresh, pass, count) {
   let best = 0
   for (let k = 0; k < 4; k++) {
@@ -34,15 +34,13 @@ export function decodeRate(fresh, pass, count) {
   return Math.round(best)
 }
 
-/** A run for heapPer that takes a receiver made before, since to one that knows the packets they are late. */
+/** A run for heapPer with a receiver created before, since for one that knows the packets they are late. */
 export function inTurn(fresh, pass) {
   const ready = Array.from({ length: HEAP_RUNS }, fresh)
   return () => pass(ready.pop())
 }
 
-/**
- * `how/size`: a FULL `first`, then COUNT packets of `rows`. `newReceiver(checks)` knows nothing yet.
- */
+/** `how/size`: a FULL `first`, then COUNT packets of `rows`. `newReceiver(checks)` knows nothing yet. */
 export function benchDecode(
   { createNativeChecks, newReceiver, heapPer, problems, wanted, gate, mark },
   { how, size, first, packets, rows, budget, hoped },

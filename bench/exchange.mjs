@@ -1,6 +1,6 @@
-// The delivery exchange both ways at once: a gateway takes the backlog of another one and hands it on to its upstream, every packet
-// acknowledged on both roads (UDP, three real processes on this machine). Packets a second through that gateway, each counted once, from
-// the first that its upstream acknowledged to the last.
+// The delivery exchange in both directions at the same time: a gateway receives the backlog of another one and forwards it to its
+// upstream, every packet acknowledged on both paths (UDP, three real processes on this machine). Packets a second through that gateway,
+// each counted once, from the first that its upstream acknowledged to the last.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { ask, backlog, Fleet, freeTcp, freeUdp, until } from './fleet.mjs'
 const FACTS = 200_000
 const MARK = 60_000
 
-/** `mark(key, value, hoped)` takes the rate, `problems` what went wrong. */
+/** `mark(key, value, hoped)` records the rate, `problems` the faults. */
 export async function benchExchange({ FlashLog }, script, { mark, put, problems }) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-exchange-'))
   const fleet = new Fleet(script, dir)

@@ -1,7 +1,7 @@
 // What a record costs on flash: sectors (512 B) and cache flushes that reach a block device, at 1 to 1,000 readings a second, for the log
-// and for SQLite in WAL and rollback mode with the same readings, committed once a second each. The device is a file behind a loop
-// device with ext4, so the journal and the metadata of the file system count. The clock is turned by hand: a minute of readings takes
-// as long as its 60 commits.
+// and for SQLite in WAL and rollback mode with the same readings, committed once a second each. The device is a file behind a loop device
+// with ext4, so the journal and the metadata of the file system count. The clock is moved by hand: a minute of readings takes as long as
+// its 60 commits.
 import { spawnSync } from 'node:child_process'
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, truncateSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -21,7 +21,7 @@ function run(name, ...args) {
   return stdout.trim()
 }
 
-/** Sectors written and flushes since the device was made. */
+/** Sectors written and flushes since the device was created. */
 function counters(device) {
   const fields = readFileSync(`/sys/block/${basename(device)}/stat`, 'utf8')
     .trim()
@@ -30,11 +30,11 @@ function counters(device) {
   return { sectors: fields[6], flushes: fields[15] }
 }
 
-/** The reading of sensor 0 that is number `k`. */
+/** Reading number `k` of sensor 0. */
 const kelvin = k => Math.round((20 + 10 * Math.sin(k / 50)) * 1e4) / 1e4
 const timeOf = (k, rate) => T0 + Math.floor((k * 1000) / rate)
 
-/** A minute of readings into a log whose clock is turned by hand; no timer of its own runs. */
+/** A minute of readings into a log whose clock is moved by hand; no timer of its own runs. */
 async function intoLog(FlashLog, dir, rate) {
   let now = 0
   const clock = { wall: () => T0 + now, mono: () => now }
@@ -94,7 +94,7 @@ export async function benchFlash({ FlashLog }, { put, mark, gate, problems }) {
     rmSync(dir, { recursive: true, force: true })
     return
   }
-  /** What `work` writes, the file system's own writes at its end included. */
+  /** The writes of `work`, including the file system's own writes at its end. */
   const measured = async (rate, work) => {
     run('sync', '-f', at)
     const before = counters(device)

@@ -1,4 +1,4 @@
-// What the benches of roads share: a backlog written with the library, gateways in processes of their own, questions over their sockets.
+// Shared parts of the benches of paths: a backlog written with the library, gateways in separate processes, queries over their sockets.
 import { spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ export const freeTcp = () =>
     })
   })
 
-/** One command over the socket of a gateway at work. */
+/** One command over the socket of a running gateway. */
 export function ask(dataDir, command, options = {}) {
   return new Promise((resolve, reject) => {
     const socket = createConnection(join(dataDir, 'os-node.sock'))
@@ -55,7 +55,7 @@ export async function until(what, check) {
   throw new Error(`${what}: not within ${LIMIT_MS / 1000} s`)
 }
 
-/** Writes `count` facts of four sensors into the log of a gateway that is yet to start. */
+/** Writes `count` facts of four sensors into the log of a gateway that is not started yet. */
 export async function backlog(FlashLog, dir, count, device, aid) {
   const log = await FlashLog.open({ dir, maxBytes: 268_435_456 })
   for (let k = 0; k < count; k++) {
@@ -84,7 +84,7 @@ export class Fleet {
     this.dir = dir
   }
 
-  /** Starts one; answers with its data directory. */
+  /** Starts one; returns its data directory. */
   start(name, verb, config, ...args) {
     const home = join(this.dir, name)
     mkdirSync(home, { recursive: true })

@@ -1,5 +1,5 @@
-// What a packet costs as load grows: 1 to 64 readings in a packet, 1 to 20,000 devices that report in turn; the codec alone, without
-// sockets and log. Every value changes, every packet is decoded and its first value compared. Runs only when it is named
+// The cost of a packet as load grows: 1 to 64 readings in a packet, 1 to 20,000 devices that report in turn; the codec alone,
+// without sockets and log. Every value changes, every packet is decoded and its first value compared. Runs only when it is named
 // (`--only growth/`); `--plots DIR` writes growth-readings.svg and growth-devices.svg.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { plot } from './plot.mjs'
 
 const READINGS = [1, 2, 4, 8, 16, 32, 64]
 const DEVICES = [1, 10, 100, 1000, 5000, 20_000]
-/** of fewer the memory of one is lost in what else moves */
+/** with fewer, the memory of one is lost in other variations */
 const WEIGHED = 1000
 const DEVICE_READINGS = 4
 const PACKETS = 4096
@@ -15,7 +15,7 @@ const WINDOWS = 12
 const T0 = 1_710_000_000_000
 const UNITS = ['K', 'Pa', 'A', '%']
 
-/** Plain literals: what is spread into an object is read ten times slower. */
+/** Plain literals: properties spread into an object are read ten times slower. */
 const factOf = (device, k, size) => ({
   id: `node-${device}`,
   state: 'ONLINE',
@@ -29,7 +29,7 @@ const factOf = (device, k, size) => ({
   })),
 })
 
-/** ns for each of `count`, the least of some runs; `fresh` is not measured. */
+/** ns for each of `count`, the minimum of some runs; `fresh` is not measured. */
 function nsOf(count, fresh, run) {
   let least = Number.POSITIVE_INFINITY
   for (let k = 0; k < WINDOWS; k++) {

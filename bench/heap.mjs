@@ -1,6 +1,6 @@
-// Bytes of heap that a packet costs a whole gateway on each of its paths: in from UDP, TCP and MQTT and from a source to the log, and out of the log over them to
-// an upstream that acknowledges. The young generation is made so large that no collection falls between the two looks; both are in the
-// gateway's own process, and nothing is asked of it meanwhile.
+// Bytes of heap that a packet costs a complete gateway on each of its paths: in from UDP, TCP and MQTT and from a source to the log, and out of the
+// log over them to an upstream that acknowledges. The young generation is so large that no collection happens between the two samples; both are taken
+// in the gateway's own process, and nothing is queried meanwhile.
 import { fork, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -19,13 +19,16 @@ const MOSQUITTO = '/usr/sbin/mosquitto'
 const YOUNG = ['--expose-gc', '--min-semi-space-size=128', '--max-semi-space-size=128']
 const PACKETS = 5000
 const RATE = 4000
-/** packets at once over a medium of the library: a connection keeps 64 waiting */
+/** concurrent packets over a medium of the library: a connection queues 64 */
 const TURN = 32
 const SENSORS = 4
-/** a source goes on while the heap comes to rest */
+/** a source continues while the heap settles */
 const POLLS = 500
 const MEDIA = { transport_status: { tcp: true }, application_status: { mqtt: true } }
-/** What a gateway does besides while they pass is spread over the packets; the fewer come at once, the more each costs. */
+/**
+ * Other work of a gateway during the transfer is spread over the packets; the fewer arrive at a time, the more each
+ * costs.
+ */
 const BUDGETS = {
   'in/udp': 4000,
   'in/tcp': 24_000,
@@ -35,7 +38,7 @@ const BUDGETS = {
   'out/tcp': 12_000,
   'out/mqtt': 20_000,
 }
-/** until everything is on flash and what follows a commit is done */
+/** until everything is on flash and the work after a commit is done */
 const REST_MS = 3000
 
 function start(dir, config, verb, ...where) {
@@ -69,7 +72,7 @@ function* frames() {
   }
 }
 
-/** Sends frames over a medium of the library, at a pace. */
+/** Sends frames over a medium of the library, at a rate. */
 async function paced(medium, source, count) {
   for (let k = 0; k < count; k += TURN) {
     const turn = []
@@ -79,7 +82,7 @@ async function paced(medium, source, count) {
   }
 }
 
-/** Hands every connection on to that port of this machine. */
+/** Forwards every connection to that port of this machine. */
 const handOn = (from, to) =>
   createServer(socket => {
     const other = connect(to, '127.0.0.1')
@@ -100,7 +103,10 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
   const events = { lost: reason => console.error(`heap: ${reason}`), degraded: quiet }
   const ended = []
 
-  /** Lets `pass` bring the packets, and takes what the heap grew by; `came` asks how many came. Again where a collection fell into it. */
+  /**
+   * Lets `pass` transfer the packets, and returns the growth of the heap; `came` returns how many arrived. Repeated if a collection
+   * happened meanwhile.
+   */
   async function measure(path, child, pass, came, tries = 1, packets = PACKETS) {
     await pause(REST_MS)
     const began = await came()
@@ -126,7 +132,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
         Object.values((await ask(dataDir, 'status')).links).every(({ state }) => state === 'up'),
       )
       const { pass, close } = await connect(Number(where[3]))
-      // what is made with the first packets is not counted
+      // memory allocated with the first packets does not count
       await pass(2000)
       await measure(path, child, () => pass(PACKETS), factsOf(dataDir), 3)
       await close()
@@ -135,7 +141,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
     }
   }
 
-  /** A source of as many registers as a packet has readings, polled as fast as it goes; a poll counts as a packet. */
+  /** A source of as many registers as a packet has readings, polled at full speed; a poll counts as a packet. */
   async function polling() {
     let polls = 0
     const modbus = await modbusServer(() => polls++)
@@ -159,7 +165,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
         POLLS,
       )
     } finally {
-      // the upstream that it started beside itself ends with it
+      // its local upstream ends with it
       const ended = new Promise(resolve => child.once('exit', resolve))
       child.kill('SIGTERM')
       await ended
@@ -180,7 +186,10 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
     return { pass: count => answer(sender, { rate: RATE, count }), close: () => sender.kill() }
   }
 
-  /** `port` of the uplink; `receiver`: what the upstream listens with, besides its own UDP; `listening` runs once it does. */
+  /**
+   * `port` of the uplink; `receiver`: the options of the upstream's receiver, besides its own UDP; `listening` runs once
+   * it does.
+   */
   async function sending(medium, port, receiver, listening = () => undefined) {
     const path = `out/${medium.toLowerCase()}`
     const home = join(dir, path.replace('/', '-'))
@@ -233,7 +242,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
       const where = { host: '127.0.0.1', port }
       if (wanted('in/mqtt')) await receiving('in/mqtt', { medium: 'MQTT', ...where }, over(mediaTable.MQTT, where))
       if (wanted('out/mqtt')) {
-        // the broker drops what comes while nobody has subscribed: the gateway finds it only afterwards
+        // the broker drops packets while there is no subscriber: the gateway finds it only later
         const front = await freeTcp()
         await sending('MQTT', front, where, () => {
           const server = handOn(front, port)

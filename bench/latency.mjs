@@ -1,7 +1,7 @@
-// From the end of a register read to the packet at the upstream: real gateways at their defaults, each with one Modbus TCP source
-// of 40 registers at 1 s, over UDP (to a socket here) and MQTT (through mosquitto to a subscriber), and one without a source.
-// Beside it what that costs, also where the source is polled ten times a second and as fast as it answers: flash bytes per reading, as the kernel counts them, and how often the threads of a gateway wake in a
-// second. The three run side by side: none takes more than a few per cent of a processor.
+// From the end of a register read to the packet at the upstream: real gateways at their defaults, each with one Modbus TCP source of 40 registers at
+// 1 s, over UDP (to a socket here) and MQTT (through mosquitto to a subscriber), and one without a source. Also its cost, for a source polled ten
+// times a second and at full speed too: flash bytes per reading, as the kernel counts them, and how often the threads of a gateway wake in a second.
+// The three run in parallel: none takes more than a few per cent of a processor.
 import { spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,13 +17,13 @@ const MOSQUITTO = '/usr/sbin/mosquitto'
 export const REGISTERS = 40
 const SETTLE_MS = 8000
 const MEASURE_MS = 30_000
-/** p50 and p99 in ms; the kernel's bytes for one reading: 133, and four pages that happen to fall into the window */
+/** p50 and p99 in ms; the kernel's bytes for one reading: 133, and four pages that happen to be in the window */
 const MARKS = { p50: 10, p99: 60, flash: 147 }
-/** a pause between polls that is shorter than a poll */
+/** an interval between polls that is shorter than a poll */
 const HIGHEST_MS = 2
 const TENTH_MS = 100
 const [PING, PONG] = [0x09, 0x0a]
-/** Every value changes with every read, so a packet of readings is longer than anything else that a gateway sends. */
+/** Every value changes with every read, so a packet of readings is longer than any other packet of a gateway. */
 const isReadings = packet => packet.length > 4 * REGISTERS
 
 const listening = onSocket =>
@@ -31,7 +31,7 @@ const listening = onSocket =>
     const server = createServer(onSocket).listen(0, '127.0.0.1', () => resolve(server))
   })
 
-/** A Modbus server whose registers change with every read; `read(at)` hears of each answer as it leaves. */
+/** A Modbus server whose registers change with every read; `read(at)` is called for each answer as it is sent. */
 export function modbusServer(read) {
   let value = 0
   return listening(socket => {
@@ -50,7 +50,7 @@ export function modbusServer(read) {
   })
 }
 
-/** An upstream's bare socket: it answers a probe with a bare PONG, so every packet leaves once. */
+/** An upstream's bare socket: it answers a probe with a bare PONG, so every packet is sent once. */
 function udpUpstream(got) {
   const socket = createSocket('udp4')
   socket.on('message', (packet, from) => {
@@ -64,7 +64,7 @@ const figure = (file, key) => Number(new RegExp(`${key}:\\s+(\\d+)`).exec(readFi
 
 const figuresOf = pid => ({ ...usage(pid), bytes: figure(`/proc/${pid}/io`, 'write_bytes') })
 
-/** A port that hands everything on to `port` and back, and how many bytes that were. */
+/** A port that forwards everything to `port` and back, and counts the bytes. */
 async function counting(port) {
   const counted = { bytes: 0 }
   const server = await listening(socket => {
@@ -85,11 +85,11 @@ async function counting(port) {
   return { counted, server, port: server.address().port }
 }
 
-/** Runs a gateway of these sources and uplink, lets it settle, measures. */
+/** Runs a gateway with these sources and uplink, lets it settle, measures. */
 async function gateway(aid, sources, uplink, wire = { bytes: 0 }) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-latency-'))
   const path = join(dir, 'Config.json')
-  // a machine whose clock no server keeps would hold its records for five minutes (D18)
+  // a machine without time synchronisation would delay its records for five minutes (D18)
   const time = { hold_unsynced_s: 0 }
   const RESOURCES = { application_status: { mqtt: true } }
   const node = { assigned_id: aid, device_id: `bench${aid}`, RESOURCES }
@@ -126,7 +126,10 @@ async function gateway(aid, sources, uplink, wire = { bytes: 0 }) {
   }
 }
 
-/** The delay of each read to the next packet, sorted; a packet that does not come before the next read counts with that wait. */
+/**
+ * The delay of each read to the next packet, sorted; a packet that does not arrive before the next read counts with that
+ * delay.
+ */
 function delaysOf(reads, got) {
   const delays = []
   for (let k = 0; k + 1 < reads.length; k++) {
@@ -214,7 +217,10 @@ export async function benchLatency({ mqttDriver, context }, { put, mark, gate, p
     }
   }
 
-  /** One source polled with that pause, alone on the machine: the readings that came to the upstream, and what each cost. */
+  /**
+   * One source polled with that interval, alone on the machine: the readings that arrived at the upstream, and the cost
+   * of each.
+   */
   async function polled(name, aid, interval_ms) {
     const got = []
     const modbus = await modbusServer(() => undefined)

@@ -1,5 +1,5 @@
 // MQTT QoS 1 through a real mosquitto, DIFFs of one reading: packets a second until PUBACK, and from the publish until the receiver has
-// decoded them, its log has committed them and it has acknowledged. Every value is compared with what was sent. Not measured where this
+// decoded them, its log has committed them and it has acknowledged. Every value is compared with its input. Not measured where this
 // machine has no mosquitto; that is printed.
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -24,7 +24,10 @@ const freePort = () =>
 const events = { lost: reason => console.error(`mqtt: ${reason}`), degraded: () => undefined }
 const perSecond = (count, since) => Math.round((count / (performance.now() - since)) * 1000)
 
-/** What it uses of the built library, and a `context`; `put(key, value)` takes every figure, `mark(key, value, hoped)` the rate of the log. */
+/**
+ * The used parts of the built library, and a `context`; `put(key, value)` records every figure, `mark(key, value, hoped)` the rate of the
+ * log.
+ */
 export async function benchMqtt(
   { mqttDriver, FlashLog, Receiver, UplinkEncoder, units, context },
   { put, mark, problems },

@@ -1,5 +1,5 @@
-// The peer a user would pick: Node-RED with its Modbus nodes on the same registers, each sample as JSON by UDP. It is installed from npm into
-// .cache/node-red once, where the network allows it; else the ratios of an earlier run are printed and said to be that.
+// The alternative that a user would choose: Node-RED with its Modbus nodes on the same registers, each sample as JSON by UDP. It is installed
+// from npm into .cache/node-red once, where the network allows it; otherwise the ratios of an earlier run are printed and marked as such.
 import { spawn, spawnSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -52,7 +52,7 @@ const flowOf = (port, out, rate) => [
   },
 ]
 
-/** Readings a second and the processor time of one, with that pause between polls. */
+/** Readings a second and the processor time of one, with that interval between polls. */
 async function measure(rate) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-red-'))
   const modbus = await modbusServer(() => undefined)
@@ -86,7 +86,7 @@ async function measure(rate) {
   }
 }
 
-/** `put(key, value)` takes every figure, `problems` what went wrong. */
+/** `put(key, value)` records every figure, `problems` the faults. */
 export async function benchNodeRed({ put, problems }) {
   if (!installed()) {
     console.log('peer/node-red: cannot be installed here; processor ms a reading of an earlier run on another machine,')

@@ -1,21 +1,21 @@
 // Many nodes report in turn to one gateway (`serve`) over UDP: 20 000 of them, six sensors each, every value changing, no key
-// frames, so that a template that were lost would show as a refusal (NEED_FULL). Half of the templates find no room in
-// memory and wait in the spill. Gated: no loss, no refusal, the bytes that go to flash, the lag; the rest is printed.
-// How much the receiver keeps, apart from a gateway, and whether every value is right: test/unit/pipeline/spill.test.ts.
+// frames, so that a lost template would show as a refusal (NEED_FULL). Half of the templates do not fit the memory and are in
+// spill files. Gated: no loss, no refusal, the bytes written to flash, the lag; the other figures are printed. How much the
+// receiver stores, apart from a gateway, and whether every value is right: test/unit/pipeline/spill.test.ts.
 import { answer, better, field, freePort, Gateway, pause, roundOf } from './udp/gateway.mjs'
 
 const NODES = 20_000
 const ROUNDS = 4
-/** packets a second: every node each two seconds */
+/** packets a second: every node once in two seconds */
 const RATE = 10_000
-/** a record of six readings, and what the spill may write beside it */
+/** a record of six readings, and the additional writes of the spill files */
 const BYTES_PER_PACKET = 256
 const LAG_P99_MS = 50
 const RSS_MB = 160
-/** A neighbour on the machine may have taken the core: the best of so many gateways. */
+/** Other load on the machine may have taken the core: the best of so many gateways. */
 const TRIES = 4
 
-/** One gateway and its nodes: what was lost and refused, and what it cost. */
+/** One gateway and its nodes: losses and refusals, and the cost. */
 async function once() {
   const port = await freePort()
   const gateway = new Gateway(port, { env: {} })
@@ -54,7 +54,7 @@ async function once() {
 
 const GATES = { lost: 0, refused: 0, lag_p99_ms: LAG_P99_MS, written_bytes_per_packet: BYTES_PER_PACKET }
 
-/** `put(key, value)` takes every figure, `gate(key, value, budget)` those that must not be over. */
+/** `put(key, value)` records every figure, `gate(key, value, budget)` those with a budget. */
 export async function benchNodes({ put, gate, mark }) {
   const isGood = ({ lost, p99 }) => lost === 0 && p99 <= LAG_P99_MS
   let best

@@ -1,4 +1,4 @@
-// A plot with logarithmic axes as SVG: lines with a mark and its value at each point. Text, so that a change of it can be read.
+// A plot with logarithmic axes as SVG: lines with a mark and its value at each point. Text, so that its diff can be read.
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [720, 420, 70, 170, 50, 55]
 const COLOURS = ['#0a6ebd', '#c2410c', '#15803d', '#7e22ce']
 

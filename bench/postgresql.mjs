@@ -1,5 +1,5 @@
 // `postgresql/packets_per_s`: facts with four sensors from a log into PostgreSQL of this machine, until the last one is committed there;
-// and the share of a processor that the worker and the server took. Needs Debian's postgresql-15; as root the server runs as nobody.
+// and the processor share of the worker and the server. Needs Debian's postgresql-15; as root the server runs as nobody.
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,7 @@ import { join } from 'node:path'
 const BIN = '/usr/lib/postgresql/15/bin'
 const COUNT = 200_000
 
-/** seconds of processor time of a process and its children, without those that ended */
+/** processor seconds of a process and its running children */
 const cpu = pid => {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/.*\) /, '').split(' ')
   return (Number(stat[11]) + Number(stat[12])) / 100

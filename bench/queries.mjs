@@ -1,6 +1,6 @@
-// `sql/newest_p95_ms`, `old_p95_ms`, `history7d_ms`: questions to the SQL view while it takes 1,000 packets a second. It holds a million
-// packets of four sensors, seven days of 101 devices, of which one reports every two seconds. Beside them the longest pause of the event
-// loop meanwhile, the bytes of the windows' files, and the memory of the process, log and view.
+// `sql/newest_p95_ms`, `old_p95_ms`, `history7d_ms`: queries to the SQL view while it receives 1,000 packets a second. It contains a
+// million packets of four sensors, seven days of 101 devices, of which one reports every two seconds. Also the longest block of the
+// event loop meanwhile, the size of the windows' files, and the memory of the process, log and view.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ const SENSORS = ['t', 'h', 'p', 'v']
 const p95 = list => list.sort((a, b) => a - b)[Math.ceil(list.length * 0.95) - 1]
 const rounded = ms => Math.round(ms * 10) / 10
 
-/** Milliseconds of each question, one after another. */
+/** Milliseconds of each query, one after another. */
 async function timed(count, ask) {
   const ms = []
   for (let k = 0; k < count; k++) {
@@ -28,7 +28,7 @@ async function timed(count, ask) {
   return ms
 }
 
-/** `mark(key, value, hoped)`, `put(key, value)` take the figures, `problems` what went wrong. */
+/** `mark(key, value, hoped)` and `put(key, value)` record the figures, `problems` the faults. */
 export async function benchQueries({ FlashLog, DatabaseManager }, { put, mark, problems }) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-queries-'))
   const log = await FlashLog.open({ dir: join(dir, 'log'), maxBytes: 512 * 1024 * 1024, bufferBytes: 64 * 1024 * 1024 })

@@ -1,18 +1,18 @@
 // Recovery after an outage: a gateway with a backlog in its log finds its upstream again (UDP with the delivery exchange, two
 // real processes on this machine). Facts a second until the upstream has everything, and how long a reading made meanwhile
-// takes to leave. The backlog is written with the library before the gateway starts; its disk and ours are the same.
+// takes to be sent. The backlog is written with the library before the gateway starts; both use the same disk.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ask, backlog, Fleet, freeTcp, freeUdp, LIMIT_MS, until } from './fleet.mjs'
 
 const FACTS = 200_000
-/** facts made meanwhile that may still be on their way at the end */
+/** new facts that may still be in flight at the end */
 const LIVE = 20
 const AID = 4711
 const MARK = 80_000
 
-/** `put(key, value)` takes every figure, `mark(key, value, hoped)` the rate. */
+/** `put(key, value)` records every figure, `mark(key, value, hoped)` the rate. */
 export async function benchRecovery({ FlashLog }, script, { put, mark }) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-recovery-'))
   const fleet = new Fleet(script, dir)
@@ -55,7 +55,7 @@ export async function benchRecovery({ FlashLog }, script, { put, mark }) {
       waits.push(performance.now() - before)
       const { uplinks } = await ask(gateway, 'status')
       acked = uplinks.up.acked
-      // a few of our own are always on their way
+      // a few of our own are always in flight
       if (uplinks.up.backlog <= LIVE) break
       if (performance.now() - began.at > LIMIT_MS) throw new Error(`${uplinks.up.backlog} facts are left`)
     }

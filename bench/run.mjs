@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-// `npm run bench [-- --json FILE] [--only PREFIX] [--against FILE]`: the codec of the built library beside the limit probe and its peers,
-// then the ID allocator at 100,000 ids, then the roads: UDP, many nodes, recovery, MQTT, CAN, then the latency, the start and the memory
-// of a gateway. Rates are printed, with their marks; bytes, heap, loss, lag and ratios within one run are gated: beyond its gate means
-// exit 1. Keys are `what/how/size/backend`, those of the allocator `allocator/count/what`, those of UDP `udp/way/how`.
+// `npm run bench [-- --json FILE] [--only PREFIX] [--against FILE]`: the codec of the built library compared with the limit probe and its
+// peers, then the ID allocator at 100,000 ids, then the paths: UDP, many nodes, recovery, MQTT, CAN, then the latency, the start and the
+// memory of a gateway. Rates are printed, with their targets; bytes, heap, loss, lag and ratios within one run are gated: beyond its gate
+// means exit 1. Keys are `what/how/size/backend`, those of the allocator `allocator/count/what`, those of UDP `udp/way/how`.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { against } from './against.mjs'
@@ -15,6 +15,7 @@ import { benchFlash } from './flash.mjs'
 import { benchGrowth } from './growth.mjs'
 import { benchHeap } from './heap.mjs'
 import { benchLatency } from './latency.mjs'
+import { benchMedia } from './media.mjs'
 import { benchMqtt } from './mqtt.mjs'
 import { benchNodeRed } from './node-red.mjs'
 import { benchNodes } from './nodes.mjs'
@@ -41,45 +42,48 @@ const {
 
 const args = process.argv.slice(2)
 const option = name => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined)
-/** one prefix, or several with commas between */
+/** one prefix, or several separated by commas */
 const named = (option('--only') ?? '').split(',')
 const only = [...named, ...partners(named)]
-/** memory per id in use, everything a device of a server costs; a start as a multiple of parsing its file; at 100,000 ids */
+/**
+ * memory per id in use, including everything a server keeps for a device; a start as a multiple of parsing its file; at
+ * 100,000 ids
+ */
 const ID_GATES = { bytes_per_id: 400, start_times: 6 }
 
 const results = {}
 const problems = []
-/** what stands behind a figure in the table */
+/** the note after a figure in the table */
 const notes = new Map()
 const wanted = key => only.some(prefix => key.startsWith(prefix))
-/** whether anything may be wanted of a part */
+/** whether any figure of a part may be requested */
 const starts = part => only.some(prefix => part.startsWith(prefix) || prefix.startsWith(part))
 const put = (key, value) => {
   if (wanted(key)) results[key] = value
 }
 const earlier = option('--against')
-// before anything is measured: a file that cannot be read is not noticed after an hour
+// before any measurement: an unreadable file should not be noticed after an hour
 const before = earlier ? JSON.parse(readFileSync(earlier, 'utf8')) : null
 if (!globalThis.gc) {
   console.error('the heap is measured after a collection: run `npm run bench`, or node --expose-gc bench/run.mjs')
   process.exit(2)
 }
 
-/** A figure that must not be over its budget; one that is hoped for may be under that. */
+/** A figure with a budget; one with a target may be below that. */
 function gate(key, value, budget, hoped) {
   if (!wanted(key)) return
   put(key, value)
   notes.set(key, `gate ≤ ${budget}${hoped ? `, mark ${hoped}` : ''}`)
   if (!(value <= budget)) problems.push(`${key}: ${value} is over the budget of ${budget}`)
 }
-/** A figure that must not be under it. */
+/** A figure with a minimum. */
 function gateLeast(key, value, least) {
   if (!wanted(key)) return
   put(key, value)
   notes.set(key, `gate ≥ ${least}`)
   if (!(value >= least)) problems.push(`${key}: ${value} is under ${least}`)
 }
-/** A figure, and the one that is hoped for on the machine of the design. */
+/** A figure, and its target on the machine of the design. */
 function mark(key, value, hoped) {
   if (!wanted(key)) return
   put(key, value)
@@ -150,6 +154,8 @@ if (starts('peer/node-red/')) await benchNodeRed({ put, problems })
 
 if (starts('gateway/heap_bytes_per_packet/')) await benchHeap({ FlashLog, mediaTable }, { gate, problems, starts })
 
+if (starts('medium/')) benchMedia({ gate, problems, wanted })
+
 if (starts('small_board/')) await benchSmallBoard({ put, mark, problems })
 
 if (starts('can/')) benchCan({ put, mark, gateLeast, problems })
@@ -158,7 +164,7 @@ if (['start/', 'memory/', 'idle/'].some(starts)) await benchStart({ put, gate, m
 
 printTable(results, notes)
 if (before) {
-  // what grows with load is measured only where it is named
+  // growth with load is measured only when it is named
   const due = key => wanted(key) && (grows || !key.startsWith('growth/'))
   const compared = against(before, results, due)
   console.log(`\nThis run as a multiple of ${earlier}`)

@@ -1,7 +1,6 @@
-// Small boards, imitated by control groups: a gateway that may use 15 % of a processor and 512 MB takes 500 readings a second (a Modbus TCP
-// source of 50 registers, ten times a second) and delivers them to an upstream outside; and a gateway as it comes out of the box, with its
-// local upstream, in 128 MB: 60 seconds, or OS_NODE_BOARD_SECONDS (3600 by hand). Needs root and control groups that can be written;
-// where there are none it says so.
+// Small boards, imitated by control groups: a gateway limited to 15 % of a processor and 512 MB reads 500 readings a second (a Modbus TCP
+// source of 50 registers, ten times a second) and delivers them to an upstream outside; and a gateway with its defaults and its local
+// upstream, in 128 MB: 60 seconds, or OS_NODE_BOARD_SECONDS (3600 by hand). Needs root and writable control groups; otherwise it says so.
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,18 +13,18 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const GROUPS = '/sys/fs/cgroup'
 const NAME = `os-node-bench-${process.pid}`
 const MB = 2 ** 20
-/** as many as one packet takes: each read is one fact */
+/** as many as fit one packet: each read is one fact */
 const REGISTERS = 50
 const INTERVAL_MS = 100
 const READINGS_PER_S = (1000 / INTERVAL_MS) * REGISTERS
 const SETTLE_MS = 20_000
 const MEASURE_MS = 60_000
-/** of the look at the loop's lag: a finer one would cost the small processor more than the gateway does */
+/** resolution of the lag: a finer one would cost the small processor more than the gateway does */
 const LAG_RESOLUTION_MS = 10
-/** A short period: a slow processor is slow, it does not stand still for 85 ms of 100. */
+/** A short period: a slow processor is slow, it does not stop for 85 ms of 100. */
 const CPU_PERIOD_US = 10_000
 
-/** A control group of version 2 or 1: its folders, and the file with the most memory it used. Throws where it cannot be made. */
+/** A control group of version 2 or 1: its folders, and the file with its peak memory. Throws where it cannot be created. */
 function group({ memory, cpu }) {
   const unified = existsSync(join(GROUPS, 'cgroup.controllers'))
   const make = (controller, settings) => {
@@ -51,7 +50,7 @@ function group({ memory, cpu }) {
   }
 }
 
-/** Starts a gateway in the groups, in a folder of its own. */
+/** Starts a gateway in the groups, in its own folder. */
 function start(folders, config) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-board-'))
   const path = join(dir, 'Config.json')
@@ -73,7 +72,7 @@ function start(folders, config) {
   return { child, stop }
 }
 
-/** Removes the groups once their last process has gone. */
+/** Removes the groups once their last process has exited. */
 async function remove(folders) {
   for (const folder of folders)
     for (let tries = 0; tries < 100; tries++)
@@ -115,7 +114,7 @@ async function slowProcessor({ put, mark, problems }) {
     put('small_board/lag_ms/max', Math.round(max - LAG_RESOLUTION_MS))
     put('small_board/cpu_percent', Math.round((cpu_s * 100_000) / MEASURE_MS))
     put('small_board/rss_mb', rss_mb)
-    // a stop delivers what was read; one read may be under way
+    // a stop delivers what was read; one read may be in progress
     await board.stop()
     const { facts } = await upstream.settled()
     if (Math.abs(facts - reads) > 1) problems.push(`small_board: ${reads} reads, and ${facts} came to the upstream`)

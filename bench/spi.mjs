@@ -1,5 +1,6 @@
-// Time per SPI register read, on a chip of the kernel rig: one awaited transfer after the other and 32 in the queue, beside a
-// plain C loop over the same ioctl in the same boot. The chip is a program, so the times are of the rig; their ratios hold.
+// Time per SPI register read, on a chip of the kernel rig: one awaited transfer after the other and 32 in the queue, compared
+// with a plain C loop over the same ioctl in the same boot. The chip is a program, so the times are those of the rig; their
+// ratios are valid.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -7,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const rig = join(root, 'test/rig/run')
-/** One awaited read may cost this many plain ones: the rig's one processor goes to the thread and back for each. */
+/** One awaited read may cost this many plain ones: the rig's one processor switches to the thread and back for each. */
 const MOST_TIMES = 20
 
 function ran(command, args, env = process.env) {
@@ -16,7 +17,7 @@ function ran(command, args, env = process.env) {
   return stdout.trim()
 }
 
-/** Why it cannot be measured here; '' when it can. */
+/** The reason why it cannot be measured here; '' when it can. */
 function lacks() {
   const check = spawnSync(rig, ['--check'], { encoding: 'utf8' })
   if (check.status !== 0) return check.stderr?.trim() || 'no rig'

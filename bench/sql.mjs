@@ -1,5 +1,5 @@
 // `sql/…`: facts with four sensors from a log into the SQL view, sealed windows included, in batches as a gateway feeds them; packets a
-// second, and the processor time of the process, in which nothing else runs meanwhile. Before that V8 has compiled SQLite well.
+// second, and the processor time of the process, in which nothing else runs meanwhile. V8 has compiled SQLite completely before that.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

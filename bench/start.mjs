@@ -1,6 +1,5 @@
-// A gateway as it comes out of the box (nothing configured; `serve`, at rest `run` with its sources): how long until /health answers, beside what Node itself
-// takes for nothing (`node -e 0`, in turns with it), and how much memory it
-// takes: at rest, after a minute of traffic, and with every medium switched on.
+// A gateway with its defaults (nothing configured; `serve`, idle `run` with its sources): the time until /health answers, compared with Node's own
+// start (`node -e 0`, alternating with it), and its memory: idle, after a minute of traffic, and with every medium enabled.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
@@ -16,11 +15,11 @@ const START_TIMES = 2
 const MEMORY_MB = { default: 110, traffic: 110, every_medium: 170 }
 const MEMORY_MARK = { default: '≤ 70' }
 const WAKEUPS_PER_S = 14
-/** by then it gave back what the start took */
+/** by then it has released the memory of the start */
 const REST_MS = 15_000
 /** packets of six readings, a second of the minute */
 const IDLE_MS = 60_000
-/** of the times in /proc/PID/stat */
+/** unit of the times in /proc/PID/stat */
 const TICK_MS = 10
 const TRAFFIC = { nodes: 50, rate: 200, seconds: 60 }
 
@@ -45,7 +44,10 @@ function healthy(port) {
   })
 }
 
-/** Starts `serve`, or `role`, in `dir` and settles with the ms until /health answered, its ports, and how to end it. */
+/**
+ * Starts `serve`, or `role`, in `dir` and resolves with the ms until /health answered, its ports, and a function to end
+ * it.
+ */
 async function start(dir, config = {}, role = 'serve') {
   const [port, webPort] = [await freePort(), await freeTcpPort()]
   const path = join(dir, 'Config.json')
@@ -88,7 +90,7 @@ async function inTurns(put, mark) {
       const gateway = await start(dir)
       await pause(300)
       await gateway.stop()
-      // the first one makes identity and token and fills the caches of the disk
+      // the first one creates identity and token and fills the caches of the disk
       if (round === 0) put('start/first_ms', Math.round(gateway.ms))
       else {
         zero.push(without)
@@ -98,7 +100,7 @@ async function inTurns(put, mark) {
   } finally {
     rmSync(dir, { recursive: true, force: true })
   }
-  // the best of each: a neighbour on the machine only ever adds
+  // the best of each: other load on the machine only ever adds time
   const [least, ours] = [Math.min(...zero), Math.min(...serve)]
   put('start/node_ms', Math.round(least))
   put('start/health_ms', Math.round(ours))
@@ -107,7 +109,7 @@ async function inTurns(put, mark) {
 
 const number = (text, key) => Number(new RegExp(`^${key}:\\s+(\\d+)`, 'm').exec(text)[1])
 
-/** CPU ms a process has used, and how often its threads went to sleep. */
+/** CPU ms of a process, and how often its threads went to sleep. */
 export function usage(pid) {
   const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
@@ -117,7 +119,7 @@ export function usage(pid) {
   return { at: performance.now(), cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS, wakes }
 }
 
-/** The gateway with its seven default sources, at rest, without the upstream that it starts for itself, a process of its own. */
+/** The gateway with its seven default sources, idle, without its local upstream, which is a separate process. */
 async function idle({ gate, mark }) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-idle-'))
   const gateway = await start(dir, {}, 'run')
@@ -163,7 +165,7 @@ const EVERY_MEDIUM = {
   },
 }
 
-/** `put(key, value)` takes every figure, `gate` those that must not be over a budget, `mark` those that are hoped to be. */
+/** `put(key, value)` records every figure, `gate` those with a budget, `mark` those with a target. */
 export async function benchStart({ put, gate, mark, wanted }) {
   if (wanted('start/')) await inTurns(put, mark)
   if (wanted('idle/')) await idle({ gate, mark })

@@ -1,15 +1,18 @@
-// The table of `npm run bench`: the figures by part, each with what it is measured against and, where there is one, its gate.
+// The table of `npm run bench`: the figures by part, each with its reference and, where there is one, its gate.
 import { PEERS, SIZES } from './peers.mjs'
 
 const RATE = '/s'
 
-/** parts in the order they are printed: title, what belongs to it, and the unit of its figures */
+/** parts in the order of printing: title, their keys, and the unit of their figures */
 const PARTS = [
   [
     'Codec, one sensor or more (beside: the limit probe and other codecs on the same readings)',
     /^(probe|encode|encode_into|encode_batch256|decode|uplink|peer(?!\/node-red))\//,
   ],
-  ['Bytes, heap and instructions of a packet', /^(bytes_per_(?!reading\/mqtt)|peer_bytes|heap_bytes|instructions_per)/],
+  [
+    'Bytes, heap and instructions of a packet',
+    /^(bytes_per_(?!reading\/mqtt)|peer_bytes|heap_bytes|instructions_per|medium)/,
+  ],
   ['Cost as load grows: readings in a packet, devices that report in turn', /^growth\//],
   ['ID allocator, 100 000 ids in use', /^allocator\//],
   ['UDP out, packets of 40 bytes on the loopback', /^udp\/out\//],
@@ -82,7 +85,7 @@ const PEER_KEYS = [
   ),
 ]
 
-/** Where these prefixes name a figure of a peer: the keys of ours that stand beside it, which are measured with it. */
+/** Where these prefixes name a figure of a peer: the keys of our figures next to it, which are measured with it. */
 export const partners = prefixes =>
   PEER_KEYS.filter(key => prefixes.some(prefix => key.startsWith(prefix))).flatMap(against)
 
@@ -93,7 +96,7 @@ const number = value =>
         .replace(/\B(?=(\d{3})+$)/g, ' ')
     : String(value)
 
-/** `notes`: key to what stands behind the figure (its gate or mark). Prints to stdout. */
+/** `notes`: key → note after the figure (its gate or target). Prints to stdout. */
 export function printTable(results, notes) {
   const left = new Set(Object.keys(results))
   for (const [title, belongs] of [...PARTS, ['Others', /./]]) {

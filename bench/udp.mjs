@@ -1,12 +1,12 @@
-// UDP of the built program. In: a gateway (`serve`) that receives, decodes and logs what a process of its own sends at a
-// pace, in steps of rising rate until something is lost; node:dgram and the addon, SQL view off and on. Out: packets per
-// second of node:dgram, of the medium plain and by the addon. Rates are printed, since they are of the machine; the lag of
+// UDP of the built program. In: a gateway (`serve`) that receives, decodes and logs what a separate process sends at a
+// rate, in rising steps until packets are lost; node:dgram and the addon, SQL view off and on. Out: packets per second of
+// node:dgram, of the medium without and with the addon. Rates are printed, since they depend on the machine; the lag of
 // the loop, the heap per packet and the ratio of the batches to node:dgram are gated, and so is loss at the lowest rate.
 import { answer, better, field, freePort, Gateway, hasAddon, pause, roundOf } from './udp/gateway.mjs'
 import { benchOut } from './udp/out.mjs'
 
 const SECONDS = 1.5
-/** what receiving() measures, behind the way it is done */
+/** keys measured by receiving(), after the method */
 const FIGURES = ['', '/lag_p50_ms', '/lag_p99_ms', '/us_per_packet', '/rss_mb']
 const NODES = 16
 const LAG_P99_MS = 50
@@ -21,11 +21,11 @@ const STEPS = {
     sql: true,
   },
 }
-/** A neighbour on the machine may have taken the core: so often a rate is tried; the lowest, which is gated, more often. */
+/** Other load on the machine may have taken the core: a rate is tried so often; the lowest, which is gated, more often. */
 const TRIES = 3
 const LOWEST_TRIES = 10
 
-/** One step at a rate: what was lost, and how the gateway felt. */
+/** One step at a rate: the loss, and the state of the gateway. */
 async function step(gateway, sender, rate, seconds) {
   const before = await gateway.settled()
   await answer(gateway.child, 'reset')
@@ -56,7 +56,7 @@ async function receiving(how, { put, gate, mark, problems }) {
   try {
     await gateway.up()
     sender = await field(port, NODES, 1)
-    // a program just started is slow: what is lost while it warms up is not counted
+    // a program just started is slow: losses while it warms up do not count
     await step(gateway, sender, 20_000, SECONDS)
     let best
     let lag = Number.POSITIVE_INFINITY
@@ -87,8 +87,8 @@ async function receiving(how, { put, gate, mark, problems }) {
 }
 
 /**
- * `put(key, value)` takes every figure, `gate(key, value, budget)` those that must not be over, `gateLeast` those that must not
- * be under, `mark(key, value, hoped)` rates.
+ * `put(key, value)` records every figure, `gate(key, value, budget)` those with a budget, `gateLeast` those with a minimum,
+ * `mark(key, value, hoped)` rates.
  */
 export async function benchUdp({ wanted, starts, ...figures }) {
   if (starts('udp/out/') || wanted('udp/in/addon/heap_bytes_per_packet')) await benchOut(figures, hasAddon)

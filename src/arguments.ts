@@ -1,5 +1,5 @@
-// What the arguments of the library's public methods are. The methods of the gateway's hot paths are not here: who writes by
-// the types cannot call them wrongly, and a check would cost every packet.
+// Argument types of the library's public methods. Hot-path methods of the gateway are not included: TypeScript users
+// cannot call them wrongly, and a check would cost time for every packet.
 import { DisplayRegistry } from './display'
 import { checkMethods } from './lib/checked'
 import type { NodeBase } from './node/node'
@@ -14,7 +14,7 @@ import { TerminalUi } from './tui'
 
 type Class<T> = { prototype: T }
 
-/** The classes that index.ts makes, and those it passes on. */
+/** The classes that index.ts defines, and those it re-exports. */
 export function checkLibrary(
   node: Class<NodeBase>,
   engine: Class<Engine>,

@@ -1,5 +1,5 @@
-// Parts that the gateway uses on its hot paths, as the library exports them: the same, with a look at the arguments first. Methods
-// that run for each packet (encode, receive, keys) have none, there too.
+// The library's exports of parts that the gateway uses on its hot paths: the same parts, plus a check of the arguments.
+// Methods that run for each packet (encode, receive, keys) are not checked here either.
 import { createNativeCore as createNative } from './cores'
 import * as display from './display'
 import { checkArgument, checkFunctions, checkMethods, checkNames, namesOf } from './lib/checked'
@@ -77,7 +77,7 @@ export function createPureCore(options: PureCoreOptions): ReturnType<typeof crea
   return create(options)
 }
 
-/** The native core, null where there is no WebAssembly; the packets are the same. */
+/** The native core, null without WebAssembly; it makes the same packets. */
 export function createNativeCore(options: PureCoreOptions): ReturnType<typeof createNative> {
   checkArgument('createNativeCore', 'options object', options)
   checkNames('createNativeCore', options, CORE)

@@ -1,8 +1,8 @@
-/** the version of package.json, put in by the build */
+/** the version of package.json, inserted by the build */
 declare const __VERSION__: string
-/** UNIX ms of the build: no clock before it is right */
+/** UNIX ms of the build: a clock before it is wrong */
 declare const __BUILT_AT__: number
-/** true in dist/os-node.js, which loads the self-test from the file beside it */
+/** true in dist/os-node.js, which loads the self-test from the file next to it */
 declare const __SELF_TEST_FILE__: boolean
 declare module '*.wasm' {
   const packed: string
@@ -38,10 +38,10 @@ declare module 'sql-worker' {
   const packed: string
   export default packed
 }
-/** The addon for each platform the build had a compiler for; see src/native/carried.ts */
+/** The addon for each platform with a compiler in the build; see src/native/carried.ts */
 declare module 'native-addons' {
   const addons: Readonly<Record<string, { sha256: string; packed: string }>>
   export default addons
 }
-/** `import()` in the bundle: the launcher's own, since bytecode of V8 has lost it. */
+/** `import()` in the bundle: the launcher's own, because V8 bytecode cannot use it. */
 declare const __importModule: ((url: string) => Promise<unknown>) | undefined

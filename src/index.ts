@@ -1,5 +1,5 @@
-// The library: what `import … from 'os-node'` gives. Here the rooms are put together, so that each class works alone with
-// the units of units/ and the media of media/ in their places.
+// The library: the exports of 'os-node'. The rooms are connected here, so that each class works without further parts,
+// with the units of units/ and the media of media/.
 import { resolve as resolvePath } from 'node:path'
 import { bluetoothOptions } from '../drivers/bluetooth/bluetooth-options'
 import { canOptions } from '../drivers/can/can-options'
@@ -44,7 +44,7 @@ import { attributeUnits } from './units/attribute'
 import { resolve, resolveList } from './units/canonical'
 import { wireUnits } from './units/wire'
 
-/** Unit expressions and the words for units on the wire, as units/ has them. */
+/** Unit expressions and unit words on the wire, from units/. */
 export const ucumUnits: UnitResolver & WireUnits = { ...wireUnits(), resolve, resolveList }
 
 const ENGINE = namesOf<EngineOptions>()('precision unitDialect units clock')
@@ -71,7 +71,7 @@ export class Fusion extends BareFusion {
   }
 }
 
-/** What the configuration may say of the media that drivers/ brings: their option files, which load no driver. */
+/** Configuration keys of the media in drivers/: their option files, which load no driver. */
 export const busOptions: MediaOptions = {
   UART: uartOptions,
   RS485: rs485Options,
@@ -126,13 +126,13 @@ export const sourceTable: DriverTable<SourceDriver> = {
   ),
 }
 
-/** What Config.json may say besides what every gateway knows. */
+/** Configuration keys beyond those that every gateway knows. */
 export const fragments = (): Fragment[] => [...mediaFragments(busOptions), ...pluginFragments()]
 
-/** The file this runs from: processes, threads and the SQL worker run it again. */
+/** This program's file: processes, threads and the SQL worker run it again. */
 const SCRIPT = typeof __filename === 'string' ? __filename : resolvePath('dist/os-node.js')
 
-/** Names of everything there is to be tested, for the audit of the plugin test_plugin. */
+/** Names of everything that the audit of the plugin test_plugin must find tested. */
 export async function inventory(): Promise<Inventory> {
   const [{ ROUTES }, { VERBS }, { rows }, { assemble }, { inventoryOf }] = await Promise.all([
     import('./web/routes'),
@@ -144,7 +144,7 @@ export async function inventory(): Promise<Inventory> {
   const keys = rows(assemble(fragments()) as never)
   const services = new ServiceManager()
   for (const name of BUILTIN_NAMES) {
-    // made for the names of its commands only: nothing of it is started
+    // created only for the names of its commands; never started
     const host = { name, dataDir: '', settings: () => ({}) } as unknown as PluginHost
     services.mount(name, await (await pluginTable[name]!()).create(host))
   }
@@ -203,7 +203,7 @@ const parts = (): NodeParts => ({
   createCore: settings => coreFor(settings, settings.store.config.engine_settings.core_backend),
 })
 
-/** A core as the configuration of a node wants it. */
+/** A core as the configuration of a node specifies it. */
 function coreFor({ store, clock, logger }: CoreSettings, name: string): Core {
   const { engine_settings: engine, payload_switches } = store.config
   const attribute = engine.unit_dialect === 'attribute'
@@ -229,18 +229,18 @@ const NODE = namesOf<NodeOptions>()(
   'serviceManager dbManager',
 )
 
-/** A node (specification, "Node operations"). `configPath` null: where the CLI finds it, else the defaults. */
+/** A node (specification, "Node operations"). `configPath` null: as the CLI finds it, else the defaults. */
 export class Node extends NodeBase {
   constructor(configPath: string | null = null, options: NodeOptions = {}) {
     checkArgument('new Node', 'configPath text?', configPath)
     checkNames('new Node', options, NODE)
     super(configPath, parts(), options)
-    // sections that are rendered without a node show this one
+    // sections that are rendered without a node use this one
     getDisplayRegistry().defaultNode = this
   }
 }
 
-/** What the core manager gives of a core: the library's classes, nodes on that core, and the core itself. */
+/** The core manager's exports of a core: the library's classes, nodes on that core, and the core itself. */
 const packageOf = (name: string): Record<string, unknown> & { readonly name: string } => ({
   name,
   Node: class extends Node {
@@ -280,7 +280,10 @@ export class CoreManager extends BareCoreManager<Node> {
 
 const MEDIA = namesOf<TransporterManagerOptions>()('config registry clock logger timers onPacket context')
 
-/** The media of a node, by themselves (specification, "Transporter manager"); `node.transporterManager` is the node's own. */
+/**
+ * The media of a node as a separate object (specification, "Transporter manager"); `node.transporterManager` is the
+ * node's own.
+ */
 export class TransporterManager extends BareTransporters {
   constructor(node: NodeBase, options: Partial<TransporterManagerOptions> = {}) {
     if (!(node instanceof NodeBase)) throw badArgument('new TransporterManager', 'node', 'a Node', node)

@@ -1,7 +1,7 @@
-// The program: the library when required, the CLI otherwise. This is what commands use where no gateway runs: the files alone.
-// start-gateway.ts is the other half. Beside index.ts these two are the only files that name concrete rooms.
+// The program: the library when required, the CLI otherwise. This file has what commands use when no gateway runs: the
+// files alone. start-gateway.ts is the other half. Besides index.ts, only these two files name concrete rooms.
 //
-// What fails: a command that cannot be run ends the process with the exit status of its error's code, and says what to do.
+// Errors: a command that cannot be run ends the process with the exit status of its error's code, and says what to do.
 import { isMainThread, workerData } from 'node:worker_threads'
 import type { CommandContext, TerminalUiLike } from './commands'
 import { logOf, nodeLike } from './commands/adapters'
@@ -23,14 +23,14 @@ import { hardware, hostDefaults, pluginParts, registry, SCRIPT, settled, startGa
 
 export * from './index'
 
-/** by then a start is over, and its page was shown */
+/** by then the start is complete, and its page was shown */
 const KEEP_MS = 5000
 
 if (isMainThread) mapUncaught()
 
 type LocalParts = Pick<CommandContext, 'config' | 'logger' | 'signal' | 'print'>
 
-/** Without a gateway: the files alone. */
+/** Without a gateway: from the files alone. */
 function localTransport(config: ConfigStore, logger: Logger): TransportControl {
   const links = registry()
   return new TransportControl({
@@ -48,7 +48,7 @@ async function localSources(config: ConfigStore, logger: Logger): Promise<Source
   return new ConfiguredSources(entries, registry(), { clock: systemClock, logger, dialect })
 }
 
-/** The HTTP service where no gateway runs: it brings one with it. */
+/** The HTTP service when no gateway runs: it starts one. */
 function localWeb(config: ConfigStore, logger: Logger, signal: AbortSignal): LocalWeb {
   return new LocalWeb({
     config,
@@ -62,12 +62,12 @@ function localWeb(config: ConfigStore, logger: Logger, signal: AbortSignal): Loc
 }
 libraryWeb.of = config => localWeb(config, silentLogger, new AbortController().signal)
 
-/** Names the board to every driver that asks where a pin is, where the configuration does. */
+/** Sets the board for every driver that resolves pins, if it is configured. */
 async function chooseBoard({ config }: ConfigStore): Promise<void> {
   if (config.gateway.board !== 'auto') (await import('../drivers/board')).useBoard(config.gateway.board)
 }
 
-/** The sections as the files have them. */
+/** The sections from the files. */
 async function localSections(config: ConfigStore, logger: Logger): Promise<SectionReader> {
   const { filesSource, getDisplayRegistry, RegistryReader, useDisplaySource } = await import('./display')
   const transport = localTransport(config, logger)
@@ -86,7 +86,7 @@ async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSign
   ])
   let local: Promise<SectionReader> | undefined
   const reader = new GatewaySections(config.dataDir, () => {
-    // the file may have changed since the last look
+    // the file may have changed since the last read
     config.reload()
     return (local ??= localSections(config, logger))
   })
@@ -95,7 +95,7 @@ async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSign
   return new TerminalUi(null, { reader, signal, title, standard })
 }
 
-/** What commands use where no gateway runs; `stop`: ends this process as Ctrl-C does. */
+/** The context of commands when no gateway runs; `stop`: ends this process like Ctrl-C. */
 async function localContext({ config, logger, signal, print }: LocalParts, stop: () => void): Promise<CommandContext> {
   let made: Node | undefined
   const node = (): Node =>
@@ -139,7 +139,7 @@ async function localContext({ config, logger, signal, print }: LocalParts, stop:
     },
     startGateway: async (role, overrides) => {
       const started = await startGateway({ config, logger, signal, stop, role, overrides })
-      // to the launcher, which keeps the bytecode of this start for the next one
+      // signals the launcher, which stores the bytecode of this start for the next one
       setTimeout(() => process.emit('osNodeStarted' as never), KEEP_MS).unref()
       return started
     },
@@ -168,7 +168,7 @@ async function cli(): Promise<void> {
     ...(followsParent() && { logPrefix: 'upstream | ' }),
     context: options => localContext(options, () => stop.abort()),
   })
-  // what is still open by now (a socket that waits, a timer) must not keep a finished command alive
+  // open handles (a waiting socket, a timer) must not keep a finished command alive
   setTimeout(() => process.exit(), 2000).unref()
 }
 

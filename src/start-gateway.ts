@@ -1,8 +1,8 @@
-// Starts a gateway and what shows it: every room is handed what it needs of the others. The rooms that only a gateway needs
-// are loaded here, on first use.
+// Starts a gateway and its faces: connects the rooms with each other. Rooms that only a gateway needs are loaded here,
+// on first use.
 //
-// What fails at a start: a data directory that can be none (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
-// whatever was opened is closed again, in the opposite order. Everything later is a state, and so is a disk (R30).
+// Errors at a start: an unusable data directory (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
+// everything opened so far is closed in reverse order. Every later fault is a state, and so is a failing disk (R30).
 import { resolve } from 'node:path'
 import { forgetOldState } from './backup/settle'
 import type { CommandContext, StartedGateway, StartOverrides } from './commands'
@@ -30,7 +30,7 @@ import { TransportControl } from './node/transport'
 import { GatewayWeb, httpPlugins, makePlugins, managerOf, opensPage, type Plugins } from './services'
 import { firstToken, newToken, storedToken, UserStore } from './services/users'
 
-/** The file this runs from: the loopback upstream runs it again. */
+/** This program's file: the loopback upstream runs it again. */
 export const SCRIPT = typeof __filename === 'string' ? __filename : resolve('dist/os-node.js')
 
 export const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })
@@ -56,7 +56,7 @@ export async function hardware({ config }: ConfigStore, gateway?: Gateway): Prom
   )
 }
 
-/** GPIO outputs of the configuration, set before anything else; `hold`: until their source opens. */
+/** Sets the GPIO outputs of the configuration before anything else; `hold`: until their source opens. */
 export async function settled(config: ConfigStore, logger: Logger, occasion: 'start' | 'fault', hold: boolean) {
   const entries = config.config.gateway.sources ?? []
   if (!entries.some(({ type }) => type === 'gpio')) return []
@@ -68,17 +68,17 @@ export async function settled(config: ConfigStore, logger: Logger, occasion: 'st
   return items
 }
 
-/** What a machine that configures no source reads. */
+/** The sources of a machine that configures none. */
 export const hostDefaults = async (config: ConfigStore) =>
   (await import('../drivers/host')).defaultSources(config.dataDir)
 
-/** A state file that cannot be read lets none in, and ends nothing. */
+/** An unreadable state file admits no one, but does not end the program. */
 function readable<T>(logger: Logger, whom: string, read: () => T): T | undefined {
   try {
     return read()
   } catch (thrown) {
     const { message, hint } = asOsError(thrown)
-    logger.error(`${message}; until it is mended no ${whom} gets in: ${hint}`)
+    logger.error(`${message}; until it is repaired no ${whom} gets in: ${hint}`)
     return undefined
   }
 }
@@ -87,20 +87,20 @@ interface StartRequest {
   readonly config: ConfigStore
   readonly logger: Logger
   readonly signal: AbortSignal
-  /** ends the process as Ctrl-C does */
+  /** ends the process like Ctrl-C */
   readonly stop: () => void
   readonly role: 'run' | 'serve'
   readonly overrides: StartOverrides
 }
 
-/** What is open so far, and how to close it. */
+/** Everything opened so far, and how to close it. */
 interface Opened extends StartRequest {
   readonly unkept: Unkept
   readonly watched: Watched
   readonly undo: Step[]
 }
 
-/** The data directory is ours, outputs have their state, and the process is watched. */
+/** Takes the data directory, sets the outputs, and starts the watchdog. */
 async function takeData(request: StartRequest): Promise<Opened & { lock: DataLock }> {
   const { config, logger, role, signal, stop } = request
   const [{ acquireLock }, { crashesOf, supervise }, { Unkept }] = await Promise.all([
@@ -125,7 +125,7 @@ async function takeData(request: StartRequest): Promise<Opened & { lock: DataLoc
   return { ...request, unkept, lock, watched, undo }
 }
 
-/** The gateway, its links not open yet. */
+/** The gateway, with its links not open yet. */
 async function openGateway({ config, logger, overrides, role, undo, unkept, watched }: Opened, links: Registry) {
   const [{ Gateway }, { adviseOn }, { checkHardware }] = await Promise.all([
     import('./gateway/gateway'),
@@ -154,7 +154,7 @@ async function openGateway({ config, logger, overrides, role, undo, unkept, watc
   return gateway
 }
 
-/** The node that sends what the gateway's uplinks do not, and the one view of the gateway for all that follows. */
+/** The node for packets outside the gateway's uplinks, and the view of the gateway for all following parts. */
 async function nodeOf({ config, logger, undo }: Opened, gateway: Gateway, links: Registry) {
   const [{ gatewayApi }, { DatabaseManager }] = await Promise.all([import('./gateway/api'), import('./storage')])
   const node = new Node(null, {
@@ -181,7 +181,7 @@ async function nodeOf({ config, logger, undo }: Opened, gateway: Gateway, links:
   return { node, api: gatewayApi(gateway, node, transport) }
 }
 
-/** What is made later than the commands that use it. */
+/** Parts created later than the commands that use them. */
 interface Later {
   service?: GatewayWeb
   plugins?: Plugins
@@ -218,7 +218,7 @@ async function commandsOf(
   }
 }
 
-/** The page and the plugins; the page is not listening yet. */
+/** The page and the plugins; the page does not listen yet. */
 async function facesOf(opened: Opened, gateway: Gateway, node: Node, api: GatewayApi) {
   const { config, logger, overrides, role, undo, unkept, watched } = opened
   const [web, { overHttp, webContext }, { VERBS }, { JobRunner }, display] = await Promise.all([
@@ -275,7 +275,7 @@ async function facesOf(opened: Opened, gateway: Gateway, node: Node, api: Gatewa
   return { context, jobs, plugins, service }
 }
 
-/** The control socket, over which the command line reaches this gateway. */
+/** The control socket, by which the command line reaches this gateway. */
 async function openControl({ config, logger, undo }: Opened, context: CommandContext): Promise<string> {
   const [{ startControl }, { runRequest }] = await Promise.all([import('./gateway/control'), import('./commands')])
   const control = await startControl({
@@ -287,7 +287,7 @@ async function openControl({ config, logger, undo }: Opened, context: CommandCon
   return control.path
 }
 
-/** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */
+/** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … if it cannot start. */
 export async function startGateway(request: StartRequest): Promise<StartedGateway> {
   const { config, logger, overrides, role, signal, stop } = request
   const { runSteps } = await import('./gateway/guard/bounded-stop')
@@ -295,18 +295,18 @@ export async function startGateway(request: StartRequest): Promise<StartedGatewa
   const { lock, undo, unkept, watched } = opened
   const undoAll = (): Promise<string[]> => runSteps(undo.reverse(), 20_000, { clock: systemClock, logger })
   try {
-    // scrypt takes tens of milliseconds of its own thread: the log opens and the page answers meanwhile
+    // scrypt takes tens of milliseconds on a separate thread: meanwhile the log opens and the page answers
     const lacksToken = (): boolean => readable(logger, 'token', () => storedToken(config.dataDir)) === null
     const makesToken =
       config.config.web_user.auth_enabled && lacksToken() ? firstToken(config.dataDir, unkept.add) : null
-    makesToken?.catch(() => undefined) // thrown below, unless something else ends the start first
+    makesToken?.catch(() => undefined) // awaited below, unless another error ends the start first
     const links = registry()
     const gateway = await openGateway(opened, links)
     const { node, api } = await nodeOf(opened, gateway, links)
     const { context, jobs, plugins, service } = await facesOf(opened, gateway, node, api)
     if (opensPage(config, gateway)) await service.start().then(turn)
     undo.push({ name: 'web', limitMs: 2500, run: () => service.stop() })
-    // ends before the web server: an answer that waits for its command is sent
+    // ends before the web server, so that pending answers of commands are still sent
     undo.push({ name: 'jobs', limitMs: 100, must: true, run: () => jobs.stop() })
     const path = await openControl(opened, context)
     unkept.write('the lock', () => lock.setSocket(path))
@@ -319,7 +319,7 @@ export async function startGateway(request: StartRequest): Promise<StartedGatewa
     return {
       done: stopped(signal).then(async () => {
         logger.info('stopping: draining and committing')
-        // a log that could not be committed to the end is an error for the process that started this
+        // a log whose last records could not be committed is an error for the process that started this
         return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
       }),
       info: {
@@ -329,11 +329,11 @@ export async function startGateway(request: StartRequest): Promise<StartedGatewa
       },
       stop,
       transmit: api.transmit,
-      // the banner of its gateway has the loopback upstream, unless it had to make a token of its own
+      // the banner of its gateway includes the loopback upstream, unless it had to make its own token
       banner: followsParent() && token === null ? '' : banner(gateway, role, url, token, overrides),
     }
   } catch (error) {
-    // reported to the process that started it: no crash (R25)
+    // reported to the process that started it: not a crash (R25)
     if (asOsError(error).code !== 'INTERNAL') watched.supervision.crashes.undo()
     await undoAll()
     throw error

@@ -1,10 +1,10 @@
-// Mutation testing: `npm run mutants -- [--room ROOM] [--seed N] [--count N] [--only FILE:LINE]`. Draws random faults in the source of each room,
-// builds a copy of the project once with all of them switched off, and runs each test file without a fault to learn which
-// faults would make a difference in it. Then one fault at a time: the test files that import the changed file or belong to
-// its room, only those where the fault makes a difference, the quickest first. A fault is noticed when a test fails or its
-// file runs into the time limit. Prints each survivor with its line and the share noticed per room.
+// Mutation testing: `npm run mutants -- [--room ROOM] [--seed N] [--count N] [--only FILE:LINE]`.
+// Draws random faults in the source of each room, builds a copy of the project once with all of them inactive, and runs each test file without a
+// fault to learn which faults would make a difference in it. Then one fault at a time: the test files that import the changed file or belong to
+// its room, only those where the fault makes a difference, the fastest first. A fault is noticed when a test fails or its file runs into the time
+// limit. Prints each survivor with its line and the share noticed per room.
 // Faults that change no behaviour are listed with a reason in test/mutants.json and do not count.
-// Errors: a test file that fails without any fault is left out, and named; the status is 1 then, or where the build fails.
+// Errors: a test file that fails without any fault is left out, and named; the status is 1 then, or if the build fails.
 import { spawn, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -122,7 +122,7 @@ function draw(rooms) {
 
 // --- which tests reach a file ----------------------------------------------------------------------------------------
 
-/** What a file runs without importing it: the SQL workers are bundled by themselves. */
+/** Files that a file runs without importing them: the SQL workers are separate bundles. */
 const RUNS = { 'src/storage/program.ts': ['./worker', './server/worker'] }
 const importsOf = file =>
   [
@@ -204,7 +204,7 @@ const runTest = (test, id, limit, reached) =>
     child.on('close', code => {
       clearTimeout(timer)
       try {
-        process.kill(-child.pid, 'SIGKILL') // what the test left behind
+        process.kill(-child.pid, 'SIGKILL') // leftovers of the test
       } catch (error) {
         if (error.code !== 'ESRCH') throw error
       }
@@ -212,7 +212,7 @@ const runTest = (test, id, limit, reached) =>
     })
   })
 
-/** Runs `work` for every item of the list, two side by side per processor: most tests wait more than they compute. */
+/** Runs `work` for every item of the list, two in parallel per processor: most tests wait more than they compute. */
 const sideBySide = (list, work) => {
   const queue = [...list]
   const lane = async () => {
@@ -221,7 +221,7 @@ const sideBySide = (list, work) => {
   return Promise.all(Array.from({ length: 2 * availableParallelism() }, lane))
 }
 
-/** Runs the tests where the fault makes a difference until one notices it: the near and quick ones first. */
+/** Runs the tests where the fault makes a difference until one notices it: the near and fast ones first. */
 async function judge(fault) {
   const tests = testsFor(fault.file)
     .map(t => ({ ...t, ...baseline.get(t.test) }))

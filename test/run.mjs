@@ -1,23 +1,23 @@
 #!/usr/bin/env node
 // Runs the tests: `node test/run.mjs [--long] [--only TEXT,…] [--node PATH] [group …]`; without a group, all of them.
-// It installs the npm packages, builds, and runs every file as a process of its own; short files of the group unit share one,
+// It installs the npm packages, builds, and runs every file as a separate process; short files of the group unit share one,
 // a dozen at a time, unless they change their process (SHARES_NOT).
 //
-// Where a test goes: test/<group>/**/<name>.test.ts; unit mirrors src/. What takes long by nature (minutes of weather) is
-// <name>.long.test.ts, which only `npm run test:long` (--long) runs; the group rig, whose kernels are processes and slow, runs there too,
-// or when it is named. A file with a line `// Long: REASON` (its own or a helper's) runs in both, in test:long with OS_NODE_LONG=1: more
-// rounds of a property, a longer search (`rounds` of test/lib/random.ts). With OS_NODE_LONG=quarter, as in .ci/run, test:long takes a
-// quarter of all that, of the .long files of the rig the one of the day.
-// What a test needs of the machine: a line `// Needs: cc mosquitto` in the file or in the helper that uses it; the names are
-// in test/needs.mjs. As root on Debian, missing packages are installed; otherwise the file is listed as NOT RUN with the
+// Where a test belongs: test/<group>/**/<name>.test.ts; unit mirrors src/. A test that takes minutes is <name>.long.test.ts,
+// which only `npm run test:long` (--long) runs; the group rig, whose kernels are slow processes, runs there too, or when it
+// is named. A file with a line `// Long: REASON` (its own or a helper's) runs in both, in test:long with OS_NODE_LONG=1: more
+// rounds of a property, a longer search (`rounds` of test/lib/random.ts). With OS_NODE_LONG=quarter, as in .ci/run, test:long
+// runs a quarter of all that, and of the .long files of the rig the one of the day.
+// What a test needs from the machine: a line `// Needs: cc mosquitto` in the file or in the helper that uses it; the names
+// are in test/needs.mjs. As root on Debian, missing packages are installed; otherwise the file is listed as NOT RUN with the
 // command that would make it run. That fails the run only with CI=true.
 //
-// One queue over all groups, the longest file first (test/times.json has the seconds and the share of a processor of files
-// that take over two seconds; `--times` writes it anew). Most files wait more than they work: another one starts each time
-// that a fifth of a processor was idle. A file that passes is one line; one that fails is printed in full.
-// A file of the rig that failed beside others runs once more when they have ended, since time in its kernel goes on while the machine
-// is busy: the second result counts, and the file is listed as UNSTEADY.
-// Other forms: --install only installs the Debian packages of every test and ends.
+// All groups share one queue, the longest file first (test/times.json has the seconds and the processor share of files that
+// take over two seconds; `--times` rewrites it). Most files wait more than they work: another one starts each time that a
+// fifth of a processor was idle. A file that passes is one line; the output of a failed one is printed in full.
+// A file of the rig that failed while others ran is run once more when they have ended, because the time in its kernel
+// continues while the machine is busy: the second result counts, and the file is listed as UNSTEADY.
+// Another form: --install only installs the Debian packages of every test.
 import { spawn, spawnSync } from 'node:child_process'
 import {
   chmodSync,
@@ -61,11 +61,11 @@ if (flag('--install')) {
 }
 
 const CORES = Math.max(2, availableParallelism())
-/** Files that run side by side at most, for a container may see idle processors that it cannot use. */
+/** Files that run in parallel at most, because a container may see idle processors that it cannot use. */
 const MOST = 4 * CORES
 /**
- * Each group, and how many of its files at most run side by side: a kernel of the rig has about a GB and changes processes slowly, so that more
- * than three hold each other up; a browser its own.
+ * Each group, and how many of its files run in parallel at most: a kernel of the rig has about a GB and switches processes slowly, so that more
+ * than three slow each other down; a browser test has its own browser.
  */
 const GROUPS = {
   unit: Infinity,
@@ -78,17 +78,17 @@ const GROUPS = {
   image: 1,
   spec: Infinity,
 }
-/** ms for one file, ten times what a busy machine takes; two hours where somebody asked for long ones by hand */
+/** ms for one file, ten times what a busy machine takes; two hours for long ones requested by hand */
 const { OS_NODE_IMAGE, OS_NODE_SOAK_SECONDS, OS_NODE_KILLS } = process.env
 const TIMEOUT = (OS_NODE_IMAGE ?? OS_NODE_SOAK_SECONDS ?? OS_NODE_KILLS) ? 7_200_000 : long ? 2_400_000 : 600_000
 /** of a file that is not in test/times.json: seconds, and the share of a processor */
 const SHORT = [1, 0.8]
-/** Short files in one process, where a start of Node and of the bundle is most of their time. */
+/** Short files in one process, because a start of Node and of the bundle takes most of their time. */
 const SHARING = 12
 const SHARES_NOT = /process\.(argv|env|chdir|exit|on)|globalThis|mock\.timers|no-addon|memoryUsage|gc\(/
 const TIMES = join(root, 'test/times.json')
 
-/** What a machine lacks that no package would mend; with CI=true any other skip is one nobody saw. */
+/** Needs that no package provides; with CI=true any other skip is an unintended one. */
 const EXCUSED = /this machine has no (IPv6|link-local|address|\/proc)/
 
 const all = readdirSync(join(root, 'test'), { recursive: true })
@@ -108,7 +108,7 @@ const isLong = file => isLongFile(file) || (groupOf(file) === 'rig' && args.leng
 const isNamed = file => !only || only.split(',').some(text => file.includes(text))
 const named = all.filter(file => asked.includes(groupOf(file)) && isNamed(file))
 const longOnes = named.filter(file => (long ? isLong(file) || runsInBoth(file) : !isLong(file)))
-// a quarter: of the long files of the rig the one of the day, for each takes minutes, many of them where kernels are slow
+// a quarter: of the long files of the rig the one of the day, because each takes minutes, many of them on slow kernels
 const DAY = Math.floor(Date.now() / 86_400_000)
 const inTurns = long && process.env.OS_NODE_LONG === 'quarter' && !only
 const rigFiles = longOnes.filter(file => inTurns && groupOf(file) === 'rig' && (isLongFile(file) || runsInBoth(file)))
@@ -120,7 +120,7 @@ if (chosen.length === 0 && (only || args.length > 0)) {
   stop(`no test file of ${asked.join(' ')}${only ? ` has ${only} in its name` : ''}${other}`, 1)
 }
 
-// a second run would build anew below the tests of the first
+// a second run would rebuild under the running tests of the first
 const PID = join(root, '.build/test.pid')
 const other = existsSync(PID) ? Number(readFileSync(PID, 'utf8')) : 0
 if (
@@ -131,7 +131,7 @@ if (
   stop(`tests run in this folder already (process ${other}); wait for them, or stop them with: kill ${other}`, 2)
 mkdirSync(join(root, '.build'), { recursive: true })
 writeFileSync(PID, `${process.pid}`)
-// what tests leave behind goes with the run; other users that tests start as have to get in
+// files left by tests are removed with the run; other users that tests start as must have access
 const TMP = mkdtempSync(join(tmpdir(), 'os-run-'))
 if (process.geteuid?.() === 0) chmodSync(TMP, 0o1777)
 process.on('exit', () => {
@@ -158,17 +158,17 @@ const short = runnable.filter(
     !SHARES_NOT.test(readFileSync(join(root, 'test', file), 'utf8')),
 )
 const shared = short.length > 2 * SHARING && !measure ? short : []
-/** What a process runs: files. */
+/** The files of one process. */
 const queue = [
   ...runnable.filter(file => !shared.includes(file)).map(file => [file]),
   ...Array.from({ length: Math.ceil(shared.length / SHARING) }, (_, k) => shared.slice(k * SHARING, (k + 1) * SHARING)),
 ].sort((a, b) => secondsOf(b) - secondsOf(a))
 const total = { passed: 0, failed: 0, skipped: 0 }
 const groups = new Map()
-/** files that failed, and what they said at their end */
+/** files that failed, and the end of their output */
 const failed = []
 const said = new Map()
-/** files of the rig that failed beside others; those to run once more */
+/** files of the rig that failed while others ran; those are run once more */
 const unsteady = []
 const again = []
 const skipped = []
@@ -178,7 +178,10 @@ let starts = 0
 const started = performance.now()
 const seconds = (ms, digits = 1) => `${(ms / 1000).toFixed(digits)} s`
 
-/** Output with the lines of the sources instead of those of the bundles; a map is read only here, for it costs a third of a second. */
+/**
+ * Output with the lines of the sources instead of those of the bundles; a map is read only here, because it costs a third of a
+ * second.
+ */
 function atSource(output) {
   const maps = new Map()
   return output.replace(
@@ -193,17 +196,17 @@ function atSource(output) {
   )
 }
 
-/** What went wrong, as the reporter sums it up at the end: the first lines. */
+/** The failures, as the reporter sums them up at the end: the first lines. */
 function failures(output) {
   const [, ...sums] = output.split(/^✖ failing tests:$/m)
   return (sums.at(-1) ?? output.slice(-4000)).trim().split('\n').slice(0, 60).join('\n')
 }
 
-/** Ends what a file started, too. */
+/** Also ends the processes that a file started. */
 const end = (child, signal) => {
   try {
     process.kill(-child.pid, signal)
-  } catch {} // it has ended
+  } catch {} // it has exited
 }
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
   process.on(signal, () => {
@@ -270,7 +273,7 @@ function start(files, next) {
   const script = scriptOf(files)
   const node = needs.get(file).includes('node24') ? quicNode(nodePath) : nodePath
   const line = [node, '--test-reporter=spec', script]
-  // the processor time of all that the file started is known to the shell that waited for it
+  // the shell that waited for the file knows the processor time of all its processes
   if (measure) line.unshift('bash', '-c', 'TIMEFORMAT="cpu %U %S"; time "$@"', '-')
   const at = performance.now()
   const child = spawn(line[0], line.slice(1), {
@@ -317,7 +320,7 @@ function start(files, next) {
   })
 }
 
-/** Processor time of the machine since it started, in ms: what was idle, and all of it. */
+/** Processor time of the machine since its start, in ms: idle, and total. */
 function processorTime() {
   let idle = 0
   let all = 0
@@ -362,7 +365,7 @@ function report() {
       `${name}: ${files} files, ${passed} passed, ${failed} failed, ${skipped} skipped, ${seconds(ms, 0)} of tests`,
     )
   for (const skip of skipped) console.log(`SKIPPED ${skip}`)
-  // again, for whoever has only the end of a long log
+  // again, for a reader who has only the end of a long log
   for (const [file, text] of said) console.log(`\n✖ ${file} said\n${text}\n`)
   for (const file of unsteady) console.log(`UNSTEADY ${file}: failed beside others; its result is that of a run alone`)
   for (const [file, lacks] of notRun) console.log(`NOT RUN ${file}: needs ${lacks.join(', ')}`)

@@ -1,5 +1,6 @@
-// Runs inside the rig, see ../can.mjs. Receiving: the frames lie in the kernel's buffer when the clock starts, so that the sender
-// takes no time of it; candump is stopped meanwhile and runs without printing. Sending: nobody listens. The best of some rounds.
+// Runs inside the rig, see ../can.mjs. Receiving: the frames are in the kernel's buffer when the clock starts, so that the sender
+// takes no time of it; candump is stopped meanwhile and runs without printing. Sending: without a receiver. The best of some
+// rounds.
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -112,7 +113,7 @@ async function medium(): Promise<{ packets: number; frames: number }> {
   if (!taken.every(Boolean) || got !== count) throw new Error(`${got} of ${count} packets arrived`)
   await near.close()
   await far.close()
-  // as the interface counts them: first frames, those behind them, and what the peer answers
+  // as the interface counts them: first frames, consecutive frames, and the answers of the peer
   return { packets, frames: Math.round(((framesSent() - framesBefore) / count) * packets) }
 }
 

@@ -30,7 +30,7 @@ function batches() {
   }
 }
 
-/** Each round has a receiver that is new to the packets, with the sums on the native core or not. */
+/** Each round has a receiver that has not seen the packets, with the checksums on the native core or not. */
 function decoding(checks) {
   const packets = rows.map(encode)
   const parts = []

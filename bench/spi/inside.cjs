@@ -3,7 +3,7 @@ const { spawn, execFileSync } = require('node:child_process')
 const { existsSync } = require('node:fs')
 const { join } = require('node:path')
 
-/** the best of some windows: a neighbour on the machine does not count */
+/** the best of some windows: other load on the machine does not count */
 const WINDOWS = 5
 const COUNT = 480
 const [dir] = process.argv.slice(2)
@@ -31,7 +31,7 @@ async function main() {
       if (rx[1] !== 0x12) throw new Error('a wrong value')
     }
   })
-  // a burst of one message: what a driver does that reads many registers
+  // a burst of one message: as a driver does that reads many registers
   const queued = await timed(async count => {
     for (let k = 0; k < count; k += 32) {
       const calls = []

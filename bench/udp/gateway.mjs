@@ -1,4 +1,4 @@
-// A gateway of the built program in a process of its own, for the benches: started on a free port, asked over its socket, watched
+// A gateway of the built program in a separate process, for the benches: started on a free port, queried over its socket, sampled
 // for lag, processor time and memory (watch.cjs is loaded into it).
 import { fork, spawnSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const script = join(root, 'dist/os-node.js')
 export const hasAddon = existsSync(join(root, `dist/native/${process.platform}-${process.arch}/os_node.node`))
 
-/** One question to a child, or its first word; rejects when it ends instead. */
+/** One request to a child, or its first message; rejects when it exits instead. */
 export const answer = (child, question) =>
   new Promise((resolve, reject) => {
     const ended = code => reject(new Error(`ended with ${code}`))
@@ -25,10 +25,10 @@ export const answer = (child, question) =>
 
 export const pause = ms => new Promise(resolve => setTimeout(resolve, ms))
 
-/** share of a round that a process may wait for a processor before the round says nothing of it */
+/** share of a round that a process may wait for a processor before the round is invalid */
 const WAITING = 0.1
 
-/** ms that its main thread could have run and did not, so far; 0 where the kernel does not tell */
+/** ms that its main thread was ready but did not run, so far; 0 where the kernel does not report it */
 function waitedMs({ pid }) {
   try {
     return Number(readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ')[1]) / 1e6
@@ -37,7 +37,7 @@ function waitedMs({ pid }) {
   }
 }
 
-/** Begins a round; the answer tells whether others had the processors meanwhile. */
+/** Begins a round; the result says whether others had the processors meanwhile. */
 export function roundOf(...children) {
   const began = performance.now()
   const before = children.map(waitedMs)
@@ -47,7 +47,7 @@ export function roundOf(...children) {
   }
 }
 
-/** The better of two rounds: one that is good, else one that the machine had time for, else the one that lost less. */
+/** The better of two rounds: a good one, otherwise one that the machine had time for, otherwise the one with less loss. */
 export function better(one, other, isGood) {
   if (!one || !other || isGood(one) !== isGood(other)) return !one || (other && isGood(other)) ? other : one
   if (one.busy !== other.busy) return one.busy ? other : one
@@ -78,7 +78,7 @@ export class Gateway {
     })
   }
 
-  /** A busy machine may keep the command from its answer: asked three times, then it throws what was said. */
+  /** A busy machine may delay the answer of the command: tried three times, then it throws the error. */
   status() {
     let said = ''
     for (let tries = 0; tries < 3; tries++) {
@@ -102,7 +102,7 @@ export class Gateway {
     }
   }
 
-  /** what came so far, once nothing more does */
+  /** the number received so far, once no more arrive */
   async settled() {
     for (let last = -1; ; ) {
       const { received, storage, links } = this.status()

@@ -1,6 +1,6 @@
 // UDP out of the built program: packets per second of node:dgram alone, of the medium without and with the addon, one by
-// one and in batches, to a port that takes and never reads. Then the heap that one packet costs, both ways: no collection
-// may hide it, so it is the least of several runs.
+// one and in batches, to a port that is never read. Then the heap that one packet costs, in both cases: no collection may
+// hide it, so it is the minimum of several runs.
 import { createSocket } from 'node:dgram'
 import { createRequire } from 'node:module'
 
@@ -8,7 +8,7 @@ const { mediaTable } = createRequire(import.meta.url)('../../dist/os-node.js')
 
 const COUNT = 4096
 const ROUND = 256
-/** what measuring itself takes is spread over so many runs */
+/** the cost of measuring itself is spread over so many runs */
 const HEAP_RUNS = 16
 const packets = Array.from({ length: ROUND }, (_, k) => Buffer.alloc(40 + (k % 3), k))
 const logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => logger }
@@ -51,7 +51,7 @@ const bound = () =>
     socket.bind(0, '127.0.0.1', () => resolve(socket))
   })
 
-/** node:dgram as fast as it goes: connected, one turn of the loop per 32 packets */
+/** node:dgram at full speed: connected, one turn of the loop per 32 packets */
 function dgramRun(socket) {
   return () =>
     new Promise(resolve => {
@@ -81,7 +81,7 @@ const inBatches = sender => async () => {
 
 /** the batches of the addon against node:dgram */
 const RATIO = 2
-/** rounds more where it is less */
+/** more rounds if it is less */
 const MORE = 8
 
 export async function benchOut({ put, gate, gateLeast }, addon) {
@@ -102,7 +102,7 @@ export async function benchOut({ put, gate, gateLeast }, addon) {
       put(`udp/out/${name}/batch`, rate)
       continue
     }
-    // where a neighbour on the machine took the core from one of the two, both have another chance
+    // if other load on the machine took the core from one of the two, both are measured again
     let base = plain
     for (let k = 0; k < MORE && rate < RATIO * base; k++) {
       base = Math.max(base, await bestRate(dgramRun(raw)))
@@ -131,7 +131,7 @@ export async function benchOut({ put, gate, gateLeast }, addon) {
       await inBatches(sender)()
       await done
     }
-    // what a wake costs beside its packets is spread over as many as out
+    // the cost of a wake besides its packets is spread over as many as in the other direction
     const receiveOften = async () => {
       for (let k = 0; k < HEAP_RUNS; k++) await receive()
     }

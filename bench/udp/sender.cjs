@@ -1,5 +1,5 @@
-// A field of nodes in a process of its own: makes its packets first, then sends them at a pace, by the addon where there is
-// one. Each message {rate, count, burst} is one step, `burst` packets at once; the answer tells how many packets went out and how long it took.
+// A group of nodes in a separate process: makes its packets first, then sends them at a rate, by the addon where there is one. Each message
+// {rate, count, burst} is one step, `burst` packets at a time; the answer says how many packets were sent and how long it took.
 const { createSocket } = require('node:dgram')
 const { join } = require('node:path')
 const { UplinkEncoder, ucumUnits: units } = require('../../dist/os-node.js')
@@ -76,7 +76,7 @@ async function step(send, { rate, count, burst = 1 }) {
 
 async function main() {
   const send = addon === 'addon' ? batched() : await plain()
-  // the full packets first, so that everybody's template is known
+  // the full packets first, so that the receiver knows every template
   await step(send, { rate: 4000, count: NODES })
   process.on('message', async message => process.send(await step(send, message)))
   process.send({ ready: NODES })

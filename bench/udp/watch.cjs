@@ -1,5 +1,6 @@
-// Loaded into the gateway under test (node --require): tells the lag of its loop, its processor time and its memory. BENCH_LAG_MS: the
-// resolution of lag, 1 ms. `heap`, with --expose-gc: what the heap holds, the first time after a collection, and the collections since.
+// Loaded into the gateway under test (node --require): reports the lag of its loop, its processor time and its memory. BENCH_LAG_MS:
+// the resolution of lag, 1 ms. `heap`, with --expose-gc: the size of the heap, the first time after a collection, and the collections
+// since.
 const { monitorEventLoopDelay, PerformanceObserver } = require('node:perf_hooks')
 
 const lag = monitorEventLoopDelay({ resolution: Number(process.env.BENCH_LAG_MS ?? 1) })

@@ -1,9 +1,11 @@
-// One Bluetooth adapter for all that use it: it scans while there is a listener, connects for one after the other (a connection
-// takes the scan's place on the air for a second or two), and looks after a scan that has gone silent (R20). Opened by the
-// first user, closed by the last.
+// One Bluetooth adapter, shared by all its users. It scans while there is a listener, makes connections one at a time
+// (scanning pauses for a second or two meanwhile), and recovers a scan that has gone silent (R20). The first user opens
+// it, the last one closes it.
 //
-// What fails: the radio cannot be opened (every user that joins gets the reason), is lost (every user gets the reason, the next that joins
-// opens it anew), a remedy against silence (the next one is tried; a library that does not open again is a loss).
+// Errors:
+// - The radio cannot be opened: every user that joins gets the reason.
+// - The radio is lost: every user gets the reason; the next user that joins opens it again.
+// - A remedy against silence fails: the next one is tried. A library that does not open again is a loss.
 
 import type { Clock } from '../../src/lib/clock'
 import { counted } from '../../src/lib/counted'
@@ -17,9 +19,9 @@ import { type Remedy, Silence } from './silence'
 type OnReport = (report: Report) => void
 
 export interface AdapterUser {
-  /** the adapter is gone: this user is out */
+  /** the adapter is lost: this user must join again */
   lost(reason: string): void
-  /** works, but hears nothing; '' when it hears again */
+  /** the adapter works but hears nothing; '' when it hears again */
   degraded(reason: string): void
 }
 
@@ -30,30 +32,30 @@ interface AdapterOptions {
   clock: Clock
   timers: Timers
   logger: Logger
-  /** what may be behind a silence, for people; read when one is reported */
+  /** the likely cause of a silence, for people; read when a silence is reported */
   suspicion?: () => string
-  /** whether the machine has it at all */
+  /** whether the machine has the adapter at all */
   present?: () => boolean
-  /** why it may not be opened now; '' when it may */
+  /** why the adapter may not be opened now; '' if it may */
   taken?: () => string
 }
 
 const SILENCE_MS = 60_000
-/** after another program stopped the scan: not at once, since that may go on for ever */
+/** delay after another program stopped the scan: an immediate restart could repeat endlessly */
 const AGAIN_MS = 1000
-/** how often is looked for an adapter that is missing */
+/** how often a missing adapter is checked for */
 const LOOK_MS = 2000
 
 export class Adapter {
   readonly name: string
-  /** what all users together have seen */
+  /** totals of all users */
   readonly #tally = { advertisements: 0, scan_restarts: 0, adapter_resets: 0, reopened: 0, disturbed: 0 }
   readonly #options: AdapterOptions
   readonly #users = new Set<AdapterUser>()
   readonly #byAddress = new Map<string, Set<OnReport>>()
   readonly #toAll = new Set<OnReport>()
   #opening: Promise<void> | undefined
-  /** every step of the radio runs after the one before */
+  /** runs the steps of the radio one after the other */
   readonly #turns = new SerialQueue()
   #scanning = false
   #silence = new Silence(SILENCE_MS)
@@ -70,7 +72,7 @@ export class Adapter {
     return { ...this.#tally, ...this.#options.radio.detail }
   }
 
-  /** addresses that are waited for */
+  /** number of addresses with listeners */
   get listeners(): number {
     return this.#byAddress.size + this.#toAll.size
   }
@@ -79,7 +81,7 @@ export class Adapter {
     return this.#opening !== undefined
   }
 
-  /** Opens the radio for the first. `silenceMs`: shorter than the usual minute. Throws why it cannot be opened. */
+  /** Opens the radio for the first user. `silenceMs`: shorter than the usual minute. Throws the reason if it cannot be opened. */
   async join(user: AdapterUser, { silenceMs = SILENCE_MS }: { silenceMs?: number } = {}): Promise<void> {
     this.#users.add(user)
     if (silenceMs < this.#silence.afterMs) this.#silence = new Silence(silenceMs)
@@ -95,13 +97,13 @@ export class Adapter {
     if (this.#complaint !== '') user.degraded(this.#complaint)
   }
 
-  /** Closes the radio when no user is left. */
+  /** Closes the radio when the last user leaves. */
   async leave(user: AdapterUser): Promise<void> {
     if (!this.#users.delete(user) || this.#users.size > 0) return
     await this.#end()
   }
 
-  /** Calls back when an adapter that is missing now is plugged in. Returns what ends the watch. */
+  /** Calls `back` when a missing adapter is plugged in. Returns the function that ends the watch. */
   onReturn(back: () => void): () => void {
     const { present = () => true, timers } = this.#options
     let cancel = (): void => undefined
@@ -113,7 +115,7 @@ export class Adapter {
     return () => cancel()
   }
 
-  /** Hears the advertisements of one address, or of all (null). Returns the function that ends it. */
+  /** Reports the advertisements of one address, or of all (null). Returns the function that ends it. */
   listen(address: string | null, onReport: OnReport): () => void {
     const set = address === null ? this.#toAll : (this.#byAddress.get(address) ?? new Set())
     set.add(onReport)
@@ -126,7 +128,7 @@ export class Adapter {
     }
   }
 
-  /** Connects; the scan waits meanwhile. Throws as Radio.connect does. */
+  /** Connects; scanning pauses meanwhile. Throws the errors of Radio.connect. */
   connect(options: ConnectOptions): Promise<BleConnection> {
     return this.#turns.run(async () => {
       if (!this.#opening) throw new OsError('LINK_DOWN', `${this.name} is closed`)
@@ -179,7 +181,7 @@ export class Adapter {
     for (const user of users) user.lost(reason)
   }
 
-  /** Runs for every advertisement in reach: hundreds a second in a busy place. */
+  /** Runs for every advertisement in range: hundreds per second in a busy place. */
   #report(report: Report): void {
     this.#tally.advertisements++
     this.#silence.heard(this.#options.clock.mono())
@@ -189,7 +191,7 @@ export class Adapter {
     if (mine) for (const onReport of mine) onReport(report)
   }
 
-  /** Makes the scan what it should be: on while there is a listener. */
+  /** Starts or stops the scan: it runs while there is a listener. */
   #arrange(): void {
     void this.#turns
       .run(async () => {
@@ -199,7 +201,7 @@ export class Adapter {
       })
       .catch(error => {
         this.#options.logger.warn(`${this.name}: ${asOsError(error).message}`)
-        this.#watch() // a scan that does not start is a silence
+        this.#watch() // a scan that does not start counts as silence
       })
   }
 
@@ -240,7 +242,7 @@ export class Adapter {
     try {
       this.#scanning = false
       if (remedy === 'reopen') await this.#reopen()
-      // a reset is refused while there are connections: these show that the radio works
+      // the adapter refuses a reset while it has connections: these show that the radio works
       else if (remedy === 'reset' && (await radio.reset())) this.#tally.adapter_resets++
       else {
         this.#tally.scan_restarts++
@@ -257,7 +259,7 @@ export class Adapter {
 
   async #reopen(): Promise<void> {
     const { radio } = this.#options
-    // connections that live are not cut for a silence
+    // a silence does not justify cutting live connections
     if (!(await radio.reset())) return
     this.#tally.reopened++
     const complaint = this.#complaint

@@ -1,4 +1,4 @@
-// The adapters of this machine that are in use, by name: media and sources that name the same one share it.
+// The adapters in use on this machine, by name: media and sources that name the same adapter share it.
 import { realFiles } from '../../src/lib/files'
 import { systemTimers } from '../../src/lib/timers'
 import type { DriverContext } from '../../src/links/contracts'
@@ -12,9 +12,9 @@ const known = new Map<string, Adapter>()
 const keyOf = (name: string, extended: boolean): string => (extended ? `${name} extended` : name)
 
 /**
- * The adapter `name` (hci0). With extended scanning it is another thing to the library, and two of these on one adapter would
- * end each other's scans: the second one is refused (LINK_DOWN, tried again: a reload changes them one by one). `radio`
- * is for tests.
+ * The adapter `name` (hci0). The library opens an adapter either with or without extended scanning, and two such users
+ * would end each other's scans: the second one is refused (LINK_DOWN, retried, because a reload changes them one by
+ * one). `radio` is for tests.
  */
 export function sharedAdapter(
   name: string,

@@ -1,6 +1,6 @@
-// A source that reads the advertisements of one device: the newest values of the channels its options name. A test also
-// shows what the device sends besides, so that channels can be chosen from it. What fails: see feed.ts; a source without
-// channels opens, so that it can be tested, and its reads say what to name.
+// A source that reads the advertisements of one device: the newest values of the channels in its options. A test also
+// shows the other values that the device sends, so that the user can choose channels. Errors: see feed.ts. A source
+// without channels opens, so that it can be tested, and its reads say which channels exist.
 
 import type { Clock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
@@ -15,10 +15,10 @@ import { COMMON_CHANNELS, type Decoder } from './codec'
 import { AdvertisementFeed } from './feed'
 import type { CommonOptions } from './source-options'
 
-/** for all channels together: a test of a source waits 15 s for it */
+/** for all channels together: a test of a source times out after 15 s */
 const TEST_WAIT_MS = 12_000
 
-/** Where a source's parts come from; tests hand in their own. */
+/** The parts of a source; tests pass their own. */
 export interface SourceParts {
   adapter?: Adapter
   timers?: Timers
@@ -90,7 +90,7 @@ export class AdvertisedSource extends LatestSource {
     Object.defineProperty(this.counters, 'detail', { get: () => feed.detail, enumerable: true })
   }
 
-  /** An adapter that is plugged in again is used at once. */
+  /** An adapter that is plugged in again is used immediately. */
   override onReturn(back: () => void): () => void {
     return this.#adapter.onReturn(back)
   }
@@ -103,7 +103,7 @@ export class AdvertisedSource extends LatestSource {
     })
   }
 
-  /** Also what the device sends and no channel takes, with `error` saying so. */
+  /** Includes values that the device sends and no channel uses; their `error` says so. */
   override async readRaw(): Promise<readonly RawReading[]> {
     const until = this.#clock.mono() + this.#waitMs
     if (this.#feed.heard.size === 0) await this.#untilHeard()
@@ -118,7 +118,7 @@ export class AdvertisedSource extends LatestSource {
         status: value === null ? 'ERROR' : 'OK',
         value,
         unit: this.#unitOf(key),
-        error: refusal || 'sent, and in no channel of the options',
+        error: refusal || 'no channel of the options uses it',
       })),
     ]
   }

@@ -1,4 +1,4 @@
-// Options of the Bluetooth medium, as in Config.json: what they mean, their bounds and defaults.
+// Options of the Bluetooth medium, as in Config.json: meaning, bounds and defaults.
 import { array, check, type InferOutput, maxLength, object, pipe, string } from 'valibot'
 import { choice, flag, int, maybe, optionalText, port, text } from '../../src/config/fields'
 
@@ -27,10 +27,13 @@ export const bluetoothOptions = object({
   framing: choice(['uart', 'cobs'], 'uart', 'uart: 02 packet 03 (D8); cobs: for peers that are os-node too'),
   max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 32, max: 4096 }),
   extended_scan: flag(false, 'scan as Bluetooth 5 does, where the adapter can'),
-  find_timeout_ms: int(15_000, 'until a peer is heard', { min: 1000, max: 60_000 }),
-  connect_timeout_ms: int(10_000, 'from then on until it can be used', { min: 1000, max: 60_000 }),
-  silence_ms: int(60_000, 'a scan that hears nothing for so long is helped in steps', { min: 1000, max: 3_600_000 }),
-  host: optionalText('the shim: address of the peer, or the one listened on (127.0.0.1)'),
+  find_timeout_ms: int(15_000, 'time limit to hear a peer', { min: 1000, max: 60_000 }),
+  connect_timeout_ms: int(10_000, 'then time limit to connect', { min: 1000, max: 60_000 }),
+  silence_ms: int(60_000, 'restart a scan that hears nothing for this long', {
+    min: 1000,
+    max: 3_600_000,
+  }),
+  host: optionalText('the shim: address of the peer, or to listen on (127.0.0.1)'),
   port: port(5454, 'the shim: its UDP port; not used by the radio'),
 })
 

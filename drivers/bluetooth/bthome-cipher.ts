@@ -1,14 +1,15 @@
-// Encrypted BTHome v2 (bthome.io/encryption): AES-128-CCM with a key the user has from the device, a 4-byte check and a
-// counter that only goes up. What fails: a wrong key or changed bytes (the check does not hold), an advertisement that was
-// recorded and sent again (its counter is not new). A device that lost its battery starts at 0 again: a counter below 100
-// is taken after half a minute of silence, so a recording of its first minutes cannot be slipped in between living ones.
+// Encrypted BTHome v2 (bthome.io/encryption): AES-128-CCM with a key that the user reads from the device, a 4-byte
+// check value and a counter that only increases. Errors: a wrong key or changed bytes (the check fails); a recorded
+// advertisement that is sent again (its counter is not new). After a change of battery a device starts at 0 again: a
+// counter below 100 is accepted after half a minute of silence, so that a recording of the first minutes cannot be
+// inserted between live advertisements.
 import { createDecipheriv } from 'node:crypto'
 
 const COUNTER_BYTES = 4
 const CHECK_BYTES = 4
 const RESTART_BELOW = 100
 const RESTART_QUIET_MS = 30_000
-/** the service's UUID 0xFCD2 as it lies in the air */
+/** the service's UUID 0xFCD2 in transmission order */
 const UUID = [0xd2, 0xfc] as const
 
 export class BthomeCipher {
@@ -22,8 +23,9 @@ export class BthomeCipher {
   }
 
   /**
-   * The objects inside `data` (ciphertext, counter, check) behind the device information byte `info`; `address` as it is
-   * written. A text says why not: 'repeat' is the same advertisement again, which every device sends several times.
+   * Decrypts the objects in `data` (ciphertext, counter, check), which follow the device information byte `info`;
+   * `address` in text form. A string result is the reason for a refusal: 'repeat' is the same advertisement again,
+   * since every device sends it several times.
    */
   open(
     info: number,
@@ -48,7 +50,7 @@ export class BthomeCipher {
       this.#at = now
       return plain
     } catch {
-      return 'wrong key' // the check does not hold: nothing of it may be believed, not even its counter
+      return 'wrong key' // the check failed: no part of the data can be trusted, not even the counter
     }
   }
 }

@@ -1,11 +1,11 @@
-// The objects of BTHome v2 (bthome.io/format): what each id means. Data only. Several ids measure the same thing in other
-// sizes; they have one name. Units are UCUM (dBm and its like are spellings os-node knows).
+// The objects of BTHome v2 (bthome.io/format): the meaning of each id. Data only. Several ids are the same quantity in
+// different sizes; they share one name. Units are UCUM (dBm and similar are spellings that os-node knows).
 
 interface ObjectType {
   readonly key: string
   readonly bytes: 1 | 2 | 3 | 4
   readonly signed: boolean
-  /** value = raw × multiply / divide: 2506 / 100 is 25.06, and 2506 × 0.01 is not */
+  /** value = raw × multiply / divide, for exact decimals: 2506 / 100 is 25.06, but 2506 × 0.01 is not */
   readonly multiply: number
   readonly divide: number
   readonly unit: string
@@ -85,7 +85,7 @@ number(0x62, 'speed', 4, 'm/s', 1_000_000, SIGNED)
 number(0x63, 'acceleration', 4, 'm/s2', 1_000_000, SIGNED)
 number(0x64, 'light_level', 1, '1')
 
-/** 0 and 1: what they mean is in the format's table; a status rule gives them words. */
+/** Values 0 and 1: the format's table has their meaning; a status rule names them. */
 const BINARY: readonly (readonly [id: number, key: string])[] = [
   [0x0f, 'generic'],
   [0x10, 'power_on'],
@@ -128,19 +128,19 @@ const event = (id: number, key: string, bytes: 1 | 2): void => {
 event(BUTTON, 'button', 1)
 event(DIMMER, 'dimmer', 2)
 
-/** Objects that carry no measurement: bytes that follow the id. */
+/** Objects without a measurement: id → number of bytes that follow. */
 export const SKIPPED = new Map([
   [0xf0, 2], // device type
   [0xf1, 4], // firmware version
   [0xf2, 3],
 ])
-/** text and raw: the byte after the id says how many follow */
+/** text and raw: the byte after the id is the length */
 export const VARIABLE = new Set([0x53, 0x54])
 
-/** What an id means, or undefined: one this table does not know. */
+/** The meaning of an id; undefined: not in this table. */
 export const objectType = (id: number): ObjectType | undefined => OBJECTS.get(id)
 
-/** Names of channels with their units; a second object of one name in a packet is `name_2`, and so on. */
+/** Units of channels by name; a second object of the same name in a packet is `name_2`, and so on. */
 const CHANNEL_UNITS = new Map<string, string>()
 for (const { key, unit } of OBJECTS.values()) CHANNEL_UNITS.set(key, unit)
 CHANNEL_UNITS.set('button_count', '1')
@@ -148,7 +148,7 @@ CHANNEL_UNITS.set('dimmer_count', '1')
 
 const NUMBERED = /_[2-9]$/
 
-/** The unit of a channel as the configuration names it, `temperature_2` too; undefined: no such channel. */
+/** The unit of a channel named in the configuration, `temperature_2` included; undefined: no such channel. */
 export const channelUnit = (key: string): string | undefined =>
   CHANNEL_UNITS.get(key) ?? CHANNEL_UNITS.get(key.replace(NUMBERED, ''))
 

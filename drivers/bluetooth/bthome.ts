@@ -1,6 +1,7 @@
-// BTHome v2 (bthome.io/format): service data of UUID 0xFCD2, objects in little-endian order, plain or encrypted. What fails:
-// another version, an encrypted device without a key and the other way round (an attacker must not get around the key by
-// sending plainly), an unknown object: what came before it counts, since its length is not known either.
+// BTHome v2 (bthome.io/format): service data of UUID 0xFCD2, objects in little-endian order, plain or encrypted.
+// Errors: another version; an encrypted device without a key, or a plain one with a key (an attacker must not bypass
+// the key by sending plain data). An unknown object ends the parsing, because its length is unknown; the objects before
+// it are kept.
 import { addressBytes, serviceData } from './ad'
 import type { BthomeCipher } from './bthome-cipher'
 import { BUTTON, DIMMER, objectType, PACKET_ID, SKIPPED, VARIABLE } from './bthome-objects'
@@ -8,17 +9,17 @@ import type { Decoder, Emit, Verdict } from './codec'
 
 const SERVICE = 0xfcd2
 const ENCRYPTED = 0x01
-/** six bytes after the information byte are the address of the device */
+/** the device's address follows the information byte, six bytes */
 const ADDRESS_INCLUDED = 0x02
 const ADDRESS_BYTES = 6
 const VERSION = 2
-/** without a packet id or a counter, the same bytes within this time are one event */
+/** without a packet id or counter, equal bytes within this time count as one event */
 const SAME_EVENT_MS = 2000
 
-/** One object of a packet. `raw` is the number as sent. */
+/** Called for each object of a packet. `raw` is the number as sent. */
 type OnObject = (id: number, raw: number) => void
 
-/** Walks the objects of a packet; false when it ended in the middle or at an unknown object. */
+/** Walks the objects of a packet; false if the packet was truncated or had an unknown object. */
 function eachObject(bytes: Uint8Array, onObject: OnObject): boolean {
   for (let at = 0; at < bytes.length; ) {
     const id = bytes[at]!
@@ -44,10 +45,10 @@ export class BthomeDecoder implements Decoder {
   #packetId = -1
   #lastBytes = ''
   #lastAt = Number.NEGATIVE_INFINITY
-  /** events since this link was opened, by channel; a dimmer's own channel is the sum of its steps */
+  /** events since this link was opened, by channel; the channel of a dimmer is the sum of its steps */
   readonly #events = new Map<string, number>()
 
-  /** `cipher`: for a device that encrypts. It outlives the decoder, so that its counter outlives a link that is opened anew. */
+  /** `cipher`: for a device that encrypts. The caller keeps it when the link is reopened, so that its counter continues. */
   constructor(cipher?: BthomeCipher) {
     this.#cipher = cipher
   }
@@ -58,12 +59,12 @@ export class BthomeDecoder implements Decoder {
     const info = body[0]!
     if (info >> 5 !== VERSION) return `version ${info >> 5} of BTHome; only 2 is read`
     const encrypted = (info & ENCRYPTED) !== 0
-    if (encrypted && !this.#cipher) return 'it encrypts: give its bind_key'
-    if (!encrypted && this.#cipher) return 'it sends plainly although a bind_key is set'
+    if (encrypted && !this.#cipher) return 'it encrypts: set its bind_key'
+    if (!encrypted && this.#cipher) return 'it sends plaintext although a bind_key is set'
     const own = (info & ADDRESS_INCLUDED) === 0
     const from = own ? 1 : 1 + ADDRESS_BYTES
     if (body.length < from) return 'too short'
-    // the last byte comes first on the air
+    // the address is sent last byte first
     const bytes = own ? addressBytes(address) : Buffer.from(body.subarray(1, from)).reverse()
     const content = body.subarray(from)
     const objects = this.#cipher ? this.#cipher.open(info, content, bytes, now) : content
@@ -90,7 +91,7 @@ export class BthomeDecoder implements Decoder {
 
   #event(id: number, raw: number, suffix: string, emit: Emit): void {
     const what = raw & 0xff
-    const happened = what === 0 ? 0 : 1 // 0: nothing happened, sent along with other buttons
+    const happened = what === 0 ? 0 : 1 // 0: no event; it is sent together with the events of other buttons
     if (id === BUTTON) {
       emit(`button${suffix}`, what)
       emit(`button_count${suffix}`, this.#add(`button${suffix}`, happened))
@@ -107,7 +108,7 @@ export class BthomeDecoder implements Decoder {
     return sum
   }
 
-  /** A device sends each packet several times: its packet id tells, else the bytes within a moment do. */
+  /** A device sends each packet several times: repeats have the same packet id, or else the same bytes within a moment. */
   #isRepeat(objects: Uint8Array, now: number): boolean {
     let packetId = -1
     eachObject(objects, (id, raw) => {

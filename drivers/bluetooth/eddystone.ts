@@ -1,6 +1,6 @@
-// Eddystone (service data of UUID 0xFEAA): plain telemetry, frame 0x20 version 0, big-endian. UID and URL frames of the same
-// device come in between; they say that it is there. What fails: encrypted telemetry (version 1), which only its owner's
-// key could open.
+// Eddystone (service data of UUID 0xFEAA): plain telemetry, frame 0x20 version 0, big-endian. The UID and URL frames of
+// the same device only show that it is present. Errors: encrypted telemetry (version 1), which only the device's owner
+// can decrypt.
 import { serviceData } from './ad'
 import type { Decoder, Emit, Verdict } from './codec'
 
@@ -24,7 +24,7 @@ export class EddystoneDecoder implements Decoder {
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.length)
     const millivolts = bytes.readUInt16BE(2)
     const temperature = bytes.readInt16BE(4)
-    // 0 and -128 stand for a device that does not measure it
+    // 0 and -128 mean: not measured by this device
     emit('battery', millivolts === 0 ? null : millivolts)
     emit('temperature', temperature === NO_TEMPERATURE ? null : temperature / 256)
     emit('advertisements', bytes.readUInt32BE(6))

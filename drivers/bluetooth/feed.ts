@@ -1,6 +1,8 @@
-// From advertisements to the newest values of a source's channels. What fails: the adapter (lost: the source is opened again),
-// a device that is not heard (its values grow too old; presence says 0), an advertisement that cannot be used (counted,
-// and shown by a test of the source), a replayed one (counted as refused).
+// Turns advertisements into the newest values of a source's channels. Errors:
+// - The adapter is lost: the source is opened again.
+// - A device is not heard: its values become too old; presence reads 0.
+// - An advertisement cannot be used: it is counted, and a test of the source shows it.
+// - An advertisement is replayed: it is counted as refused.
 import type { Clock } from '../../src/lib/clock'
 import type { Timers } from '../../src/lib/timers'
 import type { OpenableEvents } from '../../src/links/contracts'
@@ -16,9 +18,9 @@ interface Heard {
 
 interface FeedOptions {
   adapter: Adapter
-  /** null: whatever the decoder knows as its own */
+  /** null: any device that the decoder accepts */
   address: string | null
-  /** made anew with every opening, since what it remembers is of one */
+  /** made anew at every opening, because its state belongs to one opening */
   decoder: () => Decoder
   /** the channel at each index */
   keys: readonly string[]
@@ -28,13 +30,13 @@ interface FeedOptions {
   timers: Timers
 }
 
-/** a device that sends ever new names costs no more than this */
+/** limits the memory for a device that keeps sending new names */
 const MOST_KEYS = 64
 
 export class AdvertisementFeed implements Feed {
-  /** every value of the device since the opening, by channel, also those that no channel uses */
+  /** every value of the device since the opening, by channel, with values that no channel uses */
   readonly heard = new Map<string, Heard>()
-  /** why its last advertisement was of no use; '' when it was */
+  /** why the last advertisement could not be used; '' if it could */
   refusal = ''
   readonly #tally = { frames: 0, refused: 0 }
   readonly #options: FeedOptions
@@ -57,7 +59,7 @@ export class AdvertisementFeed implements Feed {
     return { ...this.#tally, ...this.#options.adapter.detail }
   }
 
-  /** Calls back at every advertisement of the device, for a test that waits for one. */
+  /** Calls `heard` at every advertisement of the device, for a test that waits for one. */
   onHeard(heard: () => void): void {
     this.#onHeard = heard
   }
@@ -113,7 +115,7 @@ export class AdvertisementFeed implements Feed {
     if (index !== undefined) this.#take(index, value)
   }
 
-  /** Says that the device is away, again and again, so that this does not grow old itself. */
+  /** Repeats that the device is away, so that this value does not become too old. */
   #waitAway(): void {
     const { awayMs, timers } = this.#options
     if (!this.#index.has('presence')) return

@@ -1,5 +1,5 @@
-// iBeacon (Apple, company 0x004C): 02 15, a UUID of 16 bytes, major and minor (big-endian), and the strength measured at one
-// metre in dBm. What fails: nothing; what is another beacon is passed over.
+// iBeacon (Apple, company 0x004C): 02 15, a UUID of 16 bytes, major and minor (big-endian), and the signal strength at
+// one metre in dBm. No errors; another beacon is ignored.
 import { manufacturerData } from './ad'
 import type { Decoder, Emit, Verdict } from './codec'
 
@@ -16,7 +16,7 @@ interface Ibeacon {
   readonly measuredPower: number
 }
 
-/** The beacon inside an advertisement's structures, or null. */
+/** The beacon in an advertisement's structures, or null. */
 export function parseIbeacon(data: Uint8Array): Ibeacon | null {
   const body = manufacturerData(data, APPLE)
   if (!body || body.length < 23 || body[0] !== TYPE || body[1] !== LENGTH) return null
@@ -30,8 +30,8 @@ export function parseIbeacon(data: Uint8Array): Ibeacon | null {
 }
 
 /**
- * Metres, from how much weaker than at one metre it is heard; `pathLoss` is 2 in the open and 2.5 to 4 indoors. An estimate:
- * a body in between is worth several metres.
+ * Distance in metres, from the loss of signal strength relative to one metre; `pathLoss` is 2 outdoors and 2.5 to 4
+ * indoors. An estimate: a person in between adds several metres.
  */
 export const distance = (measuredPower: number, rssi: number, pathLoss: number): number =>
   Math.round(10 ** ((measuredPower - rssi) / (10 * pathLoss)) * 100) / 100

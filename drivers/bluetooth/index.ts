@@ -1,6 +1,6 @@
 // Bluetooth Low Energy: packets over the Nordic UART service (this gateway is the central), and sources that read
-// advertisements: BTHome v2, iBeacon, Eddystone telemetry, Ruuvi. Declarations only; see medium.ts, adapter.ts and feed.ts
-// for what fails. Port 5454 is used by nothing but the UDP substitute, where the options ask for it (D10).
+// advertisements: BTHome v2, iBeacon, Eddystone telemetry, Ruuvi. Declarations only; medium.ts, adapter.ts and feed.ts
+// describe the errors. Only the UDP substitute uses port 5454, if the options ask for it (D10).
 import type { GenericSchema } from 'valibot'
 import { OsError } from '../../src/lib/errors'
 import { systemTimers, type Timers } from '../../src/lib/timers'
@@ -24,7 +24,7 @@ import { bthomeOptions, type CommonOptions, eddystoneOptions, ibeaconOptions, ru
 const wrong = (link: string, key: string, text: string): OsError =>
   new OsError('CONFIG_INVALID', `options of ${link}: ${key}: ${text}`, { details: { link, keys: [key] } })
 
-/** A medium over the radio, or its UDP substitute. Throws CONFIG_INVALID. `parts` replaces the radio and the time (tests). */
+/** A medium over the radio, or its UDP substitute. Throws CONFIG_INVALID. `parts` replaces radio and clock in tests. */
 export function createBluetooth(
   name: string,
   raw: unknown,
@@ -39,7 +39,7 @@ export function createBluetooth(
   }
   const peers = options.peers ?? []
   if (!/^hci\d{1,2}$/.test(options.adapter)) throw wrong(name, 'adapter', 'an adapter is called hci0, hci1 …')
-  if (peers.length === 0) throw wrong(name, 'peers', 'name the devices; btmgmt find -l shows addresses and names')
+  if (peers.length === 0) throw wrong(name, 'peers', 'list them; btmgmt find -l shows addresses and names')
   const nus: NusOptions = {
     adapter: parts.adapter ?? sharedAdapter(options.adapter, options.extended_scan, context),
     framing: options.framing,
@@ -52,7 +52,7 @@ export function createBluetooth(
     logger,
   }
   if (options.mode === 'listen') return new PeersMedium(name, peers, nus)
-  if (peers.length > 1) throw wrong(name, 'peers', 'a sending link has one peer')
+  if (peers.length > 1) throw wrong(name, 'peers', 'a sending link needs one peer')
   return peerMedium(name, 'send', peers[0]!, nus)
 }
 
@@ -66,7 +66,7 @@ export type AdvertisementType = 'bthome' | 'ibeacon' | 'eddystone' | 'ruuvi'
 
 type Channels = Readonly<Record<string, FixedChannel | undefined>>
 
-/** Every usual channel, changed or switched off by the options, and every other one that they name. */
+/** Every usual channel, as changed or switched off by the options, plus the other channels in the options. */
 function withUsual(usual: readonly string[], chosen: Channels = {}): Channels {
   return { ...Object.fromEntries(usual.map(key => [key, chosen[key] ?? { enabled: true }])), ...chosen }
 }
@@ -87,7 +87,7 @@ const source = <Options extends CommonOptions>(
     make(name, checkOptions(schema, raw, name), context, parts),
 })
 
-/** type → driver. `create` takes parts in place of the machine's (tests). */
+/** type → driver. `create` accepts `parts` in place of the machine's. */
 export const advertisementSources = {
   bthome: source('bthome', bthomeOptions, (name, options, context, parts) => {
     const { address, bind_key } = options

@@ -1,4 +1,5 @@
-// The parts of @stoprocent/noble 2.8 that noble.ts uses. Its own types know neither the inner modules nor what lies in them.
+// The parts of @stoprocent/noble 2.8 that noble.ts uses. The package's own types cover neither its inner modules nor
+// their members.
 declare module '@stoprocent/noble/lib/noble.js' {
   import type { EventEmitter } from 'node:events'
   export interface Characteristic extends EventEmitter {
@@ -42,12 +43,12 @@ declare module '@stoprocent/noble/lib/hci-socket/bindings.js' {
     _aclConnections: Map<number, unknown>
   }
   export default class Bindings extends EventEmitter {
-    /** `hciDriver` is handed to loadDriver of the socket's package, which this build replaces */
+    /** `hciDriver` is passed to loadDriver of the socket's package, which this build replaces */
     constructor(options: {
       deviceId: number
       extended: boolean
       hciDriver: new () => EventEmitter
-      /** alone with the adapter, without the kernel */
+      /** exclusive use of the adapter, without the kernel */
       userChannel: boolean
     })
     _hci: Hci | null

@@ -1,5 +1,5 @@
-// Why an adapter cannot be used, from what the kernel shows: no such adapter, blocked by rfkill, switched off, no
-// rights. Asked when opening fails or before it would, since the library says only that something is wrong.
+// Why an adapter cannot be used, according to the kernel: no such adapter, blocked by rfkill, switched off, no rights.
+// Called when opening fails or would fail, because the library's own error has no cause.
 import { join } from 'node:path'
 import { OsError, orElse } from '../../src/lib/errors'
 import type { Files } from '../../src/lib/files'
@@ -9,11 +9,11 @@ import { HELPER } from './user-channel'
 const NET_ADMIN = 12n
 const NET_RAW = 13n
 
-// what this kernel does not have is empty
+// a file that this kernel does not have reads as empty
 const read = (files: Files, path: string): string => orElse('', () => files.read(path).toString('utf8').trim())
 const list = (files: Files, path: string): string[] => orElse([], () => files.list(path))
 
-/** The error that explains why `adapter` (hci0) cannot be opened, or null when nothing speaks against it. */
+/** The error that explains why `adapter` (hci0) cannot be opened, or null if no obstacle is known. */
 export function adapterTrouble(files: Files, adapter: string): OsError | null {
   const all = list(files, '/sys/class/bluetooth').filter(name => /^hci\d+$/.test(name))
   if (!all.includes(adapter)) {
@@ -31,7 +31,7 @@ export function adapterTrouble(files: Files, adapter: string): OsError | null {
   return null
 }
 
-/** Whether this process may open adapters itself. */
+/** Whether this process may open adapters directly. */
 export function hasRights(files: Files): boolean {
   const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(read(files, '/proc/self/status'))?.[1]
   const rights = effective === undefined ? -1n : BigInt(`0x${effective}`)
@@ -51,7 +51,7 @@ function rfkill(files: Files, adapter: string): OsError | null {
   return null
 }
 
-/** True when bluetoothd runs, which scans and resets on its own. */
+/** True when bluetoothd runs, which starts scans and resets without this process. */
 export function bluetoothdRuns(files: Files): boolean {
   return list(files, '/proc').some(pid => /^\d+$/.test(pid) && read(files, `/proc/${pid}/comm`) === 'bluetoothd')
 }

@@ -1,6 +1,6 @@
-// Packets over the Nordic UART service in D8 framing. A sending medium has one peer and is down without it. A listening one
-// has any number: it is up as soon as the adapter is, each peer connects and reconnects by itself, and those that are
-// missing are reported (degraded). Media that name the same peer share one connection.
+// Packets over the Nordic UART service in D8 framing. A sending medium has one peer and is down without it. A listening
+// medium has any number of peers: it is up when the adapter is up, each peer connects and reconnects independently, and
+// missing peers are reported (degraded). Media that name the same peer share one connection.
 import type { Clock } from '../../src/lib/clock'
 import { counted } from '../../src/lib/counted'
 import type { Logger } from '../../src/lib/logger'
@@ -13,7 +13,7 @@ import { bleAddress } from './ad'
 import type { Adapter, AdapterUser } from './adapter'
 import { NusLine } from './nus-line'
 
-/** Notifications of one packet come a connection interval apart, and one may have to be sent again. */
+/** Notifications of one packet arrive one connection interval apart, and one of them may be retransmitted. */
 const GAP_MS = 500
 
 export interface NusOptions {
@@ -28,7 +28,7 @@ export interface NusOptions {
   logger: Logger
 }
 
-/** One connection: a line medium that tells where packets came from, how strong, and what its adapter counts. */
+/** One connection: a line medium that also reports the peer, the signal strength and the adapter's counters. */
 class NusMedium implements Medium {
   readonly name: string
   readonly medium = 'Bluetooth'
@@ -89,7 +89,7 @@ class NusMedium implements Medium {
   }
 }
 
-/** The connection to a peer, shared with others that name it. */
+/** The connection to a peer, shared by all media that name it. */
 export function peerMedium(name: string, mode: 'send' | 'listen', peer: string, options: NusOptions): Medium {
   const { adapter, framing, maxPacket, findMs, connectMs, silenceMs, logger } = options
   return sharedMedium('Bluetooth', {
@@ -102,7 +102,7 @@ export function peerMedium(name: string, mode: 'send' | 'listen', peer: string, 
   })
 }
 
-/** a peer that comes back is heard at once; this is for one that is there and does not connect */
+/** only for a peer in range that does not connect: a peer that appears is connected to immediately */
 const RETRY = { minMs: 1000, maxMs: 10_000 }
 
 export class PeersMedium implements Medium {
@@ -185,7 +185,7 @@ export class PeersMedium implements Medium {
     return this.#options.adapter.onReturn(back)
   }
 
-  /** No peer to send to in general: answers go by the origin of a packet. */
+  /** There is no default peer to send to: answers go to the origin of a packet. */
   send(): Promise<boolean> {
     return Promise.resolve(false)
   }

@@ -1,5 +1,5 @@
-// A byte stream over one GATT connection of noble: connect, find the service, subscribe, hand over what is notified. Every
-// step has the same deadline; whatever fails ends the connection and leaves nothing of it in the library.
+// A byte stream over one GATT connection of noble: connect, find the service, subscribe, pass on the notifications.
+// Every step has the same deadline; any failure ends the connection and removes all its state from the library.
 /// <reference path="./library.d.ts" />
 import type Bindings from '@stoprocent/noble/lib/hci-socket/bindings.js'
 import type Noble from '@stoprocent/noble/lib/noble.js'
@@ -8,12 +8,12 @@ import { OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/lib/timers'
 import type { BleConnection, ConnectOptions } from './radio'
 
-/** ATT without an exchange of sizes (Core Specification, volume 3, part F, 3.2.8) */
+/** ATT MTU without an MTU exchange (Core Specification, volume 3, part F, 3.2.8) */
 const SMALLEST_MTU = 23
 const NO_RSSI = 127
 const RSSI_MS = 10_000
 
-/** the version of @stoprocent/noble whose private fields were read */
+/** the version of @stoprocent/noble whose private fields this code uses */
 const READ_VERSION = '2.8.0'
 const PRIVATE = {
   noble: ['_peripherals', '_cleanupPeriperals'],
@@ -24,7 +24,7 @@ const PRIVATE = {
   hci: ['_socket', '_aclConnections', 'onSocketData', 'reset'],
 } as const
 
-/** Throws NO_DRIVER when the library has not every private field that this folder reads or replaces. */
+/** Throws NO_DRIVER if the library lacks a private field that this folder reads or replaces. */
 export function checkLibrary(noble: object, bindings: object, hci: object): void {
   const missing = Object.entries({ noble, bindings, hci }).flatMap(([name, part]) =>
     PRIVATE[name as keyof typeof PRIVATE].filter(field => !(field in part)).map(field => `${name}.${field}`),
@@ -32,14 +32,14 @@ export function checkLibrary(noble: object, bindings: object, hci: object): void
   if (missing.length === 0) return
   throw new OsError(
     'NO_DRIVER',
-    `Bluetooth needs @stoprocent/noble ${READ_VERSION}, this build's has no ${missing[0]}`,
+    `Bluetooth needs @stoprocent/noble ${READ_VERSION}, the one in this build lacks ${missing[0]}`,
     {
       hint: 'take a released os-node, or build it from its package-lock.json',
     },
   )
 }
 
-/** The library's object for a peer, made as if it had been discovered. */
+/** The library's object for a peer, created as if the peer had been discovered. */
 function peripheralOf(noble: Noble, bindings: Bindings, { address, addressType, rssi }: ConnectOptions): Peripheral {
   const id = address.replaceAll(':', '')
   forget(noble, bindings, id)
@@ -57,7 +57,7 @@ function forget(noble: Noble, bindings: Bindings, id: string): void {
     delete table[id]
 }
 
-/** In whatever state it is: the library throws when it is asked to end what is not there. */
+/** Works in any state: the library throws on a request to end a connection that does not exist. */
 function giveUp(peripheral: Peripheral): void {
   if (peripheral.state === 'connecting') peripheral.cancelConnect()
   else if (peripheral.state === 'connected') peripheral.disconnect()
@@ -98,7 +98,7 @@ export async function connectStream(
     return { write, notify }
   }
   const walk = steps()
-  walk.catch(() => undefined) // the race reports it; what comes after its end is ignored
+  walk.catch(() => undefined) // the race reports the error; errors after its end are ignored
   try {
     const { write } = await Promise.race([walk, over])
     return new NobleConnection(peripheral, write, options, timers, handler => {
@@ -113,7 +113,7 @@ export async function connectStream(
     })
   } finally {
     cancel()
-    over.catch(() => undefined) // nothing waits for it any more
+    over.catch(() => undefined) // no caller waits for it any more
   }
 }
 

@@ -1,13 +1,14 @@
-// A radio on noble's HCI socket. What the library does by itself is taken away where it does not fit a gateway:
-// - it keeps an object for every device it ever heard: here it gets only those that are connected to; reports are taken
-//   from the socket's parser as they are, also because it merges the reports of one device;
-// - it ends the process at SIGINT: the gateway's own stop does that;
-// - bytes of a peer that its parser does not expect throw out of a socket event: they are counted instead;
-// - its native socket blocks and closes descriptors of others: hci-socket.ts is in its place.
-// The package's version is pinned, since this uses its private fields; one that is missing is NO_DRIVER (checkLibrary).
+// A radio on noble's HCI socket. This code disables what the library does that does not fit a gateway:
+// - The library keeps an object for every device it ever heard: here it gets only those that are connected to. Reports
+//   come directly from the socket's parser, also because the library merges the reports of one device.
+// - The library ends the process at SIGINT: the gateway's own stop does that.
+// - Bytes of a peer that its parser does not expect throw out of a socket event: here they are counted.
+// - Its native socket blocks, and closes descriptors of others: hci-socket.ts replaces it. The package's version is
+//   pinned because this code uses its private fields; a missing one is NO_DRIVER (checkLibrary).
 //
-// What fails: the package missing (NO_DRIVER) or the addon (E_NO_ADDON), adapter missing, off or not allowed (machine.ts), adapter gone
-// (lost within a second, the library asks that often), a peer that does not answer (deadline on every step).
+// Errors: the package is missing (NO_DRIVER) or the addon is (E_NO_ADDON); the adapter is missing, off or not allowed
+// (machine.ts); the adapter is unplugged (lost within a second, the library's polling interval); a peer does not answer
+// (every step has a deadline).
 /// <reference path="./library.d.ts" />
 
 import type Bindings from '@stoprocent/noble/lib/hci-socket/bindings.js'
@@ -26,7 +27,7 @@ import { openUserChannel } from './user-channel'
 
 const POWER_ON_MS = 5000
 const STEP_MS = 3000
-/** what HCI says where a strength is not known */
+/** the RSSI value in HCI that means unknown */
 const NO_RSSI = 127
 
 interface Library {
@@ -41,7 +42,7 @@ const missing = (cause: unknown): never => {
   })
 }
 
-/** Each import with its own catch: only so is the build without the package no error. */
+/** Each import has its own catch: otherwise a build without the package would fail. */
 async function load(): Promise<Library> {
   const [noble, bindings] = await Promise.all([
     import('@stoprocent/noble/lib/noble.js').catch(missing),
@@ -53,12 +54,12 @@ async function load(): Promise<Library> {
 interface NobleRadioOptions {
   /** hci0 … */
   adapter: string
-  /** extended scanning of Bluetooth 5: hears long advertisements, where the adapter can */
+  /** extended scanning of Bluetooth 5: receives long advertisements, if the adapter can */
   extended: boolean
   logger: Logger
   files?: Files
   timers?: Timers
-  /** tests hand in their own */
+  /** tests pass their own */
   load?: () => Promise<Library>
   openChannel?: typeof openUserChannel
 }
@@ -69,10 +70,10 @@ export class NobleRadio implements Radio {
   #noble: Noble | undefined
   #bindings: Bindings | undefined
   #events: RadioEvents | undefined
-  /** requested by us */
+  /** true while our own request stops the scan or the radio */
   #stopping = false
   #resetting = false
-  /** what comes before that are the library's own first steps */
+  /** events before that belong to the library's own start */
   #ready = false
 
   constructor(options: NobleRadioOptions) {
@@ -131,7 +132,7 @@ export class NobleRadio implements Radio {
     const state = new Promise<string>(resolve => {
       onState = resolve
     })
-    void noble.state // the first look at it starts the bindings
+    void noble.state // the first read of `state` starts the bindings
     const heard = (to: string): void => {
       if (to === 'poweredOn' || to === 'unsupported' || to === 'unauthorized') onState(to)
       if (to === 'poweredOff') this.#lost(`${adapter} is off: hciconfig ${adapter} up`)
@@ -139,7 +140,7 @@ export class NobleRadio implements Radio {
     }
     noble.on('stateChange', heard)
     this.#takeOver(noble)
-    if (noble.state !== 'unknown') heard(noble.state) // reported before we listened
+    if (noble.state !== 'unknown') heard(noble.state) // the state was reported before we listened
     const reached = await this.#within(POWER_ON_MS, state, '')
     if (reached === 'poweredOn') {
       this.#ready = true
@@ -147,11 +148,11 @@ export class NobleRadio implements Radio {
     }
     if (reached === 'unauthorized') throw new OsError('NO_ACCESS', `no right to use ${adapter}`)
     if (reached === 'unsupported')
-      throw new OsError('LINK_DOWN', `${adapter} cannot be used for Bluetooth LE, or another program holds it alone`)
+      throw new OsError('LINK_DOWN', `${adapter} lacks Bluetooth LE, or another program has exclusive use of it`)
     throw new OsError('LINK_DOWN', `${adapter} is off or does not answer: hciconfig ${adapter} up`)
   }
 
-  /** Puts ourselves between the parts of the library; see above. */
+  /** Replaces parts of the library; see the module head. */
   #takeOver(noble: Noble): void {
     const bindings = this.#bindings!
     const hci = bindings._hci!
@@ -206,7 +207,7 @@ export class NobleRadio implements Radio {
     if (this.#ready) this.#events?.disturbed(what)
   }
 
-  /** What the library believes of a scan that is no more. */
+  /** Clears the library's state of a scan that has ended. */
   #forgetScan(): void {
     if (!this.#bindings) return
     this.#bindings._isScanning = false
@@ -218,7 +219,7 @@ export class NobleRadio implements Radio {
     const started = new Promise<void>((resolve, reject) => {
       noble.startScanning([], true, error => (error ? reject(error) : resolve()))
     })
-    await this.#within(STEP_MS, started, 'the adapter did not start to scan')
+    await this.#within(STEP_MS, started, 'the adapter did not start scanning')
   }
 
   async stopScan(): Promise<void> {
@@ -226,7 +227,7 @@ export class NobleRadio implements Radio {
     this.#stopping = true
     try {
       const stopped = new Promise<void>(resolve => noble.stopScanning(() => resolve()))
-      await this.#within(STEP_MS, stopped, 'the adapter did not stop to scan')
+      await this.#within(STEP_MS, stopped, 'the adapter did not stop scanning')
     } finally {
       this.#stopping = false
       this.#forgetScan()
@@ -252,7 +253,7 @@ export class NobleRadio implements Radio {
   async connect(options: ConnectOptions): Promise<BleConnection> {
     const noble = this.#open()
     const bindings = this.#bindings!
-    this.#stopping = true // connecting needs the scan's place on the air
+    this.#stopping = true // scanning must stop before connecting
     try {
       return await connectStream(noble, bindings, options, this.#options.timers)
     } finally {

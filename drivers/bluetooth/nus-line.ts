@@ -1,9 +1,10 @@
 // A byte stream to one peer over the Nordic UART service: this gateway is the central, the peer advertises. The peer is
-// named by its address or by the name it advertises. A frame is cut at the connection's MTU less the three bytes of its
-// header; all pieces but the last are written without a response, the last one with: so the peer's pace holds us back.
+// named by its address or its advertised name. A frame is split at the connection's MTU less the three bytes of its
+// header. Only the last piece is written with a response, so that the peer's speed limits ours.
 //
-// What fails: the peer is not heard (LINK_DOWN; while down the air is watched, and it is tried at once when it comes), it does
-// not answer or has no such service, it disconnects (lost), a write it never confirms (the connection is ended).
+// Errors: the peer is not heard (LINK_DOWN; while down, the link watches advertisements and reconnects as soon as the
+// peer is heard); the peer does not answer or lacks the service; the peer disconnects (lost); the peer does not confirm
+// a write (the connection is closed).
 import { within } from '../../src/lib/deadline'
 import { closedWhileOpening, OsError } from '../../src/lib/errors'
 import { SerialQueue } from '../../src/lib/serial-queue'
@@ -17,7 +18,7 @@ import type { BleConnection, Report, StreamService } from './radio'
 const nus = (n: number): string => `6e40000${n}b5a3f393e0a9e50e24dcca9e`
 const NUS: StreamService = { service: nus(1), write: nus(2), notify: nus(3) }
 
-/** the most a notification carries where both ends have data length extension: 251 - 4 (L2CAP) */
+/** the largest MTU that fits one radio packet with data length extension: 251 - 4 (L2CAP) */
 const MTU = 247
 const ATT_HEADER = 3
 const WRITE_MS = 10_000
@@ -28,9 +29,9 @@ interface NusLineOptions {
   peer: string
   adapter: Adapter
   timers: Timers
-  /** until the peer is heard */
+  /** time limit until the peer is heard */
   findMs: number
-  /** until the stream is there, from then on */
+  /** time limit from then until the stream is open */
   connectMs: number
   silenceMs?: number | undefined
 }
@@ -44,7 +45,7 @@ export class NusLine implements Line {
   #user: AdapterUser | undefined
   #connection: BleConnection | undefined
   #peer = ''
-  /** down because it was not there: the only case in which hearing it is news */
+  /** the link is down because the peer was not heard: only then does an advertisement start a reconnect */
   #absent = true
   #giveUp: (error: OsError) => void = () => undefined
   readonly #writes = new SerialQueue()
@@ -59,7 +60,7 @@ export class NusLine implements Line {
     return { ...this.#tally, detail: this.#options.adapter.detail }
   }
 
-  /** address of the peer, once it was connected to */
+  /** address of the peer, after the first connection */
   get peer(): string {
     return this.#peer || this.#options.peer
   }
@@ -68,7 +69,7 @@ export class NusLine implements Line {
     return this.#connection?.rssi ?? null
   }
 
-  /** bytes that go into one write; 0 while closed */
+  /** number of bytes per write; 0 while closed */
   onData(handler: (chunk: Uint8Array) => void): void {
     this.#handler = handler
   }
@@ -81,7 +82,7 @@ export class NusLine implements Line {
         this.#giveUp(new OsError('LINK_DOWN', reason))
         events.lost(reason)
       },
-      // a stream that works says more than a silent scan does
+      // a working stream is better evidence than a silent scan
       degraded: reason => {
         if (!this.#connection) events.degraded(reason)
       },
@@ -109,7 +110,7 @@ export class NusLine implements Line {
     if (user) await this.#options.adapter.leave(user)
   }
 
-  /** While down: watches the air for a peer that was not there. */
+  /** While down: watches for advertisements of a peer that was absent. */
   onReturn(back: () => void): () => void {
     const { adapter } = this.#options
     if (!this.#absent) return () => undefined
@@ -121,7 +122,7 @@ export class NusLine implements Line {
       () => {
         if (!ended) unlisten = this.#listen(() => back())
       },
-      () => undefined, // the adapter itself is missing: unlook tells when it is not
+      () => undefined, // the adapter is missing too: `unlook` reports its return
     )
     return () => {
       ended = true
@@ -131,7 +132,7 @@ export class NusLine implements Line {
     }
   }
 
-  /** Cuts, writes, waits for the last piece's response. Throws LINK_DOWN. */
+  /** Splits, writes, waits for the response to the last piece. Throws LINK_DOWN. */
   write(bytes: Uint8Array): Promise<void> {
     return this.#writes.run(() => this.#write(bytes))
   }
@@ -214,8 +215,8 @@ export class NusLine implements Line {
     this.#tally.tx += bytes.length
   }
 
-  async #inTime(connection: BleConnection, done: Promise<void>): Promise<void> {
-    await within(this.#options.timers, WRITE_MS, done, () => {
+  #inTime(connection: BleConnection, done: Promise<void>): Promise<void> {
+    return within(this.#options.timers, WRITE_MS, done, () => {
       this.#tally.errors++
       connection.disconnect()
       throw new OsError('TIMEOUT', `${this.peer} did not confirm a write within ${WRITE_MS / 1000} s`)

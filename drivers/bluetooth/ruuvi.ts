@@ -1,5 +1,6 @@
-// RuuviTag and Ruuvi Air (manufacturer data of company 0x0499, docs.ruuvi.com): data formats 3 (RAWv1), 5 (RAWv2), 6 and E1,
-// all big-endian. What fails: a value the device marks as not available (null), another format, a payload cut short.
+// RuuviTag and Ruuvi Air (manufacturer data of company 0x0499, docs.ruuvi.com): data formats 3 (RAWv1), 5 (RAWv2), 6
+// and E1, all big-endian. Errors: a value that the device marks as not available (null), another format, a truncated
+// payload.
 import { manufacturerData } from './ad'
 import type { Decoder, Emit, Verdict } from './codec'
 
@@ -7,7 +8,7 @@ const RUUVI = 0x0499
 
 type Format = (bytes: Buffer, emit: Emit) => void
 
-/** The largest number, or the smallest of a signed one, means not available. */
+/** The largest number, or the smallest signed one, means not available. */
 const u8 = (value: number): number | null => (value === 0xff ? null : value)
 const u16 = (value: number): number | null => (value === 0xffff ? null : value)
 const s16 = (value: number): number | null => (value === -0x8000 ? null : value)
@@ -15,7 +16,7 @@ const u24 = (value: number): number | null => (value === 0xffffff ? null : value
 /** `null` stays null */
 const over = (value: number | null, divide: number): number | null => (value === null ? null : value / divide)
 
-/** thousandths of g, in g */
+/** mg to g */
 const milliG = (value: number | null): number | null => (value === null ? null : value / 1000)
 
 const rawV1: Format = (bytes, emit) => {
@@ -30,7 +31,7 @@ const rawV1: Format = (bytes, emit) => {
   emit('battery', bytes.readUInt16BE(12) / 1000)
 }
 
-/** Temperature, humidity and pressure lie at the same place in formats 5, 6 and E1. */
+/** Temperature, humidity and pressure are at the same offsets in formats 5, 6 and E1. */
 const climate: Format = (bytes, emit) => {
   const pressure = u16(bytes.readUInt16BE(5))
   emit('temperature', over(s16(bytes.readInt16BE(1)), 200))
@@ -52,13 +53,16 @@ const rawV2: Format = (bytes, emit) => {
   emit('sequence', u16(bytes.readUInt16BE(16)))
 }
 
-/** Nine bits: eight in a byte, the lowest one among the flags; all set: not available. */
+/** Nine bits: eight in a byte, the lowest one in the flags; all set: not available. */
 const index = (high: number, low: number): number | null => {
   const value = (high << 1) | low
   return value === 0x1ff ? null : value
 }
 
-/** The light of format 6 is one byte with a logarithmic scale: 254 is 65535 lx; in hundredths, which the scale does not reach. */
+/**
+ * The light of format 6 is one byte on a logarithmic scale: 254 is 65535 lx. Rounded to hundredths, which is finer than
+ * the scale.
+ */
 const lux = (code: number | null): number | null =>
   code === null ? null : Math.round(Math.expm1((code * Math.log(65_536)) / 254) * 100) / 100
 
@@ -89,13 +93,13 @@ const airExtended: Format = (bytes, emit) => {
 
 const FORMATS = new Map<number, { bytes: number; format: Format }>([
   [0x03, { bytes: 14, format: rawV1 }],
-  // the address at the end of 5, 6 and E1 is not needed: the radio tells it
+  // the address at the end of 5, 6 and E1 is not used: the radio reports it
   [0x05, { bytes: 18, format: rawV2 }],
   [0x06, { bytes: 17, format: air }],
   [0xe1, { bytes: 29, format: airExtended }],
 ])
 
-/** Tells the values of a payload (manufacturer data without the company's number). */
+/** Emits the values of a payload (manufacturer data without the company number). */
 export function decodeRuuvi(payload: Uint8Array, emit: Emit): Verdict {
   const known = FORMATS.get(payload[0] ?? -1)
   if (!known) return `data format ${payload[0]} is not known`
@@ -136,5 +140,5 @@ const MORE = [
 ] as const
 
 export const RUUVI_CHANNELS = [...TAG, ...MORE] as const
-/** what every RuuviTag measures: read when the options name no channels */
+/** quantities that every RuuviTag measures: the default when the options name no channels */
 export const RUUVI_USUAL: readonly string[] = TAG.map(({ key }) => key)

@@ -1,6 +1,6 @@
-// The UDP substitute for Bluetooth that the reference has: raw packets, one per datagram, to and from
-// 127.0.0.1:5454. Only where the options ask for it (D10). What fails: the port is taken (PORT_BUSY), no listener there
-// (counted, degraded until a packet comes).
+// The UDP substitute for Bluetooth of the reference: raw packets, one per datagram, to and from 127.0.0.1:5454. Used
+// only if the options ask for it (D10). Errors: the port is in use (PORT_BUSY); no listener at the other end (counted,
+// degraded until a packet arrives).
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
 import { isIP } from 'node:net'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
@@ -27,7 +27,7 @@ export class UdpShim implements Medium {
   #refused = false
   #handler: PacketHandler = () => undefined
 
-  /** Throws CONFIG_INVALID when the host is no IP address: a name would have to be resolved for every packet. */
+  /** Throws CONFIG_INVALID when the host is not an IP address: a name would need a lookup for every packet. */
   constructor(
     readonly name: string,
     options: ShimOptions,

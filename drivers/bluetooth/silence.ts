@@ -1,6 +1,6 @@
-// When a radio that hears nothing is to be helped, and how far (R20): scan anew, then reset the adapter, then open the
-// library anew, each after the same silence; then the same again after twice the time, up to a quarter of an hour, since a
-// place without any device is silent by nature. Pure: asks for no clock.
+// Decides when and how to recover a radio that hears nothing (R20): restart the scan, then reset the adapter, then
+// reopen the library, each after the same silence. The cycle repeats with the interval doubled, up to a quarter of an
+// hour, because a place without any device is silent too. Pure: the caller passes the time.
 
 export type Remedy = 'scan' | 'reset' | 'reopen'
 
@@ -16,24 +16,24 @@ export class Silence {
     this.#waitMs = afterMs
   }
 
-  /** An advertisement, or the begin of a scan that was requested. Runs for every report. */
+  /** An advertisement arrived, or a requested scan began. Runs for every report. */
   heard(now: number): void {
     this.#at = now
     this.#taken = 0
     this.#waitMs = this.afterMs
   }
 
-  /** remedies taken since something was heard */
+  /** remedies applied since something was heard */
   get taken(): number {
     return this.#taken
   }
 
-  /** When next() is to be called. */
+  /** Time of the next call of next(). */
   get due(): number {
     return this.#at + this.#waitMs
   }
 
-  /** What is to be done now, or null: it is not time. */
+  /** The remedy that is due now, or null. */
   next(now: number): Remedy | null {
     if (now < this.due) return null
     const remedy = REMEDIES[this.#taken % REMEDIES.length]!

@@ -1,5 +1,5 @@
-// Options of the sources that read advertisements, as entries of gateway.sources[]. One source is one device: its channels
-// travel together (D7); as many sources as there are devices share an adapter.
+// Options of the sources that read advertisements, as entries of gateway.sources[]. One source is one device, and its
+// channels are sent together (D7); any number of sources can share an adapter.
 import * as v from 'valibot'
 import { channelEntries, fixedChannels, interval, maxAge, sensorId, strict, whole } from '../kit/common-options'
 import { bleAddress } from './ad'
@@ -28,11 +28,11 @@ const common = {
   /** scan as Bluetooth 5 does: for advertisements longer than 31 bytes */
   extended_scan: v.optional(v.boolean(), false),
   interval_ms: interval(10_000),
-  /** a value not heard for longer is no value */
+  /** a value older than this is reported as missing */
   max_age_ms: maxAge(300_000),
-  /** channel presence: a device not heard for longer is away */
+  /** channel presence: a device not heard for longer counts as away */
   away_ms: v.optional(whole(1000, 86_400_000), 60_000),
-  /** a scan that hears nothing at all for so long is helped in steps */
+  /** a scan that hears nothing at all for this long is recovered step by step */
   silence_ms: v.optional(whole(1000, 3_600_000), 60_000),
 }
 
@@ -55,7 +55,7 @@ export const bthomeOptions = strict({
   address,
   /** 32 hex digits, from the device's app, for a device that encrypts */
   bind_key: v.optional(hex(32, 'a bind key')),
-  /** what is read into the log; os-node source test shows what there is */
+  /** channels to log; os-node source test lists those of the device */
   channels: v.optional(v.record(bthomeKey, bthomeChannel), {}),
 })
 
@@ -65,7 +65,7 @@ export const ibeaconOptions = strict({
   major: v.optional(whole(0, 65_535)),
   minor: v.optional(whole(0, 65_535)),
   address: v.optional(address),
-  /** 2 in the open, 2.5 to 4 indoors */
+  /** 2 outdoors, 2.5 to 4 indoors */
   path_loss: v.optional(v.pipe(v.number(), v.minValue(1), v.maxValue(8)), 2.5),
   channels: fixedChannels(keysOf(IBEACON_CHANNELS)),
 })

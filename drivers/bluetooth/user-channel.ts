@@ -1,8 +1,9 @@
-// The user channel of an adapter for a gateway that may not open it: hci-open (drivers/native/helper) opens it and passes the
-// descriptor. On this channel the kernel leaves the adapter to the gateway alone.
+// The user channel of an adapter for a gateway without the right to open it: hci-open (drivers/native/helper) opens it
+// and passes the descriptor. With this channel the gateway has exclusive use of the adapter; the kernel does not use
+// it.
 //
-// What fails: no helper listens (NO_ACCESS), the adapter is gone or held by another program (LINK_DOWN with the system's error), no
-// answer in time (TIMEOUT).
+// Errors: no helper listens (NO_ACCESS); the adapter is missing or in use by another program (LINK_DOWN with the
+// system's error); no answer in time (TIMEOUT).
 import { timeout, within } from '../../src/lib/deadline'
 import { OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/lib/timers'
@@ -11,10 +12,10 @@ import type { Descriptor, HciAddon } from '../../src/native/addon'
 
 /** the socket unit os-node-hci.socket */
 export const HELPER = '/run/os-node-hci'
-/** switching an adapter off may take two seconds */
+/** switching an adapter off can take two seconds */
 const ANSWER_MS = 5000
 
-/** Of adapter `hci<device>`; who gets it closes it. */
+/** Opens the user channel of adapter `hci<device>`; the caller closes it. */
 export async function openUserChannel(
   device: number,
   timers: Timers,

@@ -1,11 +1,11 @@
-// How an option names a pin. Nothing but the schema: a reader of the configuration loads it without the board files.
+// How an option names a pin. Only the schema: code that reads a configuration does not load the board files.
 import * as v from 'valibot'
 
 const pinName = v.pipe(v.string(), v.minLength(1), v.maxLength(31))
 
-/** The same three forms as keys beside others: `{name: "door", pin: "GPIO17"}`; PIN_WAYS says how many are needed. */
+/** The same three forms as keys next to others: `{name: "door", pin: "GPIO17"}`; PIN_WAYS says how many are needed. */
 export const pinEntries = {
-  /** "GPIO17", or the name the kernel has for the line */
+  /** "GPIO17", or the kernel's name of the line */
   pin: v.optional(pinName),
   /** number of the pin on the header: 11 */
   header: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(40))),
@@ -26,7 +26,7 @@ export type PinSpec = string | PinKeys
 
 export const PIN_WAYS = 'name the pin by one of pin ("GPIO17"), header (11), or chip and line'
 
-/** True when exactly one way is used, and whole. */
+/** True when exactly one form is used, and it is complete. */
 export const oneWay = ({ pin, header, chip, line }: PinKeys): boolean =>
   [pin, header, chip ?? line].filter(way => way !== undefined).length === 1 &&
   (chip === undefined) === (line === undefined)

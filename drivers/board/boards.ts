@@ -1,5 +1,5 @@
-// The boards we know, from the files of board/ (they are inside the bundle), and which one this is by its device tree. A
-// machine without a device tree, or with an unknown one, is `generic`: no header, its chips as they are found.
+// The known boards, from the files of board/ (bundled), and detection of this board by its device tree. A machine
+// without a device tree, or with an unknown one, is `generic`: no header, chips as found.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import cm4 from '../../board/cm4.json'
@@ -21,7 +21,7 @@ interface BoardFile extends Partial<Omit<Board, 'buses'>> {
 
 const FILES = [rpiZero2W, rpi3, rpi4, cm4, rpi5] as unknown as readonly BoardFile[]
 
-/** With what a file leaves out, and what a bus without a kind leaves out, taken from the board it is `like`. */
+/** Completes a board file: missing parts, and buses without a kind, are taken from the board it is `like`. */
 function whole({ like, ...own }: BoardFile): BoardFile {
   if (like === undefined) return own
   const other = whole(FILES.find(({ name }) => name === like)!)
@@ -40,7 +40,7 @@ export interface DeviceTree {
   readonly compatible: readonly string[]
 }
 
-/** What the machine says it is. `root` is in front of /proc. */
+/** The machine's own description. `root` is a prefix of /proc. */
 export function deviceTree(root = ''): DeviceTree {
   const texts = (file: string): string[] => {
     try {
@@ -62,11 +62,11 @@ export function detectBoard({ model, compatible }: DeviceTree): Board {
   )
 }
 
-/** Throws CONFIG_INVALID for a name we do not know. */
+/** Throws CONFIG_INVALID for an unknown name. */
 export function boardNamed(name: string): Board {
   const found = BOARDS.find(board => board.name === name)
   if (!found)
-    throw new OsError('CONFIG_INVALID', `gateway.board: no board is named ${JSON.stringify(name)}`, {
+    throw new OsError('CONFIG_INVALID', `gateway.board: unknown board ${JSON.stringify(name)}`, {
       hint: `there are ${BOARDS.map(board => board.name).join(', ')}; left out: as detected`,
     })
   return found

@@ -1,23 +1,24 @@
-// The firmware's config.txt: which of its lines count for this board. Pure. A line below a section counts when the section is
-// for this board; [all] ends them, [none] fits no board. Sections that ask what only the firmware knows (a display, a serial
-// number, a pin) count as not met: the worst that comes of it is advice to add a line that is there.
+// The firmware's config.txt: which of its lines apply to this board. Pure. A line below a section header applies when
+// the section is for this board; [all] ends the filters, [none] matches no board. Conditions that only the firmware can
+// evaluate (a display, a serial number, a pin) count as not met: at worst the advice is to add a line that exists
+// already.
 
 export interface BootConfig {
-  /** without comments and spaces; one parameter a line: dtparam=spi=on */
+  /** without comments and spaces; one parameter per line: dtparam=spi=on */
   readonly lines: readonly string[]
-  /** a line added at the end would count */
+  /** a line appended to the file would apply */
   readonly open: boolean
 }
 
 const MODEL = /^(pi\d|cm\d)/
-/** other names of the same parameter */
+/** aliases of the same parameter */
 const SAME: Readonly<Record<string, string>> = { i2c: 'i2c_arm', i2c1: 'i2c_arm' }
 const ON = ['', 'on', 'yes', 'true', '1']
 
-/** `sections`: names of the model sections that are for this board: pi4, cm4. */
+/** `sections`: names of the model sections for this board: pi4, cm4. */
 export function bootConfigOf(text: string, sections: readonly string[]): BootConfig {
   const lines: string[] = []
-  // sections of one kind replace each other, those of another kind must be met too
+  // sections of one kind replace each other; those of different kinds must all be met
   let model = true
   let other = true
   for (const raw of text.split('\n')) {

@@ -1,6 +1,6 @@
-// The GPIO chips of this machine. Their numbers change with kernel and order of plugging (the header of a Raspberry Pi 5 is
-// gpiochip4 on some kernels and gpiochip0 on others), so a chip is known by its label. What fails: no chip at all
-// (NOT_FOUND), no right to open any (FORBIDDEN with the group to join), no addon (E_NO_ADDON).
+// The GPIO chips of this machine. Their numbers change with the kernel and the order of plugging (the header of a
+// Raspberry Pi 5 is gpiochip4 on some kernels and gpiochip0 on others), so a chip is identified by its label. Errors:
+// no chip at all (NOT_FOUND), no right to open any (FORBIDDEN with the group to join), no addon (E_NO_ADDON).
 import { readdirSync, realpathSync } from 'node:fs'
 import { asOsError, OsError } from '../../src/lib/errors'
 import { GpioChip } from '../../src/native/gpio'
@@ -16,9 +16,9 @@ export interface Chip {
 
 const CHIP_FILE = /^gpiochip\d+$/
 
-/** Every chip that can be opened, by number. Throws NOT_FOUND, FORBIDDEN, E_NO_ADDON when there is none. */
+/** Every chip that can be opened, by number. Throws NOT_FOUND, FORBIDDEN, E_NO_ADDON if there is none. */
 export function findChips(dev = '/dev'): Chip[] {
-  // a second name of one chip is a link (udev keeps gpiochip4 for old programs)
+  // an alias of a chip is a link (udev keeps gpiochip4 for old programs)
   const paths = new Set(
     readdirSync(dev)
       .filter(name => CHIP_FILE.test(name))
@@ -39,12 +39,12 @@ export function findChips(dev = '/dev'): Chip[] {
   throw (
     failure ??
     new OsError('NOT_FOUND', 'this machine has no GPIO chip', {
-      hint: 'a kernel with CONFIG_GPIO_CDEV shows its chips as /dev/gpiochip0 …',
+      hint: 'use a kernel with CONFIG_GPIO_CDEV: ls /dev/gpiochip*',
     })
   )
 }
 
-/** The error of a device this user may not open says so, with what to do. */
+/** Replaces the error of a device that this user may not open with one that says what to do. */
 export function withoutRight(error: OsError, path: string, group = 'gpio'): OsError {
   if (error.details.errno !== 'EACCES' && error.details.errno !== 'EPERM') return error
   return new OsError('FORBIDDEN', `${path}: this user has no right to open it`, {
@@ -53,7 +53,7 @@ export function withoutRight(error: OsError, path: string, group = 'gpio'): OsEr
   })
 }
 
-/** Offset of the line of that name on a chip, or null. */
+/** Offset of the line with that name on a chip, or null. */
 export function lineNamed(path: string, name: string): number | null {
   const chip = GpioChip.open(path)
   try {

@@ -1,4 +1,4 @@
-// What commands show of this machine: its GPIO lines, and its board with what the links of the configuration use of it.
+// The data of the hardware commands: the machine's GPIO lines, its board, and what the configured links use of it.
 import type { Hardware } from '../../src/links/hardware'
 import { deviceTree } from './boards'
 import { lineReports } from './lines'
@@ -8,13 +8,13 @@ import type { UseEntry } from './uses'
 
 /** A source, uplink or receiver. */
 export interface WiredLink {
-  /** as people know it: 'source door' */
+  /** as shown to people: 'source door' */
   readonly what: string
-  /** of a source */
+  /** only for a source */
   readonly type?: string | undefined
-  /** of an uplink or receiver */
+  /** only for an uplink or receiver */
   readonly medium?: string | undefined
-  /** as its driver gets them, defaults included */
+  /** as passed to its driver, with defaults */
   readonly options: unknown
 }
 
@@ -31,7 +31,10 @@ export function hardwareOf(
   }
 }
 
-/** Links on one radio share its pins; what the kernel does for a source has no option that names it, only the type. */
+/**
+ * Links on one radio share its pins. Where the kernel reads a device for a source, no option names the device; only the
+ * type does.
+ */
 function useOf({ what, type, medium, options }: WiredLink): UseEntry {
   const { spi } = (options ?? {}) as { spi?: unknown }
   return {

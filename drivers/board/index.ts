@@ -1,4 +1,4 @@
-// The board this runs on: detected by its device tree once, or named by gateway.board. Drivers ask it where a pin is.
+// The board this runs on: detected once from its device tree, or set by gateway.board. Drivers resolve their pins here.
 
 import type { PinSpec } from './board-options'
 import { boardNamed, detectBoard, deviceTree } from './boards'
@@ -14,19 +14,19 @@ export { type Board, type BoardBus, gpioNumber, type HeaderPin, headerPins } fro
 
 let current: Board | undefined
 
-/** The board: as configured, else as detected. */
+/** The board: as configured, or as detected. */
 export function board(): Board {
   current ??= detectBoard(deviceTree())
   return current
 }
 
-/** Names the board; null: as detected. Throws CONFIG_INVALID for an unknown name. */
+/** Sets the board; null: as detected. Throws CONFIG_INVALID for an unknown name. */
 export function useBoard(name: string | null): void {
   current = name === null ? undefined : boardNamed(name)
 }
 
 /**
- * Where a pin is on this machine now; chips may get other numbers when they are plugged again, so ask at every opening.
- * Throws CONFIG_INVALID (no such pin on this board), NOT_FOUND (chip or line not there), FORBIDDEN, E_NO_ADDON.
+ * Finds a pin's chip and line. Call it at every opening, because chip numbers can change when chips are replugged.
+ * Throws CONFIG_INVALID (no such pin on this board), NOT_FOUND (chip or line missing), FORBIDDEN, E_NO_ADDON.
  */
 export const resolvePin = (spec: PinSpec): ResolvedPin => resolveIn(worldOf(board()), spec)

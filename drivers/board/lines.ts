@@ -1,15 +1,15 @@
-// Every GPIO line of this machine as the kernel tells it, for `os-node gpio`. Asking changes nothing: no line is requested,
-// since that could take a pin away from what uses it; values are those that this program reads anyway.
+// Every GPIO line of this machine as the kernel reports it, for `os-node gpio`. No line is requested, because that
+// could take a pin from its user; values are those that this program reads anyway.
 
 import type { LineReport } from '../../src/links/hardware'
 import { GpioChip, type LineInfo } from '../../src/native/gpio'
 import { findChips } from './chips'
 import { type Board, headerPins } from './types'
 
-/** what our lines call themselves; the kernel cuts it to 31 bytes */
+/** consumer label of our lines; the kernel truncates it to 31 bytes */
 const OURS = 'os-node '
 
-/** `values`: newest readings by sensor id. Throws NOT_FOUND, FORBIDDEN, E_NO_ADDON when there is no chip to ask. */
+/** `values`: newest readings by sensor id. Throws NOT_FOUND, FORBIDDEN, E_NO_ADDON if there is no readable chip. */
 export function lineReports(board: Board, values: Readonly<Record<string, number | null>> = {}): LineReport[] {
   const header = new Map(headerPins(board).flatMap(pin => (pin.gpio === null ? [] : [[pin.gpio, pin] as const])))
   return findChips().flatMap(({ path, name: chip, label, lines }) => {

@@ -1,6 +1,6 @@
-// A pin as the configuration names it → chip and line of this machine. GPIOn of a known board is line n of the chip with the
-// board's label; other names are looked up among the kernel's line names. What fails: a pin that carries power, or a way
-// that does not exist on this board (CONFIG_INVALID), a chip or line that is not there (NOT_FOUND; it may be plugged later).
+// Resolves a pin of the configuration to a chip and line of this machine. GPIOn of a known board is line n of the chip
+// with the board's label; other names are searched among the kernel's line names. Errors: a power pin, or a form that
+// this board does not have (CONFIG_INVALID); a chip or line that is missing (NOT_FOUND; it may be plugged in later).
 import { OsError } from '../../src/lib/errors'
 import { oneWay, PIN_WAYS, type PinKeys, type PinSpec } from './board-options'
 import { type Chip, findChips, lineNamed } from './chips'
@@ -10,11 +10,11 @@ export interface ResolvedPin {
   /** /dev/gpiochipN */
   readonly chip: string
   readonly line: number
-  /** GPIO17, the kernel's name of the line, or chip and line */
+  /** GPIO17, the kernel's line name, or chip and line */
   readonly name: string
 }
 
-/** How a pin is looked up; handed in for tests. */
+/** The lookups that pins need; tests pass their own. */
 export interface PinWorld {
   readonly board: Board
   chips(): readonly Chip[]
@@ -23,7 +23,7 @@ export interface PinWorld {
 
 export const worldOf = (board: Board): PinWorld => ({ board, chips: () => findChips(), lineNamed })
 
-/** A pin in words, for messages: GPIO17, pin 11 of the header, gpiochip2 line 3. */
+/** A pin as text for messages: GPIO17, pin 11 of the header, gpiochip2 line 3. */
 export function pinText(spec: PinSpec): string {
   const { pin, header, chip, line } = keysOf(spec)
   return pin ?? (header !== undefined ? `pin ${header} of the header` : `${chip} line ${line}`)
@@ -31,7 +31,7 @@ export function pinText(spec: PinSpec): string {
 
 const keysOf = (spec: PinSpec): PinKeys => (typeof spec === 'string' ? { pin: spec } : spec)
 
-/** The name a pin has on this board without looking at its chips: 'GPIO17' for {header: 11}; null when nothing tells it. */
+/** The name of a pin on this board, without access to its chips: 'GPIO17' for {header: 11}; null if unknown. */
 export function pinName(spec: PinSpec, board: Board): string | null {
   const { pin, header, line, chip } = keysOf(spec)
   if (pin !== undefined) return pin
@@ -39,7 +39,7 @@ export function pinName(spec: PinSpec, board: Board): string | null {
   return chip !== undefined && board.gpio.labels.includes(chip) ? `GPIO${line}` : null
 }
 
-/** Throws CONFIG_INVALID, NOT_FOUND, and what findChips throws. */
+/** Throws CONFIG_INVALID, NOT_FOUND, and the errors of findChips. */
 export function resolveIn(world: PinWorld, spec: PinSpec): ResolvedPin {
   const keys = keysOf(spec)
   if (!oneWay(keys)) throw new OsError('CONFIG_INVALID', PIN_WAYS)

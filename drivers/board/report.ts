@@ -1,5 +1,5 @@
-// `os-node board`: the header with what uses each pin, the buses with what is missing, the LEDs. Reads the machine's files
-// below `root`; what cannot be read counts as not there. Changes nothing.
+// `os-node board`: the header with the user of each pin, the buses with what they lack, the LEDs. Reads the machine's
+// files below `root`; a file that cannot be read counts as missing. Changes nothing.
 
 import { accessSync, constants, existsSync, readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
@@ -60,7 +60,7 @@ export function boardReport({ board, tree, configured, entries, root = '' }: Rep
   }
 }
 
-/** What a pin can be; first what a bus of this board makes of it, for there is room for a few only. */
+/** The functions of a pin, those of this board's buses first, because there is room for only a few. */
 function functionsOf({ functions, buses }: Board, pin: string): readonly string[] {
   const own = buses.flatMap(({ name, pins }) =>
     Object.entries(pins).flatMap(([role, at]) => (at === pin ? [`${name.toUpperCase()}_${role}`] : [])),
@@ -95,14 +95,15 @@ function busReport(bus: BoardBus, used_by: readonly string[], machine: Machine):
 
 const canUnit = (name: string): string => `sudo systemctl enable --now os-node-can@${name} (docs/wiring.md)`
 
-/** Whether a network interface was brought up: IFF_UP, the lowest bit of its flags. */
+/** Whether a network interface is up: IFF_UP, the lowest bit of its flags. */
 const isUp = (path: string): boolean => (Number(textOf(join(path, 'flags'))) & 1) === 1
 
-/** The port that hangs on the bus's address, whatever its number: /dev/ttyAMA2; null when there is none. */
+/** The port at the bus's address, whatever its number: /dev/ttyAMA2; null if there is none. */
 function portAt({ address }: BoardBus, root: string): string | null {
   if (address === undefined) return null
   const dir = join(root, '/sys/class/tty')
-  // the link names each device between the bus and the port; kernels since 6.4 put the port's own (fe201000.serial:0.0) between chip and tty
+  // the link's path names each device between bus and port; kernels since 6.4 insert the port's own
+  // (fe201000.serial:0.0) between chip and tty
   const isAt = (tty: string): boolean =>
     orElse('', () => readlinkSync(join(dir, tty)))
       .split('/')
@@ -126,7 +127,7 @@ function howToEnable(
   return `add to ${file}${boot.open ? '' : ', below a line [all]'}: ${alternatives.join(', or ')}; reboot${also}`
 }
 
-/** The file behind a link such as /dev/serial0 or one of /dev/serial/by-id. */
+/** The target of a link such as /dev/serial0 or one in /dev/serial/by-id. */
 const realOf = (path: string, root: string): string =>
   orElse(path, () => realpathSync(join(root, path)).slice(root === '' ? 0 : realpathSync(root).length))
 
@@ -136,8 +137,8 @@ const mayUse = (path: string): boolean =>
     return true
   })
 
-/** One that cannot be read counts as empty: the advice then names every line. */
+/** An unreadable file counts as empty: the advice then names every line. */
 const textOf = (path: string): string => orElse('', () => readFileSync(path, 'utf8'))
 
-/** Empty: no such class on this machine. */
+/** Empty: this machine has no such class. */
 const listOf = (dir: string): string[] => orElse([], () => readdirSync(dir))

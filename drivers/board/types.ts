@@ -1,21 +1,21 @@
-// The shape of the files of board/: what a board's header carries, how its kernel calls its parts, and what its boot
-// configuration must say before a bus is there.
+// The shape of the files of board/: the pins of a board's header, the kernel's names of its parts, and the boot
+// configuration that enables each bus.
 
 import type { BusKind } from '../../src/links/hardware'
 
 export interface BoardBus {
-  /** as the vendor names it: i2c1 */
+  /** vendor's name: i2c1 */
   readonly name: string
   readonly kind: BusKind
-  /** device file, network interface (can) or folder in sysfs (w1) that is there once it is enabled */
+  /** device file, network interface (can) or sysfs folder (w1) that exists once the bus is enabled */
   readonly device: string
-  /** serial ports: the name of its device in sysfs, which tells the port whatever its number is */
+  /** serial ports: name of the device in sysfs, which identifies the port whatever its number is */
   readonly address?: string
-  /** kernel modules that must be loaded besides */
+  /** further kernel modules that must be loaded */
   readonly modules?: readonly string[]
-  /** what → GPIO name */
+  /** function → GPIO name */
   readonly pins: Readonly<Record<string, string>>
-  /** lines of the boot configuration that bring it: one of these lists */
+  /** lines of the boot configuration that enable it: one of these lists is enough */
   readonly enable: readonly (readonly string[])[]
   readonly note?: string
 }
@@ -23,19 +23,19 @@ export interface BoardBus {
 export interface Board {
   readonly name: string
   readonly title: string
-  /** entries of the device tree's `compatible` that mean this board → the sections of config.txt that are for it */
+  /** entries of the device tree's `compatible` that mean this board → sections of config.txt that apply to it */
   readonly compatible: Readonly<Record<string, readonly string[]>>
-  /** how its `model` begins; '' for none */
+  /** the start of its `model`; '' for none */
   readonly model: string
-  /** where the firmware reads its configuration; the first that exists counts */
+  /** paths of the firmware's configuration; the first that exists is used */
   readonly boot_config: readonly string[]
-  /** labels of the chip whose lines are the GPIO numbers, and how many it has */
+  /** labels of the chip whose lines are the GPIO numbers, and its number of lines */
   readonly gpio: { readonly labels: readonly string[]; readonly lines: number }
   /** name on the board → names in /sys/class/leds, newest kernel first */
   readonly leds: Readonly<Record<string, readonly string[]>>
   /** rows of the header: [odd pin, even pin]; 3V3, 5V, GND or GPIOn */
   readonly header: readonly (readonly string[])[]
-  /** GPIOn → what else its pin can be */
+  /** GPIOn → the pin's alternate functions */
   readonly functions: Readonly<Record<string, readonly string[]>>
   readonly buses: readonly BoardBus[]
 }
@@ -50,7 +50,7 @@ export interface HeaderPin {
   readonly gpio: number | null
 }
 
-/** Every pin of the header, in the order of their numbers; empty for a board without a known one. */
+/** Every pin of the header, by number; empty for a board without a known header. */
 export const headerPins = ({ header }: Board): HeaderPin[] =>
   header.flat().map((name, k) => ({ header: k + 1, name, gpio: gpioNumber(name) }))
 

@@ -1,36 +1,36 @@
-// What the configuration uses of the board: pure. It is walked as a tree, so that every driver's options count, whatever their
-// names are: a text GPIOn, an object that names a pin, a text that is a bus's device.
+// What the configuration uses of the board. Pure. It walks the configuration as a tree, so that the options of every
+// driver count, whatever their names are: a text GPIOn, an object that names a pin, a text that is a bus's device.
 import { oneWay, type PinKeys } from './board-options'
 import { pinName, pinText } from './pins'
 import { type Board, type BoardBus, gpioNumber } from './types'
 
 interface Uses {
-  /** GPIOn, or the pin in the words of the configuration where it is on no header → what uses it */
+  /** GPIOn, or the pin as configured if it is on no header → its users */
   readonly pins: ReadonlyMap<string, readonly string[]>
-  /** bus name → what uses it */
+  /** bus name → its users */
   readonly buses: ReadonlyMap<string, readonly string[]>
 }
 
-/** One part of the configuration with options of a driver. */
+/** One part of the configuration that has driver options. */
 export interface UseEntry {
-  /** as people know it: 'source door' */
+  /** as shown to people: 'source door' */
   readonly what: string
   readonly options: unknown
-  /** who holds its pins, where several links share them; left out: the link itself */
+  /** the owner of its pins, if several links share them; left out: the link itself */
   readonly holder?: string
 }
 
 const PIN_KEYS = ['pin', 'header', 'chip', 'line'] as const
-/** the firmware's name of the port on pins 8 and 10, where udev does not tell which one that is: the mini UART */
+/** the firmware's name of the port on pins 8 and 10 (the mini UART), if udev does not map it */
 const SERIAL0 = '/dev/serial0'
 const MINI_UART = '/dev/ttyS0'
 const TTY = /^(\/dev\/)?[A-Za-z][\w./-]*$/
 
-/** What only the machine tells; handed in for tests. */
+/** Facts that only the machine knows; tests pass their own. */
 interface Ports {
-  /** the device behind a name of a port such as /dev/serial0; the name itself where there is none */
+  /** target of a port name such as /dev/serial0; the name itself if it is no link */
   real(path: string): string
-  /** the device of a bus as it is called here */
+  /** this machine's device of a bus */
   device(bus: BoardBus): string
 }
 
@@ -67,7 +67,7 @@ export function usesOf(board: Board, entries: readonly UseEntry[], ports: Ports 
 function pinOf(value: PinKeys, board: Board): string | null {
   if (!PIN_KEYS.some(key => value[key] !== undefined) || !oneWay(value)) return null
   const name = pinName(value, board)
-  // power and ground have the same name many times
+  // many power and ground pins have the same name
   return name !== null && (gpioNumber(name) !== null || value.pin !== undefined) ? name : pinText(value)
 }
 
@@ -76,13 +76,13 @@ function isDevice(bus: BoardBus, key: string, value: unknown, ports: Ports): boo
   // a second chip select is the same bus
   if (kind === 'spi') return typeof value === 'string' && value.startsWith(device.slice(0, -1))
   if (kind === 'i2c' && key === 'bus' && typeof value === 'number') return device === `/dev/i2c-${value}`
-  // read by the kernel: no option of the source names the device
+  // the kernel reads the device: no option of the source names it
   if (kind === 'w1') return key === 'type' && value === 'w1'
   if (kind === 'uart') return typeof value === 'string' && TTY.test(value) && isPort(bus, value, ports)
   return value === device
 }
 
-/** A port may be named by its file, by a link to it, or without its folder. */
+/** A port can be named by its file, by a link to it, or without its folder. */
 function isPort(bus: BoardBus, named: string, { real, device }: Ports): boolean {
   const found = real(named.startsWith('/') ? named : `/dev/${named}`)
   return (found === SERIAL0 ? MINI_UART : found) === device(bus)

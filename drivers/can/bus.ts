@@ -1,7 +1,8 @@
-// One CAN interface as a medium sees it: is it there and up, how is the bus, what do the controller's error counters say. State
-// changes come as error frames; the kernel's own view is queried on each of them, ten times a second at most, and every few
-// seconds beside. What fails: an interface that is missing, down or no CAN (open throws, with what to do), one that goes down
-// or away (`lost`), a bus that is off and is not restarted in time (`lost`); a bus with errors is `degraded`.
+// One CAN interface as a medium sees it: whether it exists and is up, the state of the bus, the controller's error
+// counters. State changes arrive as error frames; each of them triggers a query of the kernel's view, at most ten per
+// second, and a timer queries it every few seconds. Errors: an interface that is missing, down or not CAN (open throws,
+// with what to do); one that goes down or is removed (`lost`); a bus-off that is not restarted in time (`lost`). A bus
+// with errors is `degraded`.
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/lib/timers'
 import type { OpenableEvents } from '../../src/links/contracts'
@@ -10,11 +11,11 @@ import { CanFrames, CanRaw } from '../../src/native/can'
 import { type CanLink, type CanState, canLink, linkChanges } from '../../src/native/can-link'
 import { complaint, ERROR_CLASSES, startAdvice, stateOf } from './errors'
 
-/** What a bus needs of the kernel; tests hand in their own. */
+/** The kernel functions a bus uses; tests pass their own. */
 export interface BusEdges {
   link(name: string): CanLink
   errors(name: string): Pick<CanRaw, 'receive' | 'watch' | 'close'>
-  /** tells when any interface changed */
+  /** calls `changed` when any interface changes */
   changes(changed: () => void): { close(): void }
 }
 
@@ -24,16 +25,16 @@ export const kernelEdges: BusEdges = {
   changes: linkChanges,
 }
 
-/** between two looks at the interface */
+/** interval of checks of the interface */
 const LOOK_MS = 5000
-/** the least between two looks that error frames ask for */
+/** minimum interval of checks that error frames trigger */
 const SOON_MS = 100
-/** a bus that is off longer than this, and the time of its restart, is lost */
+/** a bus that is off for longer than this plus its restart time is lost */
 const OFF_MS = 3000
 
 const downText = (name: string): string => `${name} is down: ${startAdvice(name)}`
 
-/** An interface that is not there may come any moment (USB), so it is LINK_DOWN and tried again soon. */
+/** A missing interface may be plugged in at any time (USB), so the error is LINK_DOWN and is retried soon. */
 function look(name: string, edges: BusEdges): CanLink {
   try {
     return edges.link(name)
@@ -45,10 +46,10 @@ function look(name: string, edges: BusEdges): CanLink {
   }
 }
 
-/** errors of a socket whose interface went down or away */
+/** errors of a socket whose interface is down or removed */
 const INTERFACE_ERRORS = new Set(['ENETDOWN', 'ENODEV', 'ENXIO', 'EADDRNOTAVAIL', 'EBADF'])
 
-/** Why an error of a socket, minus errno, means that its interface is lost; undefined: it does not. */
+/** Why a socket error (minus errno) means that the interface is lost; undefined: it does not. */
 export function lossOf(name: string, result: number, edges: BusEdges = kernelEdges): string | undefined {
   const { code } = systemError(result, 'receive')
   if (!INTERFACE_ERRORS.has(code!)) return undefined
@@ -68,10 +69,10 @@ export class CanBus {
   #socket: ReturnType<BusEdges['errors']> | undefined
   #events: OpenableEvents | undefined
   #last: CanLink | undefined
-  /** as error frames tell it, where the driver tells none */
+  /** state from error frames, if the driver reports none */
   #seenState: CanState = 'unknown'
   #said = ''
-  /** it was missing, down or off when last seen */
+  /** the interface was missing, down or off at the last check */
   #away = false
   #cancelLook: (() => void) | undefined
   #cancelOff: (() => void) | undefined
@@ -83,7 +84,7 @@ export class CanBus {
     this.#edges = edges
   }
 
-  /** `degraded` of the events gets what is wrong with the bus, empty when it is well. Throws LINK_DOWN or E_NO_ADDON. */
+  /** `degraded` of the events gets what is wrong with the bus, '' when it works. Throws LINK_DOWN or E_NO_ADDON. */
   open(events: OpenableEvents, fd: boolean): void {
     this.close()
     this.#away = !this.#usable
@@ -110,7 +111,7 @@ export class CanBus {
     this.#socket = undefined
   }
 
-  /** Looks after an interface that went, or was not there, and tells when it can be opened. Returns what ends that. */
+  /** Watches an interface that is missing or down, and calls `back` when it can be opened. Returns the function that ends it. */
   onReturn(back: () => void): () => void {
     let changes: { close(): void } | undefined
     const end = (): void => {
@@ -125,13 +126,13 @@ export class CanBus {
         back()
       }
     }
-    // it may be back already
+    // it may have returned already
     const cancel = this.#timers.after(0, () => {
       try {
         changes = this.#edges.changes(look)
         look()
       } catch {
-        // nothing tells of a change: the link tries again automatically
+        // no change events here: the link retries by timer
       }
     })
     return end
@@ -142,11 +143,11 @@ export class CanBus {
       const { up, state } = this.#edges.link(this.#name)
       return up && state !== 'bus-off'
     } catch {
-      return false // it is not there, or it cannot be queried: opening it says why
+      return false // missing, or the query failed: opening reports why
     }
   }
 
-  /** Counters of controller and kernel, as last seen; none before the first open, nor for a virtual interface. */
+  /** Counters of controller and kernel at the last check; none before the first open, or for a virtual interface. */
   get detail(): Record<string, number> {
     const link = this.#last
     const error_frames = this.errorFrames
@@ -209,7 +210,7 @@ export class CanBus {
     this.#events?.lost(reason)
   }
 
-  /** A user of this interface lost it: when it is back that is a return. */
+  /** A user of this interface lost it: its next appearance counts as a return. */
   missed(): void {
     this.#away = true
   }
@@ -222,7 +223,7 @@ export class CanBus {
       this.#cancelOff = undefined
     } else if (link.kind === 'can' && !this.#cancelOff)
       this.#cancelOff = this.#timers.after(link.restart_ms > 0 ? link.restart_ms + OFF_MS : 0, () => this.#lost(text))
-    // counters move all the time: reported when the state changes only
+    // the counters in the text change constantly: report only changes of state
     const kind = text && state
     if (kind === this.#said) return
     this.#said = kind

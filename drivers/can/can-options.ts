@@ -1,16 +1,16 @@
-// Options of the CAN medium, as in Config.json: what they mean, their bounds and defaults. Ids are numbers, or text such as
-// "0x7E0", since JSON has no hexadecimal numbers.
+// Options of the CAN medium, as in Config.json: meaning, bounds and defaults. Ids are numbers, or text such as "0x7E0",
+// since JSON has no hexadecimal numbers.
 import * as v from 'valibot'
 import { choice, int, maybeInt } from '../../src/config/fields'
 
 export const MAX_STANDARD = 0x7ff
 const MAX_EXTENDED = 0x1fff_ffff
-/** what every kernel's ISO-TP carries */
+/** largest packet of every kernel's ISO-TP */
 export const STANDARD_PACKET = 4095
-/** the most that `max_pdu_size` of can-isotp can be set to, and a packet of this protocol be */
+/** the maximum of can-isotp's `max_pdu_size`, and of a packet of this protocol */
 const MAX_PACKET = 65_535
 
-/** The number of an id as it was typed. */
+/** The numeric value of an id in either form. */
 export const idOf = (typed: number | string): number => Number(typed)
 
 const canId = v.pipe(
@@ -22,23 +22,23 @@ const canId = v.pipe(
 )
 
 const peerKeys = v.strictObject({
-  /** id of the node at the other end, which `peer` names */
+  /** aid of the node at the other end, referenced by `peer` */
   aid: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(0xffff_fffe))),
   /** CAN id we send with */
   tx_id: canId,
   /** CAN id the peer sends with */
   rx_id: canId,
-  /** ids of 29 bits; left out: when one of them does not fit 11 */
+  /** 29-bit ids; left out: 29-bit when one of the two ids does not fit 11 bits */
   ext: v.optional(v.boolean()),
-  /** FD frames; both ends and the interface must be FD */
+  /** FD frames; both ends and the interface must support FD */
   fd: v.optional(v.boolean(), false),
   /** FD: data at the higher bit rate */
   brs: v.optional(v.boolean(), true),
   /** FD: data bytes of the largest frame */
   frame_bytes: v.optional(v.picklist([8, 12, 16, 20, 24, 32, 48, 64]), 64),
-  /** byte that fills up frames that are not full; left out: they stay short */
+  /** byte that pads short frames; left out: no padding */
   padding: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(255))),
-  /** frames the peer may send before it waits for us; 0: all at once */
+  /** frames the peer may send before it waits for us; 0: no limit */
   block_size: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(255)), 0),
   /** pause the peer makes between two frames, in microseconds */
   separation_us: v.optional(
@@ -71,7 +71,7 @@ const sameIds = (a: Peer, b: Peer): string | undefined => {
   return a.aid !== undefined && a.aid === b.aid ? 'have the same aid' : undefined
 }
 
-/** What is wrong with a list of peers: each needs ids of its own; undefined: nothing. */
+/** The fault of a list of peers, whose ids must all differ; undefined: none. */
 function peersFault(peers: readonly Peer[]): string | undefined {
   for (const [k, peer] of peers.entries()) {
     if (idOf(peer.tx_id) === idOf(peer.rx_id)) return `peers.${k}: tx_id and rx_id are the same`
@@ -109,7 +109,7 @@ export const canOptions = v.object({
     min: 64,
     max: MAX_PACKET,
   }),
-  send_timeout_ms: int(10_000, 'how long one packet may take, or wait for a bus that takes none', {
+  send_timeout_ms: int(10_000, 'time limit of one packet, and of waiting for the bus', {
     min: 100,
     max: 600_000,
   }),

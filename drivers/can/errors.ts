@@ -1,4 +1,4 @@
-// Error frames, and the words for what is wrong with a bus. Pure: bytes and numbers in, text out. Nothing here fails.
+// Error frames, and the texts about a faulty bus. Pure: bytes and numbers in, text out. No errors.
 import type { CanLink, CanState } from '../../src/native/can-link'
 
 /** classes of error frames: bits of the id */
@@ -7,7 +7,7 @@ const CONTROLLER = 0x004
 const NO_ACK = 0x020
 const BUS_OFF = 0x040
 const RESTARTED = 0x100
-/** what is requested of the kernel: not every lost arbitration, nor every bit error of a bus that is otherwise well */
+/** error classes requested from the kernel: not every lost arbitration, nor every bit error of a working bus */
 export const ERROR_CLASSES = TX_TIMEOUT | CONTROLLER | NO_ACK | BUS_OFF | RESTARTED
 
 /** bits of the controller's byte */
@@ -15,7 +15,7 @@ const WARNING = 0x04 | 0x08
 const PASSIVE = 0x10 | 0x20
 const ACTIVE = 0x40
 
-/** The state that an error frame tells, undefined when it tells none. */
+/** The state in an error frame; undefined if it has none. */
 export function stateOf(id: number, data: Uint8Array): CanState | undefined {
   if (id & BUS_OFF) return 'bus-off'
   if (id & RESTARTED) return 'error-active'
@@ -26,7 +26,7 @@ export function stateOf(id: number, data: Uint8Array): CanState | undefined {
   return controller & ACTIVE ? 'error-active' : undefined
 }
 
-/** What a person should know of a bus that works badly; empty: it is well. */
+/** What a person should know about a faulty bus; empty: it works. */
 export function complaint(name: string, state: CanState, { tx_errors, rx_errors, restart_ms }: CanLink): string {
   const counts = `transmit errors ${tx_errors}, receive errors ${rx_errors}`
   if (state === 'error-warning') return `${name} sees errors (${counts})`

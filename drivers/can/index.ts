@@ -1,4 +1,4 @@
-// The CAN medium's declaration. See medium.ts for what it does and what fails.
+// Declaration of the CAN medium. medium.ts describes its work and its errors.
 
 import { readFileSync } from 'node:fs'
 import { orElse } from '../../src/lib/errors'
@@ -7,7 +7,7 @@ import { checkOptions } from '../../src/links/driver-options'
 import { type CanOptions, canOptions, STANDARD_PACKET } from './can-options'
 import { CanMedium } from './medium'
 
-/** What this kernel's ISO-TP carries: kernels before 6.5 have no such parameter, and carry 4095 bytes. */
+/** The packet limit of this kernel's ISO-TP: kernels before 6.5 have no such parameter and carry 4095 bytes. */
 const kernelMax = (): number =>
   orElse(0, () => Number(readFileSync('/sys/module/can_isotp/parameters/max_pdu_size', 'latin1'))) || STANDARD_PACKET
 

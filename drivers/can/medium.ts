@@ -1,6 +1,6 @@
-// The CAN medium (D9): packets to and from peers, each with its own pair of CAN ids, over the kernel's ISO-TP. It sends to one
-// peer and listens to all of its list. Opening needs the interface and every peer's socket; losing the interface loses all of
-// it. What is wrong with the bus, or the peer that is sent to and takes nothing, is `degraded`.
+// The CAN medium (D9): packets to and from peers over the kernel's ISO-TP; each peer has its own pair of CAN ids. It
+// sends to one peer and listens to all listed peers. Opening needs the interface and every peer's socket; a lost
+// interface loses all of them. A faulty bus, or a peer that does not accept packets, is `degraded`.
 import { asOsError, OsError } from '../../src/lib/errors'
 import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { DriverContext, LinkCounters, Medium, OpenableEvents, PacketHandler } from '../../src/links/contracts'
@@ -12,10 +12,10 @@ import { CanPeer, type PeerParts, type PeerSettings } from './peer'
 
 interface CanParts extends DriverContext {
   readonly timers?: Timers
-  /** the kernel; tests hand in their own */
+  /** the kernel; tests pass their own */
   readonly edges?: BusEdges
   readonly openSocket?: PeerParts['openSocket']
-  /** the kernel's largest packet, where it says so */
+  /** the kernel's largest packet, if it reports it */
   readonly kernelMax?: () => number
 }
 
@@ -30,7 +30,7 @@ export class CanMedium implements Medium {
   readonly #target: Medium | undefined
   #reasons = new Map<string, string>()
 
-  /** Throws CONFIG_INVALID when there is no peer to send to, or more than one and none is named. */
+  /** Throws CONFIG_INVALID when there is no peer to send to, or several and none is named. */
   constructor(
     readonly name: string,
     options: CanOptions,
@@ -48,7 +48,7 @@ export class CanMedium implements Medium {
       const settings = settingsOf(peer, options)
       const part = `${name}-${idText(peer.rx_id)}`
       const { txId, rxId } = settings.isotp
-      // an uplink, a receiver and dispatch may talk with the same peer, and only one socket may answer it
+      // an uplink, a receiver and dispatch may use the same peer, and only one socket may answer it
       return sharedMedium('CAN', {
         name: part,
         mode: options.mode,
@@ -61,7 +61,7 @@ export class CanMedium implements Medium {
     this.#target = options.mode === 'send' ? this.#peers[0] : undefined
   }
 
-  /** `detail` holds what the controller and the kernel count, see CanBus.detail, and what the peers count together */
+  /** `detail`: the counters of controller and kernel (CanBus.detail) and the sums of the peers' counters */
   get counters(): LinkCounters {
     const sum = { rx: 0, tx: 0, errors: 0 }
     let dropped = 0
@@ -74,7 +74,7 @@ export class CanMedium implements Medium {
     return { ...sum, ...(dropped > 0 && { dropped }), detail }
   }
 
-  /** One handler; the last one set counts. */
+  /** Sets the only handler; a second call replaces it. */
   onPacket(handler: PacketHandler): void {
     for (const peer of this.#peers) peer.onPacket(handler)
   }
@@ -94,7 +94,7 @@ export class CanMedium implements Medium {
         events.lost(reason)
       },
       degraded: reason => {
-        // on a bus that is off nothing answers; and one of many peers that is off is no fault of a listener
+        // no peer answers on a bus that is off; and one silent peer of many is no fault of a listener
         const excused = key !== name && (this.#options.mode === 'listen' || this.#reasons.get(name))
         if (reason === (this.#reasons.get(key) ?? '') || (reason && excused)) return
         this.#reasons.set(key, reason)
@@ -119,13 +119,13 @@ export class CanMedium implements Medium {
     return this.#bus.onReturn(back)
   }
 
-  /** To the one peer of a sending medium; false from a listening one. */
+  /** To the only peer of a sending medium; a listening medium returns false. */
   send(packet: Uint8Array): Promise<boolean> {
     return this.#target?.send(packet) ?? Promise.resolve(false)
   }
 }
 
-/** The peers a medium talks with: all, or the one it sends to. */
+/** The peers that a medium uses: all, or the one it sends to. */
 function usedPeers(name: string, { mode, peers, peer: aid }: CanOptions): readonly PeerOptions[] {
   const refuse = (text: string, key: string): never => {
     throw new OsError('CONFIG_INVALID', `options of ${name}: ${text}`, { details: { link: name, keys: [key] } })
@@ -133,7 +133,7 @@ function usedPeers(name: string, { mode, peers, peer: aid }: CanOptions): readon
   if (peers.length === 0) return refuse('peers: at least one is needed, with its tx_id and rx_id', 'peers')
   if (mode === 'listen') return peers
   if (aid === undefined) {
-    if (peers.length > 1) return refuse('peer: name the aid of the one that is sent to, there are several', 'peer')
+    if (peers.length > 1) return refuse('peer: there are several peers; set the aid of the one to send to', 'peer')
     return peers
   }
   const found = peers.filter(peer => peer.aid === aid)

@@ -1,9 +1,12 @@
-// Packets to and from one peer: an ISO-TP socket with one pair of ids. The kernel sends one packet at a time, so the others wait
-// here, in order.
+// Packets to and from one peer: an ISO-TP socket with one pair of ids. The kernel sends one packet at a time, so
+// further packets are queued here, in order.
 //
-// What fails: the device's queue is full (ENOBUFS: tried again by a timer, nothing is lost); the peer does not take a packet
-// (ECOMM after one or two seconds: false, and `silent` until one goes through); a packet takes longer than it may (false, and
-// the socket is made anew); a reception that breaks off (counted); the interface goes (`lost`, all that waits is false).
+// Errors:
+// - The device's queue is full (ENOBUFS): retried by a timer, nothing is lost.
+// - The peer does not accept a packet (ECOMM after one or two seconds): false, and `silent` until one succeeds.
+// - A packet times out: false, and the socket is reopened.
+// - A reception is interrupted: counted.
+// - The interface is lost: `lost`, and all queued packets resolve false.
 import { constants } from 'node:os'
 import type { Clock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
@@ -27,9 +30,9 @@ export interface PeerParts {
   readonly clock: Clock
   readonly timers: Timers
   readonly logger: Logger
-  /** why an error of a socket, minus errno, means that the interface is lost; undefined: it does not */
+  /** why a socket error (minus errno) means that the interface is lost; undefined: it does not */
   readonly loss: (result: number) => string | undefined
-  /** tests hand in their own */
+  /** tests pass their own */
   readonly openSocket?: (name: string, options: IsotpOptions) => PeerSocket
 }
 
@@ -39,27 +42,27 @@ interface Waiting {
   tries: number
 }
 
-/** packets and bytes that wait; what X29 has on its way at most */
+/** limits of the queue, in packets and bytes; the bytes also bound what X29 has in transit */
 const MAX_WAITING = 1024
 const MAX_WAITING_BYTES = 256 * 1024
-/** a full queue of the device is looked at again after this: some frames of a slow bus */
+/** retry delay after a full device queue: the time of a few frames on a slow bus */
 const RETRY_MS = 5
-/** ENOBUFS in the midst of a packet is not reported, the kernel then gives up: such a packet is sent again, this often */
+/** ENOBUFS in the middle of a packet is not reported and the kernel drops the packet: resend it this many times */
 const MAX_TRIES = 5
 const LATELY_MS = 5000
-/** packets of one wake */
+/** packets per wake-up */
 const SLOTS = 8
 
 const { EBADMSG, EMSGSIZE } = constants.errno
-/** the peer is silent, or the bus took a frame of the packet no more; Node has no name for it */
+/** the peer is silent, or the bus did not accept a frame of the packet; Node has no name for it */
 const ECOMM = 70
-/** the end of a transmission that failed */
+/** errors that end a failed transmission */
 const FAILED_SEND = new Set([-ECOMM, -EMSGSIZE, -EBADMSG])
 
-/** where packets come in: shared, since a packet is only valid during the call */
+/** receive buffer: shared, because a packet is valid only during the call */
 let inbox = new Uint8Array(0)
 const lengths = new Uint32Array(SLOTS)
-/** when the queue of an interface was last seen full */
+/** when the queue of each interface was last full */
 const lastFull = new Map<string, number>()
 
 const isotpSocket = (name: string, options: IsotpOptions): PeerSocket => {
@@ -77,7 +80,7 @@ export class CanPeer implements Medium {
   readonly medium = 'CAN'
   readonly maxPacket: number
   readonly #tally = { rx: 0, tx: 0, errors: 0 }
-  /** waits for a full queue, packets the peer did not take, receptions that broke off */
+  /** waits for a full queue, packets the peer did not accept, interrupted receptions */
   readonly #detail = { queue_full: 0, not_taken: 0, rx_broken: 0 }
   readonly #settings: PeerSettings
   readonly #parts: PeerParts
@@ -87,7 +90,7 @@ export class CanPeer implements Medium {
   #socket: PeerSocket | undefined
   readonly #waiting: Waiting[] = []
   #waitingBytes = 0
-  /** the packet the kernel is at work on: the first that waits */
+  /** the kernel is sending the first packet of the queue */
   #busy = false
   #cancelRetry: (() => void) | undefined
   #cancelLate: (() => void) | undefined
@@ -110,13 +113,13 @@ export class CanPeer implements Medium {
     }
   }
 
-  /** `dropped`: packets that came while we were busy; there when there were any */
+  /** `dropped`: packets that arrived while we were busy; present only if there were any */
   get counters(): LinkCounters {
     const dropped = this.#dropped + (this.#socket?.dropped ?? 0)
     return { ...this.#tally, ...(dropped > 0 && { dropped }), detail: this.#detail }
   }
 
-  /** One handler; the last one set counts. */
+  /** Sets the only handler; a second call replaces it. */
   onPacket(handler: PacketHandler): void {
     this.#handler = handler
   }
@@ -136,7 +139,7 @@ export class CanPeer implements Medium {
     this.#refuse()
   }
 
-  /** False: too large, too much waits, the peer did not take it, or the bus takes none. */
+  /** False: too large, queue full, or the peer or the bus did not accept it. */
   send(packet: Uint8Array): Promise<boolean> {
     const full = this.#waiting.length >= MAX_WAITING || this.#waitingBytes + packet.length > MAX_WAITING_BYTES
     if (!this.#socket || full || packet.length === 0 || packet.length > this.maxPacket) {
@@ -186,7 +189,7 @@ export class CanPeer implements Medium {
     }
   }
 
-  /** The first packet has its time from now on. */
+  /** The time limit of the first packet starts now. */
   #begin(): void {
     if (this.#waiting.length === 0) {
       this.#socket?.rewatch(READABLE)
@@ -196,7 +199,7 @@ export class CanPeer implements Medium {
     this.#push()
   }
 
-  /** Hands the first packet to the kernel. */
+  /** Passes the first packet to the kernel. */
   #push(): void {
     const first = this.#waiting[0]
     if (!first || !this.#socket) return
@@ -205,7 +208,7 @@ export class CanPeer implements Medium {
     if (result === NO_BUFFERS) {
       this.#detail.queue_full++
       this.#full = this.#parts.clock.mono()
-      this.#socket.rewatch(READABLE) // it counts as writable all the while
+      this.#socket.rewatch(READABLE) // the socket is writable throughout, so watch only for reads
       this.#cancelRetry = this.#parts.timers.after(RETRY_MS, () => this.#push())
       return
     }
@@ -217,7 +220,7 @@ export class CanPeer implements Medium {
     this.#socket.rewatch(READABLE | WRITABLE)
   }
 
-  /** The kernel is done with what it had. */
+  /** The kernel has finished its packet. */
   #idle(socket: PeerSocket): void {
     if (!this.#busy) {
       this.#push()
@@ -228,7 +231,7 @@ export class CanPeer implements Medium {
     else this.#done(true)
   }
 
-  /** Minus errno, of a reception, the packet on its way, or the interface. */
+  /** Handles an error (minus errno) of a reception, the packet in transit, or the interface. */
   #failed(error: number): void {
     if (this.#gone(error)) return
     if (!this.#busy || !FAILED_SEND.has(error)) {
@@ -247,7 +250,7 @@ export class CanPeer implements Medium {
     this.#done(false)
   }
 
-  /** True when the interface is lost, which is reported; all that waits is refused. */
+  /** True when the interface is lost: it is reported, and all queued packets are refused. */
   #gone(error: number): boolean {
     const loss = this.#parts.loss(error)
     if (loss === undefined) return false
@@ -279,7 +282,7 @@ export class CanPeer implements Medium {
     this.#begin()
   }
 
-  /** A peer that says WAIT for ever, or a bus that takes nothing: the kernel would go on trying. */
+  /** The peer answers WAIT forever, or the bus accepts nothing: the kernel would never stop retrying. */
   #late(): void {
     this.#detail.not_taken++
     this.#shut()
@@ -307,7 +310,7 @@ export class CanPeer implements Medium {
   }
 }
 
-/** a packet of this many bytes, or less, goes as one FD frame, which no peer answers */
+/** a packet up to this size is sent as one FD frame, which no peer answers */
 const SINGLE = 62
 
 const codeOf = (error: number): string => systemError(error, 'send').code ?? String(error)

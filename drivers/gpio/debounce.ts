@@ -1,8 +1,8 @@
-// Debouncing by the times of edges, for chips whose kernel driver refuses to do it. Pure. A change counts once the level has
-// stayed for the whole time, as the kernel does it; it is reported with the next edge or with the next settle().
+// Debouncing by edge timestamps, for chips whose kernel driver does not support it. Pure. As in the kernel, a change
+// counts once the level has been stable for the complete time; it is reported at the next edge or the next settle().
 
 export class Debounce {
-  /** the level that counts: 1 active */
+  /** the debounced level: 1 active */
   level: 0 | 1
   readonly #periodNs: number
   #pending: 0 | 1
@@ -14,7 +14,7 @@ export class Debounce {
     this.#pending = level
   }
 
-  /** An edge to `level`. Returns true when the level before it had stayed long enough to count as a change. */
+  /** An edge to `level`. True if the level before it was stable long enough to count as a change. */
   edge(level: 0 | 1, ns: number): boolean {
     const changed = this.settle(ns)
     this.#pending = level
@@ -22,7 +22,7 @@ export class Debounce {
     return changed
   }
 
-  /** The time is `ns` now. Returns true when that makes the newest level count as a change. */
+  /** The time is now `ns`. True if the newest level now counts as a change. */
   settle(ns: number): boolean {
     if (this.#pending === this.level || ns - this.#sinceNs < this.#periodNs) return false
     this.level = this.#pending

@@ -1,6 +1,6 @@
-// Frequency by the times the kernel gave to edges: periods between two of them, averaged, so that it is exact however late
-// the process runs. Pure. Without edges the last value can only be an upper bound: it falls as the silence grows, and is 0
-// after the time-out.
+// Frequency from the kernel's edge timestamps: periods are averaged, so the result is exact however late the process
+// runs. Pure. Without edges the last value is only an upper bound: it falls as the silence grows, and is 0 after the
+// time-out.
 
 /** readings a window can span; with more of them the window is shorter */
 const MARKS = 128
@@ -15,7 +15,7 @@ export class Frequency {
   readonly #options: FrequencyOptions
   readonly #counts = new Float64Array(MARKS)
   readonly #times = new Float64Array(MARKS)
-  /** marks kept, the oldest first at #first */
+  /** stored marks, the oldest at #first */
   #first = 0
   #kept = 0
   #count = 0
@@ -27,14 +27,14 @@ export class Frequency {
     this.#options = options
   }
 
-  /** An edge, the `count`-th, at `ns` of the kernel's clock. Runs once per edge. */
+  /** Edge number `count`, at `ns` of the kernel's clock. Runs once per edge. */
   edge(count: number, ns: number): void {
     if (this.#kept === 0) this.#mark(count, ns)
     this.#count = count
     this.#lastNs = ns
   }
 
-  /** Hz at a reading, at `ns` of the same clock. */
+  /** Hz at `ns` of the same clock. */
   at(ns: number): number {
     const { windowNs, timeoutNs } = this.#options
     const silentNs = ns - this.#lastNs
@@ -47,11 +47,11 @@ export class Frequency {
       this.#mark(this.#count, this.#lastNs)
       this.#last = this.#average(this.#count, this.#lastNs)
     }
-    // no edge for longer than a period: it is at most as fast as one edge in that time
+    // no edge for longer than a period: the frequency is at most one edge in that time
     return silentNs > windowNs && silentNs * this.#last > 1e9 ? 1e9 / silentNs : this.#last
   }
 
-  /** After a pause the first edge begins anew. */
+  /** After a pause the next edge starts a new measurement. */
   reset(): void {
     this.#kept = 0
     this.#last = 0
@@ -67,7 +67,7 @@ export class Frequency {
     this.#times[at] = ns
   }
 
-  /** Forgets marks that the window does not need any more, and averages since the oldest left. */
+  /** Drops marks that the window no longer needs, and averages since the oldest one kept. */
   #average(count: number, ns: number): number {
     while (this.#kept > 2 && ns - this.#times[(this.#first + 1) % MARKS]! >= this.#options.windowNs) {
       this.#first = (this.#first + 1) % MARKS

@@ -17,15 +17,15 @@ const input = v.pipe(
   strict({
     ...shared,
     /**
-     * level: 1 or 0 at the time of the reading; edge: the same, and a reading at once with every change; counter: edges
-     * since the start; frequency: Hz
+     * level: 1 or 0 at the time of the reading; edge: the same, plus an immediate reading at every change; counter:
+     * edges since the start; frequency: Hz
      */
     mode: v.optional(v.picklist(MODES), 'level'),
     /** pull-up or pull-down resistor inside the chip; left out: as the board has it */
     bias: v.optional(v.picklist(['pull_up', 'pull_down', 'disabled'])),
     /** changes shorter than this are bounces */
     debounce_ms: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(10_000)), 0),
-    /** what counts, as active and inactive: default rising; edge: both */
+    /** the edges to count; default rising; edge: both */
     edge: v.optional(v.picklist(['rising', 'falling', 'both'])),
     /** frequency: averaged over at least this; 0: from reading to reading */
     window_s: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(3600)), 0),
@@ -50,24 +50,24 @@ const output = v.pipe(
     drive: v.optional(v.picklist(['push_pull', 'open_drain', 'open_source']), 'push_pull'),
     /** logical value at the start of the gateway */
     initial: v.optional(v.picklist([0, 1]), 0),
-    /** the same, in the words of the other two */
+    /** the same, named like the other two */
     on_start: v.optional(v.picklist([0, 1])),
-    /** logical value when it is closed; keep: as it is */
+    /** logical value when it is closed; keep: unchanged */
     on_stop: v.optional(v.picklist(['keep', 0, 1]), 'keep'),
-    /** logical value after a crash, and for as long as safe mode lasts; left out: on_stop */
+    /** logical value after a crash, and in safe mode; left out: on_stop */
     on_fault: v.optional(v.picklist(['keep', 0, 1])),
     status: channelEntries.status,
   }),
   v.check(pin => oneWay(pin), PIN_WAYS),
 )
 
-/** lines the chips of our boards have */
+/** most lines per chip of the supported boards */
 const MOST = 64
 
 export const gpioOptions = v.pipe(
   strict({
     interval_ms: interval(1000, 10),
-    /** edge: pause between two readings at once, so that a bouncing contact does not fill the log */
+    /** edge: minimum pause between two immediate readings, so that a bouncing contact does not fill the log */
     min_gap_ms: v.optional(whole(0, 60_000), 50),
     pins: v.optional(v.pipe(v.array(input), v.maxLength(MOST)), []),
     outputs: v.optional(v.pipe(v.array(output), v.maxLength(MOST)), []),

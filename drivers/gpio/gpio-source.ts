@@ -1,6 +1,6 @@
-// The source type `gpio`: a group of inputs and outputs, read at an interval, and at once when an input of mode edge changes.
-// What fails: a pin that cannot be had (the group does not open, with the pin named), a chip that is pulled (the group is
-// lost and opens again as soon as a chip appears; outputs come back as they were last set).
+// The source type `gpio`: a group of inputs and outputs, read at an interval, and immediately when an input of mode
+// edge changes. Errors: a pin that cannot be opened (the group does not open, the error names the pin); an unplugged
+// chip (the group is lost and reopens as soon as a chip appears; outputs return to their last value).
 import { existsSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import { OsError } from '../../src/lib/errors'
@@ -14,7 +14,7 @@ import { keptOf } from './kept'
 import { defaultName, type GpioWorld, kernelGpio } from './lines'
 import { Output } from './output'
 
-/** UCUM of what a mode reads, before `unit` says otherwise */
+/** UCUM unit per mode, unless `unit` overrides it */
 const UNITS = { level: '{1}', edge: '{1}', counter: '{pulses}', frequency: 'Hz' } as const
 
 class GpioProbe implements Probe {
@@ -24,10 +24,10 @@ class GpioProbe implements Probe {
   readonly #minGapMs: number
   readonly #timers: Timers
   #events: OpenableEvents | undefined
-  /** the chip went away: outputs are not stopped */
+  /** the chip was unplugged: outputs are not set to their stop value */
   #lost = false
   #cancelGap: (() => void) | undefined
-  /** a change came during the pause */
+  /** a change arrived during the pause */
   #again = false
 
   constructor(inputs: readonly Input[], outputs: readonly Output[], minGapMs: number, timers: Timers) {
@@ -50,7 +50,7 @@ class GpioProbe implements Probe {
     this.#cancelGap?.()
     this.#cancelGap = undefined
     this.#count()
-    // together: a chip that hangs is waited for once
+    // in parallel: a chip that hangs is waited for only once
     await Promise.all([
       ...this.#inputs.map(input => input.close()),
       ...this.#outputs.map(output => output.close(!this.#lost)),
@@ -86,7 +86,7 @@ class GpioProbe implements Probe {
     this.#events?.lost(reason)
   }
 
-  /** Asks for a reading now, or at the end of the pause after the last one. */
+  /** Requests a reading now, or at the end of the pause after the last one. */
   due(): void {
     if (this.#cancelGap) {
       this.#again = true
@@ -104,7 +104,7 @@ class GpioProbe implements Probe {
 interface GpioParts {
   world?: GpioWorld
   timers?: Timers
-  /** where device files appear */
+  /** folder of the device files */
   dev?: string
 }
 
@@ -114,7 +114,7 @@ export class GpioSource extends PolledSource {
   readonly #held: readonly Output[]
   readonly #inputs: readonly Input[]
 
-  /** Throws CONFIG_INVALID when two pins have one name. */
+  /** Throws CONFIG_INVALID when two pins have the same name. */
   constructor(
     name: string,
     { interval_ms, min_gap_ms, pins, outputs }: GpioOptions,
@@ -142,7 +142,7 @@ export class GpioSource extends PolledSource {
       if (!input.counts) continue
       const value = logged(channel.id, channel.unit)
       const count = value === undefined ? Number.NaN : Math.round(channel.rawOf(value))
-      // of this scale only: with a corrected one the logged value goes on without a jump
+      // saved per scale: after a change of scale the logged value continues without a jump
       const name = `${channel.id} ${channel.conversion}`
       const last = Math.max(Number.isSafeInteger(count) ? count : 0, kept(name) ?? 0)
       input.resume(last, now => keep(name, now))
@@ -164,7 +164,7 @@ export class GpioSource extends PolledSource {
       watcher.on('error', () => watcher.close())
       return () => watcher.close()
     } catch {
-      return () => undefined // no watches left on this machine: the pause alone decides
+      return () => undefined // this machine has no file watches left: only the pause decides
     }
   }
 }

@@ -1,27 +1,27 @@
-// Output lines that are held while no source has them: from the start of the gateway until its source opens (in safe mode for
-// good), and from one source to the next while the configuration is read again, so that a relay does not drop. Who asks for
-// such a line as the same kind of output gets it as it is; for anything else it is let go of first.
+// Output lines held open while no source has them: from the start of the gateway until the source opens (in safe mode,
+// permanently), and between the old and the new source during a reload, so that a relay does not drop. A request for
+// such a line as the same kind of output takes it over unchanged; any other request releases it first.
 import { orElse } from '../../src/lib/errors'
 import type { GpioLines } from '../../src/native/gpio'
 import type { PinSpec, ResolvedPin } from '../board'
 import type { OutputOptions } from './gpio-options'
 
-/** Whose lines are held; GpioWorld of lines.ts. */
+/** The owner of the held lines; GpioWorld of lines.ts. */
 interface PinWorld {
   resolve(spec: PinSpec): ResolvedPin
 }
 
 interface Parked {
   readonly lines: GpioLines
-  /** what can only be changed by requesting the line anew */
+  /** settings that only a new request can change */
   readonly form: string
-  /** it goes on as it is; false: it was requested for the start, and takes its value at the opening */
+  /** true: the level stays as it is; false: requested at the start, it gets its value when the source opens */
   readonly stays: boolean
-  /** before it is let go of; undefined: its level stays */
+  /** level to set before release; undefined: unchanged */
   readonly onStop?: 0 | 1
 }
 
-/** lines live in the kernel: one world for all sources, another for each test */
+/** lines belong to a kernel: one world for all sources, another for each test */
 const worlds = new WeakMap<PinWorld, Map<string, Parked>>()
 
 const linesOf = (world: PinWorld): Map<string, Parked> => {
@@ -35,11 +35,11 @@ const keyOf = ({ chip, line }: ResolvedPin): string => `${chip} ${line}`
 export const formOf = ({ active_low, drive }: Pick<OutputOptions, 'active_low' | 'drive'>): string =>
   `${active_low} ${drive}`
 
-/** undefined: not there now; the next request says why */
+/** undefined: missing now; the next request reports why */
 const resolved = (world: PinWorld, spec: PinSpec): ResolvedPin | undefined =>
   orElse(undefined, () => world.resolve(spec))
 
-/** Holds the lines of a pin until someone asks for them; the result lets go of them unless someone did. */
+/** Holds the lines of a pin until a source takes them; the returned function releases them if none did. */
 export function park(world: PinWorld, spec: PinSpec, parked: Parked): () => Promise<void> {
   const pin = resolved(world, spec)
   if (!pin) return () => letGo(parked)
@@ -52,7 +52,7 @@ export function park(world: PinWorld, spec: PinSpec, parked: Parked): () => Prom
   }
 }
 
-/** The held lines of a pin, where they are of that form. */
+/** The held lines of a pin, if they have that form. */
 export function unpark(world: PinWorld, spec: PinSpec, form: string): Parked | undefined {
   const pin = resolved(world, spec)
   const parked = pin && linesOf(world).get(keyOf(pin))
@@ -61,7 +61,7 @@ export function unpark(world: PinWorld, spec: PinSpec, form: string): Parked | u
   return parked
 }
 
-/** Before a pin is requested as anything else. */
+/** Call before a pin is requested in another form. */
 export async function release(world: PinWorld, pin: ResolvedPin): Promise<void> {
   const parked = linesOf(world).get(keyOf(pin))
   linesOf(world).delete(keyOf(pin))
@@ -72,7 +72,7 @@ async function letGo({ lines, onStop }: Parked): Promise<void> {
   try {
     if (onStop !== undefined) await lines.set(0, onStop)
   } catch {
-    // the chip is gone, and its levels with it
+    // the chip is unplugged, and its levels are lost
   }
   await lines.close()
 }

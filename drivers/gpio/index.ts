@@ -1,5 +1,5 @@
-// GPIO as a source: levels, changes, pulse counters, frequencies and outputs, on lines of the kernel's GPIO chips. See
-// source.ts for what fails, ../board for how pins are named.
+// GPIO as a source: levels, changes, pulse counters, frequencies and outputs, on lines of the kernel's GPIO chips.
+// gpio-source.ts describes the errors, ../board how pins are named.
 import type { SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
 import { type GpioOptions, gpioOptions } from './gpio-options'

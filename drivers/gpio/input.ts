@@ -1,6 +1,6 @@
-// One input: its line, what was seen of it, and its value at a reading. Counting goes by the kernel's numbers of edges, so
-// that edges it had to drop are counted too; frequency by the kernel's times. What fails: the line cannot be had (open
-// throws), the chip is pulled (`lost`).
+// One input: its line, its edges, and its value at a reading. Counters use the kernel's edge numbers, so that edges the
+// kernel dropped are counted too; frequencies use the kernel's timestamps. Errors: the line cannot be opened (open
+// throws); the chip is unplugged (`lost`).
 import { counted } from '../../src/lib/counted'
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { Edge, Edges, GpioLines } from '../../src/native/gpio'
@@ -12,7 +12,7 @@ import { Latch } from './latch'
 import { type GpioWorld, refuses, requestPin } from './lines'
 
 interface InputEvents {
-  /** mode edge: the level changed */
+  /** called in mode edge when the level changed */
   changed(): void
   lost(reason: string): void
 }
@@ -28,9 +28,9 @@ export class Input {
   #debounce: Debounce | undefined
   #events: InputEvents | undefined
   #seqno = 0
-  /** mode edge */
+  /** used in mode edge */
   #latch = new Latch()
-  /** counts openings and closings: lines that come after a close are not for us */
+  /** counts openings and closings, to discard lines that arrive after a close */
   #run = 0
   #keep: (count: number) => void = () => undefined
 
@@ -44,19 +44,19 @@ export class Input {
     this.#frequency = new Frequency({ windowNs: window_s * 1e9, timeoutNs: timeout_s * 1e9 })
   }
 
-  /** Its count goes on over restarts. */
+  /** True if its count continues over restarts. */
   get counts(): boolean {
     return this.#options.mode === 'counter'
   }
 
-  /** Counts on from what the log has, unless it has counted in this run; `keep` is called with every new count. */
+  /** Continues from the logged count, unless this run has counted already; `keep` is called with every new count. */
   resume(count: number, keep: (count: number) => void): void {
     if (this.#kept.count === 0 && count > 0) this.#kept.count = count
     this.#keep = keep
     keep(this.#kept.count)
   }
 
-  /** edges in all; goes on over replugging, reloading and restarts */
+  /** total edges; continues over replugging, reloads and restarts */
   get count(): number {
     return this.#kept.count
   }
@@ -66,7 +66,7 @@ export class Input {
     return this.#kept.missed + (this.#lines?.missed ?? 0)
   }
 
-  /** Rejects as requestPin does. */
+  /** Rejects like requestPin. */
   async open(events: InputEvents): Promise<void> {
     this.#events = events
     const run = ++this.#run
@@ -89,7 +89,7 @@ export class Input {
 
   /** Never rejects. */
   async close(): Promise<void> {
-    // pulses that the kernel has and this process does not know yet
+    // reads pulses that are still in the kernel's queue
     if (this.counts) this.#lines?.drain()
     this.#events = undefined
     this.#kept.missed = this.missed
@@ -100,10 +100,10 @@ export class Input {
     await lines?.close()
   }
 
-  /** The value now: level, count or Hz. Rejects when the chip is gone, hangs or is closed. */
+  /** The value now: level, count or Hz. Rejects when the chip is unplugged, hangs or is closed. */
   async value(): Promise<number> {
     const lines = this.#lines
-    // also tells whether the chip is still there, which a line without edges would never say
+    // also detects an unplugged chip, which a line without edges would never report
     const level = (((await lines?.values()) ?? 0) & 1) as 0 | 1
     if (!lines || this.#lines !== lines) throw new OsError('LINK_DOWN', `${this.#name} is not open`)
     lines.drain()
@@ -121,7 +121,7 @@ export class Input {
     }
   }
 
-  /** What a test shows besides the value. */
+  /** The additional text of a test. */
   raw(value: number): string {
     const { mode } = this.#options
     return mode === 'level'
@@ -139,7 +139,7 @@ export class Input {
       active_low,
       ...(bias && { bias }),
     }
-    // mode edge needs both: which of them make a reading is decided here
+    // mode edge needs both edges: this class decides which of them make a reading
     const edges = mode === 'level' ? {} : { edges: mode === 'edge' ? 'both' : this.#edge }
     this.#debounce = undefined
     const debounceUs = Math.round(debounce_ms * 1000)
@@ -147,7 +147,7 @@ export class Input {
       return await requestPin(this.#world, this.#name, this.#options, { ...request, ...edges, debounceUs })
     } catch (error) {
       if (debounceUs === 0 || !refuses(asOsError(error))) throw error
-      // both edges are needed to see how long a level stayed
+      // both edges are needed to know how long a level lasted
       const lines = await requestPin(this.#world, this.#name, this.#options, { ...request, edges: 'both' })
       try {
         this.#debounce = new Debounce(debounce_ms * 1e6, ((await lines.values()) & 1) as 0 | 1)
@@ -163,7 +163,7 @@ export class Input {
     for (let k = 0; k < edges.count; k++) {
       const level = edges.rising(k) ? 1 : 0
       const seqno = edges.seqno(k)
-      // what the kernel dropped in between was counted by it
+      // counts the edges that the kernel dropped in between
       const steps = (seqno - this.#seqno) >>> 0
       this.#seqno = seqno
       const ns = edges.ns(k)
@@ -176,7 +176,7 @@ export class Input {
     const { mode } = this.#options
     if (mode === 'edge') this.#latch.changed(level, steps)
     const one = this.#edge !== 'both'
-    // both kinds come from the kernel here, and those it dropped were of both
+    // the kernel delivers both kinds of edge here, and the dropped ones were of both kinds
     const both = this.#debounce !== undefined || mode === 'edge'
     if (one && both && (this.#edge === 'rising') !== (level === 1)) return
     this.#kept.count += one && both ? Math.ceil(steps / 2) : steps

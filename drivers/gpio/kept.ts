@@ -1,27 +1,27 @@
-// What a pin keeps for as long as the gateway runs: its source is made anew when the configuration is loaded again, and a
-// meter must not begin at 0 then, nor a pump stop. What was closed for longer was taken out of the configuration, and begins
-// anew when it comes back. Bounded by the pins that were ever configured. Nothing fails.
+// State of a pin that outlives its source: a reload creates the source anew, but a meter must not restart at 0, nor a
+// pump stop. A pin closed for longer was removed from the configuration, and starts fresh when it is added again.
+// Bounded by the pins that were ever configured. No errors.
 import { type PinSpec, pinText } from '../board'
 import type { GpioWorld } from './lines'
 
 export interface Kept {
-  /** inputs: edges since the gateway began */
+  /** inputs: edges since the gateway started */
   count: number
-  /** inputs: edges that earlier openings dropped */
+  /** inputs: edges dropped during earlier openings */
   missed: number
-  /** outputs: what it was last set to; undefined: never */
+  /** outputs: the last value set; undefined: never */
   wanted: 0 | 1 | undefined
-  /** when it was closed, by the clock of its world; Infinity while it is open */
+  /** time of closing, by the clock of its world; Infinity while open */
   closedNs: number
 }
 
-/** a reload closes the old source and makes the new one; a busy machine takes its time */
+/** time for a reload to close the old source and create the new one, on a busy machine */
 const RELOAD_NS = 60e9
 
-/** lines live in the kernel: one world for all sources, another for each test */
+/** lines belong to a kernel: one world for all sources, another for each test */
 const worlds = new WeakMap<GpioWorld, Map<string, Kept>>()
 
-/** Of a pin that has the same name in the same source and does the same. */
+/** The state of a pin with the same name in the same source and the same function. */
 export function keptOf(world: GpioWorld, source: string, name: string, use: string, spec: PinSpec): Kept {
   const pins = worlds.get(world) ?? new Map<string, Kept>()
   worlds.set(world, pins)

@@ -1,6 +1,6 @@
-// What the readings of an input of mode edge say: the level after the last edge; a pulse that came and went since the last reading
-// is in one reading, its end in the next. The level of the line itself counts only in the first reading: beside edges it is
-// ahead of them or behind, and would make a pulse of nothing or hide one.
+// The value of each reading of an input of mode edge: the level after the last edge. A pulse that began and ended since
+// the last reading is in this reading, its end in the next. The level of the line counts only in the first reading:
+// later it can be ahead of the edges or behind them, and would add a false pulse or hide one.
 
 export class Latch {
   #reported: 0 | 1 | undefined
@@ -9,14 +9,14 @@ export class Latch {
   /** after the last edge, or in the first reading */
   #level: 0 | 1 | undefined
 
-  /** Edges came, the last one to `level`. */
+  /** `count` edges arrived, the last one to `level`. */
   changed(level: 0 | 1, count: number): void {
-    // twice to the same level: the kernel saw the line only when it was back
+    // the same level twice: an edge in between was missed
     this.#edges += count + (level === this.#level ? 1 : 0)
     this.#level = level
   }
 
-  /** What a reading says; `line`: the level of the line. `more`: the next reading is due at once. */
+  /** The value of a reading; `line`: the level of the line. `more`: the next reading is due immediately. */
   read(line: 0 | 1): { value: 0 | 1; more: boolean } {
     this.#level ??= line
     const level = this.#level

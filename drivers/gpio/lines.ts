@@ -1,17 +1,17 @@
-// What inputs and outputs share: a pin of the options → a requested line, with errors that a person at the terminal
-// understands. A chip or line that is not there is LINK_DOWN, since it may be plugged at any moment.
+// Shared by inputs and outputs: requests the line of a pin in the options, and turns errors into ones that a person at
+// the terminal understands. A missing chip or line is LINK_DOWN, since it may be plugged in at any moment.
 import { asOsError, OsError } from '../../src/lib/errors'
 import { GpioChip, GpioLines, type LinesOptions } from '../../src/native/gpio'
 import { board, type PinSpec, pinName, pinText, type ResolvedPin, resolvePin, withoutRight } from '../board'
 import { release } from './held-lines'
 
-/** How lines are had; handed in for tests. */
+/** How lines are requested; tests pass their own. */
 export interface GpioWorld {
   resolve(spec: PinSpec): ResolvedPin
   request(chip: string, options: LinesOptions): Promise<GpioLines>
-  /** who has a line now; '' when unknown */
+  /** the current user of a line; '' if unknown */
   consumer(pin: ResolvedPin): string
-  /** the clock of the kernel's edges, in nanoseconds */
+  /** the clock of the kernel's edge timestamps, in nanoseconds */
   nowNs(): number
 }
 
@@ -29,18 +29,21 @@ export const kernelGpio: GpioWorld = {
   nowNs: () => Number(process.hrtime.bigint()),
 }
 
-/** The sensor id of a pin without a name of its own: GPIO17, or chip and line. */
+/** The sensor id of a pin without a configured name: GPIO17, or chip and line. */
 export const defaultName = (spec: PinSpec): string => idOf(pinName(spec, board()) ?? pinText(spec))
 
 const idOf = (text: string): string => text.replace(/\/dev\//, '').replace(/[^A-Za-z0-9_-]+/g, '_')
 
 const NOT_ABLE = ['EINVAL', 'ENXIO', 'EOPNOTSUPP', 'ENOSYS', 'ENOTSUP']
 
-/** True when the chip refuses the request, rather than the line. */
+/** True when the chip, not the line, refuses the request. */
 export const refuses = (error: OsError): boolean =>
   NOT_ABLE.includes(String(error.details.errno)) || /-524$/.test(String(error.details.errno))
 
-/** Requests the line of a pin. Rejects CONFIG_INVALID, LINK_DOWN, FORBIDDEN, TIMEOUT, BUS_STUCK, E_NO_ADDON, the pin named. */
+/**
+ * Requests the line of a pin. Rejects with CONFIG_INVALID, LINK_DOWN, FORBIDDEN, TIMEOUT, BUS_STUCK, E_NO_ADDON; the
+ * message names the pin.
+ */
 export async function requestPin(
   world: GpioWorld,
   name: string,
@@ -59,7 +62,7 @@ export async function requestPin(
 
 function explain(world: GpioWorld, error: OsError, name: string, spec: PinSpec, pin: ResolvedPin | undefined): OsError {
   const text = pinText(spec)
-  // a name that was made of the pin says it once
+  // do not repeat a name that was derived from the pin
   const own = name === text || name === idOf(text) ? '' : `${name}: `
   const what = own + text
   const { errno } = error.details
@@ -87,7 +90,7 @@ function explain(world: GpioWorld, error: OsError, name: string, spec: PinSpec, 
     return new OsError('LINK_DOWN', `${what}: the chip cannot do this (${errno})`, {
       cause: error,
       details: { errno },
-      hint: 'leave out bias, drive or debounce_ms; a line without an interrupt knows mode level only; os-node gpio lists the lines there are',
+      hint: 'leave out bias, drive or debounce_ms; a line without an interrupt supports only mode level; os-node gpio lists the lines',
     })
   const allowed = pin ? withoutRight(error, pin.chip) : error
   return new OsError(
@@ -101,11 +104,11 @@ function explain(world: GpioWorld, error: OsError, name: string, spec: PinSpec, 
   )
 }
 
-/** For messages only: what is unknown is left out. */
+/** For messages only: empty if the query fails. */
 function quietly(ask: () => string): string {
   try {
     return ask()
   } catch {
-    return '' // the chip went away during the query
+    return '' // the chip was unplugged during the query
   }
 }

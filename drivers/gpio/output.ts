@@ -1,6 +1,6 @@
-// One output: set by CLI and API, and a reading like any other. After a chip was pulled it comes back with the value it was
-// last set to; a reload of the configuration hands its line on as it is (parked.ts); `on_start` counts only for the start of
-// the gateway. What fails: the line cannot be had, the chip is gone.
+// One output: set by CLI and API, and read like any other channel. When an unplugged chip returns, the output gets its
+// last value again; a reload of the configuration passes the line on unchanged (held-lines.ts); `on_start` applies only
+// to the start of the gateway. Errors: the line cannot be opened, the chip is unplugged.
 import { OsError } from '../../src/lib/errors'
 import type { GpioLines } from '../../src/native/gpio'
 import type { OutputOptions } from './gpio-options'
@@ -12,10 +12,10 @@ export class Output {
   readonly #options: OutputOptions
   readonly #world: GpioWorld
   #lines: GpioLines | undefined
-  /** what it was set to, or has been read as since */
+  /** the last value set or read */
   #level: 0 | 1 | null = null
   readonly #kept: Kept
-  /** counts openings and closings: lines that come after a close are not for us */
+  /** counts openings and closings, to discard lines that arrive after a close */
   #run = 0
 
   constructor(
@@ -29,7 +29,7 @@ export class Output {
     this.#kept = kept
   }
 
-  /** Rejects as requestPin does. */
+  /** Rejects like requestPin. */
   async open(): Promise<void> {
     const run = ++this.#run
     const { lines, wanted } = await this.#held()
@@ -42,7 +42,7 @@ export class Output {
     this.#level = wanted
   }
 
-  /** The line, with the level it has now: one that is held already, or requested. */
+  /** The line with its current level: taken over if it is held already, otherwise requested. */
   async #held(): Promise<{ lines: GpioLines; wanted: 0 | 1 }> {
     const { active_low, drive, on_start, initial } = this.#options
     const wanted = this.#kept.wanted ?? on_start ?? initial
@@ -63,7 +63,7 @@ export class Output {
     return { lines, wanted }
   }
 
-  /** Keeps the line for its next user; it counts as closed then. The result lets go of it if no one does. */
+  /** Keeps the line open for its next user and closes this output. The returned function releases the line if no one took it. */
   park(): () => Promise<void> {
     const lines = this.#lines
     const { on_stop } = this.#options
@@ -78,12 +78,12 @@ export class Output {
     })
   }
 
-  /** A logical value as it was last set or read; null while closed. */
+  /** The logical value last set or read; null while closed. */
   get level(): 0 | 1 | null {
     return this.#level
   }
 
-  /** The level as the chip has it. Rejects when the chip is gone, hangs or is closed. */
+  /** The level as the chip reports it. Rejects when the chip is unplugged, hangs or is closed. */
   async value(): Promise<0 | 1> {
     const lines = this.#opened()
     const level = ((await lines.values()) & 1) as 0 | 1
@@ -91,7 +91,7 @@ export class Output {
     return level
   }
 
-  /** Rejects as value() does; nothing is remembered then. */
+  /** Rejects like value(); the value is not remembered then. */
   async set(value: 0 | 1): Promise<void> {
     const lines = this.#opened()
     await lines.set(0, value)
@@ -104,7 +104,7 @@ export class Output {
     return this.#lines
   }
 
-  /** `stopping`: for good, so that on_stop counts. Never rejects. */
+  /** `stopping`: the gateway stops, so on_stop applies. Never rejects. */
   async close(stopping: boolean): Promise<void> {
     const { on_stop } = this.#options
     const lines = this.#lines
@@ -115,7 +115,7 @@ export class Output {
     try {
       if (stopping && on_stop !== 'keep') await lines?.set(0, on_stop)
     } catch {
-      // the chip is gone, and its levels with it
+      // the chip is unplugged, and its levels are lost
     }
     await lines?.close()
   }

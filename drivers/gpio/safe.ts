@@ -1,5 +1,6 @@
-// Outputs before and beside the gateway: what a start applies before anything else, and what `os-node outputs safe` applies
-// after a crash. What fails: options that are wrong, a line that cannot be had: said in the result, the others go on.
+// Outputs without a running source: set first at every start of the gateway, and by `os-node outputs safe` after a
+// crash. Errors (invalid options, a line that cannot be opened) are part of the result; the other outputs are set
+// anyway.
 import { asOsError } from '../../src/lib/errors'
 import { checkOptions } from '../../src/links/driver-options'
 import type { OutputItem } from '../../src/links/hardware'
@@ -13,16 +14,16 @@ interface Entry {
   readonly type: string
 }
 
-/** `fault`: the last run crashed */
+/** `fault`: after a crash of the last run */
 export type Occasion = 'start' | 'fault'
 
-/** The logical value an output takes; keep: none. */
+/** The logical value for an output; keep: unchanged. */
 const valueAt = ({ on_start, on_fault, on_stop, initial }: OutputOptions, occasion: Occasion): 0 | 1 | 'keep' =>
   occasion === 'fault' ? (on_fault ?? on_stop) : (on_start ?? initial)
 
 /**
- * Sets every output of the configuration. `hold`: keeps the lines until their source opens; without it they are let go of,
- * and the kernel decides whether the level stays (docs/wiring.md).
+ * Sets every output of the configuration. `hold`: keeps the lines open until their source opens; otherwise they are
+ * released, and the kernel decides whether the level stays (docs/wiring.md).
  */
 export async function settleOutputs(
   entries: readonly Entry[],

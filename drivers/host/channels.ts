@@ -1,17 +1,17 @@
-// What the kernel's ABI pages say about the files of hwmon and IIO: which are channels, in which unit, on which scale
-// (Documentation/ABI/testing/sysfs-class-hwmon, sysfs-bus-iio). Values are divided, since 23_400 / 1000 is 23.4 and
-// 23_400 * 0.001 is not. Pure tables and functions; a file that is no channel gives undefined.
+// The files of hwmon and IIO according to the kernel's ABI pages: which are channels, their units and scales
+// (Documentation/ABI/testing/sysfs-class-hwmon, sysfs-bus-iio). Values are divided for exact decimals: 23_400 / 1000 is
+// 23.4, but 23_400 * 0.001 is not. Pure tables and functions; a file that is no channel gives undefined.
 
 interface LinearConversion {
   /** UCUM */
   readonly unit: string
-  /** the kernel's number divided by this is in that unit */
+  /** the kernel's number divided by this is in `unit` */
   readonly divide: number
 }
 
 const conversion = (unit: string, divide = 1): LinearConversion => ({ unit, divide })
 
-/** In the order a person reads them: temperatures first. */
+/** In the order for people: temperatures first. */
 const HWMON: Readonly<Record<string, LinearConversion>> = {
   temp: conversion('Cel', 1000),
   in: conversion('V', 1000),
@@ -43,7 +43,7 @@ export function hwmonChannel(file: string, files: ReadonlySet<string>): HwmonCha
   return { ...found, stem, file, rank: HWMON_ORDER.indexOf(kind!) * 10_000 + Number(index) }
 }
 
-/** IIO channel types with the unit that (raw + offset) * scale has, as a law to ours. */
+/** IIO channel types: how (raw + offset) * scale converts to our unit. */
 const IIO: Readonly<Record<string, LinearConversion>> = {
   accel: conversion('m/s2'),
   angl: conversion('rad'),
@@ -77,27 +77,27 @@ const IIO: Readonly<Record<string, LinearConversion>> = {
   voltage: conversion('V', 1000),
 }
 
-/** What a count without a known scale is: the converter's own steps. */
+/** The unit of a raw count without a known scale: converter steps. */
 const RAW = conversion('{raw}')
-/** Types whose raw value is the value; for all others a raw value without a scale has no unit. */
+/** Types whose raw value is the value; a raw value of any other type without a scale has no unit. */
 const UNSCALED = new Set(['count', 'index', 'steps', 'intensity', 'uvindex'])
 
 interface IioChannel extends LinearConversion {
   /** `temp`, `voltage0`, `accel_x` */
   readonly stem: string
   readonly file: string
-  /** files whose numbers make a raw value a value; absent for `_input` and where the kernel has none */
+  /** files with scale and offset of a raw value; absent for `_input`, or if the kernel has none */
   readonly scale?: string
   readonly offset?: string
 }
 
-/** The channel of an IIO file such as `in_voltage0_raw`, `in_accel_x_raw`, `in_temp_input`, with what belongs to it. */
+/** The channel of an IIO file such as `in_voltage0_raw`, `in_accel_x_raw`, `in_temp_input`, with its related files. */
 export function iioChannel(file: string, files: ReadonlySet<string>): IioChannel | undefined {
   const [, type, channel = '', what] = /^in_([a-z]+)(\d*(?:-[a-z]+\d+)?(?:_[a-z0-9_]+?)?)_(raw|input)$/.exec(file) ?? []
   const found = type === undefined || !Object.hasOwn(IIO, type) ? undefined : IIO[type]
   if (!found || channel.includes('quaternion')) return undefined
   const stem = `${type}${channel}`
-  // a processed value needs nothing; where a channel has both it is taken once, processed
+  // a processed value needs no scale; a channel that has both files is read once, processed
   if (what === 'input') return { ...found, stem, file }
   if (files.has(`in_${stem}_input`)) return undefined
   const own = (suffix: string): string | undefined =>
@@ -110,7 +110,7 @@ export function iioChannel(file: string, files: ReadonlySet<string>): IioChannel
   return { ...conversion, stem, file, ...(scale && { scale }), ...(offset && { offset }) }
 }
 
-/** A scale may belong to one channel, to all of a modifier or to all of the type: the nearest wins. */
+/** A scale can apply to one channel, to all of a modifier or to all of the type: the most specific wins. */
 function belonging(type: string, channel: string): string[] {
   const names = [`in_${type}${channel}`]
   const [, index = '', modifier = ''] = /^(\d*(?:-[a-z]+\d+)?)(_.*)?$/.exec(channel) ?? []

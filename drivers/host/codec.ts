@@ -1,7 +1,7 @@
-// The texts of /proc and /sys as numbers: pure functions, no I/O. A text that is not what the kernel documents gives null
-// or leaves the entry out; nothing throws.
+// Parses the texts of /proc and /sys: pure functions, no I/O. A text in an undocumented format gives null or skips the
+// entry; nothing throws.
 
-/** A file with one number, as sysfs has them; null when it holds anything else. */
+/** A sysfs file with one number; null if it contains anything else. */
 export function oneNumber(text: string): number | null {
   const trimmed = text.trim()
   if (trimmed === '') return null
@@ -24,7 +24,7 @@ export function parseCpu(stat: string): CpuTicks | null {
   return { total, busy: total - ticks[3]! - (ticks[4] ?? 0) }
 }
 
-/** Busy per cent between two looks; null when no time passed. The kernel's iowait may run backwards, so it is clamped. */
+/** Busy per cent between two samples; null if no time passed. The kernel's iowait can decrease, so the result is clamped. */
 export function busyPercent(before: CpuTicks, now: CpuTicks): number | null {
   const total = now.total - before.total
   if (total <= 0) return null
@@ -47,7 +47,7 @@ interface Memory {
   swapFree: number
 }
 
-/** /proc/meminfo in bytes. Kernels before 3.14 name no MemAvailable; free and caches stand in. */
+/** /proc/meminfo in bytes. Kernels before 3.14 have no MemAvailable; it is then estimated from free memory and caches. */
 export function parseMemory(text: string): Memory | null {
   const bytes = new Map<string, number>()
   for (const [, key, amount] of text.matchAll(/^(\w+):\s+(\d+)(?: kB)?$/gm)) bytes.set(key!, Number(amount) * 1024)
@@ -95,7 +95,7 @@ export function parseNetDev(text: string): Map<string, NetCounters> {
   return found
 }
 
-/** Interfaces that only mirror or tunnel inside this machine; the traffic that matters shows on the real ones. */
+/** Interfaces that only mirror or tunnel inside this machine; their traffic is counted on the physical ones. */
 const VIRTUAL =
   /^(lo|veth|docker|br-|virbr|vnet|lxc|lxdbr|cni|flannel|cali|kube-|nodelocaldns|podman|ifb|dummy|sit|gre|gretap|erspan|ip6tnl|ip6gre|ip_vti|ip6_vti|tunl|teql|nlmon|vcan|vxcan|can|bonding_masters)/
 
@@ -113,5 +113,5 @@ export function naturalOrder(a: string, b: string): number {
   return as.length - bs.length || (a < b ? -1 : a > b ? 1 : 0)
 }
 
-/** A share in hundredths of a percent: finer digits say nothing here, and those of a tiny share could not be sent. */
+/** A share in hundredths of a percent: more digits are noise, and those of a tiny share could not be sent. */
 export const percent = (part: number, whole: number): number => Math.round((part / whole) * 10_000) / 100

@@ -1,6 +1,6 @@
-// Space on the file systems that matter: the root and the data directory (once, where they are the same file system).
-// A network file system can hang: it is read as slow files are. What fails: a path that is not there is left
-// out at the scan; one that goes later keeps its places, ERROR.
+// Space on the important file systems: the root and the data directory (once if both are on the same one). A network
+// file system can hang, so it is read like a slow file. Errors: a path that does not exist at the scan is skipped; one
+// that disappears later keeps its channels, with status ERROR.
 
 import { asOsError, OsError } from '../../src/lib/errors'
 import { safeName } from '../../src/links/names'
@@ -20,13 +20,13 @@ interface DiskSensor extends HostSensor {
   readonly value: (space: Space) => number | null
 }
 
-/** As `df` has it: of what a user may use, so that 100 % is "full" although blocks are reserved for root. */
+/** As in `df`: the share of the space that users may use, so that 100 % means full although blocks are reserved for root. */
 const usedPercent = ({ totalBytes, freeBytes, availableBytes }: Space): number | null => {
   const used = totalBytes - freeBytes
   return used + availableBytes > 0 ? percent(used, used + availableBytes) : null
 }
 
-/** The root, the data directory and whatever paths are named beside. */
+/** The root, the data directory and further configured paths. */
 export const diskPaths = (dataDir?: string, paths: readonly string[] = []): DiskPath[] => [
   { path: '/', label: 'root' },
   ...(dataDir === undefined ? [] : [{ path: dataDir, label: 'data' }]),
@@ -44,7 +44,7 @@ export class DiskProbe implements Probe<DiskSensor> {
     readonly paths: readonly DiskPath[],
   ) {}
 
-  /** not those of the data directory: as a rule it is on the file system of the root and has none */
+  /** without the data directory: it is usually on the root file system and has no channels */
   get known(): readonly HostSensor[] {
     return this.paths.filter(({ label }) => label !== 'data').flatMap(sensorsAt)
   }

@@ -1,11 +1,12 @@
-// Everything the sources of this machine touch, in one place, so that tests lay out a tree of their own and never wait.
+// All access of the host sources to the machine, in one place, so that tests can use a separate file tree and never
+// wait.
 import { openSync, readFileSync, readSync } from 'node:fs'
 import { OsError, outOfFiles } from '../../src/lib/errors'
 import type { DriverContext } from '../../src/links/contracts'
 import { type SlowFiles, type Space, slowFiles } from './slow'
 
 export interface HostEnvironment extends DriverContext {
-  /** roots of the trees, without a slash at the end */
+  /** roots of the trees, without a trailing slash */
   sys: string
   proc: string
   files: SlowFiles
@@ -25,7 +26,7 @@ export const hostEnvironment = (
   space: path => slowFiles.space(path),
 })
 
-/** files of /proc stay open: the kernel makes the text anew for each read from its start */
+/** files of /proc stay open: the kernel makes the text again at each read from offset 0 */
 const kept = new Map<string, number>()
 const room = Buffer.alloc(65_536)
 
@@ -33,14 +34,14 @@ function keptText(path: string): string {
   const fd = kept.get(path) ?? openSync(path, 'r')
   kept.set(path, fd)
   let size = 0
-  // a file of many records comes page by page
+  // a file with many records is returned page by page
   for (let got = -1; got !== 0; size += got) got = readSync(fd, room, size, room.length - size, size)
   return size < room.length ? room.toString('latin1', 0, size) : readFileSync(path, 'latin1')
 }
 
 /**
- * A short file of /proc. Read at once: the kernel makes it in microseconds and never waits for hardware. Throws NOT_FOUND
- * with the reason when this machine has none.
+ * The text of a short /proc file. Read synchronously: the kernel makes it in microseconds and never waits for hardware.
+ * Throws NOT_FOUND with the reason if this machine lacks the file.
  */
 export function procText({ proc }: HostEnvironment, file: string): string {
   try {

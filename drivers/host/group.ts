@@ -1,26 +1,26 @@
-// What all sources of this machine share: a group is scanned when it is opened and sampled at every read, in the order of
-// the scan (D7). What fails: nothing to find (NOT_FOUND with the reason, the link is down and tried again rarely), one
-// sensor (its place stays, status ERROR, no value), every sensor because its files are gone (LINK_DOWN: reopened, which
-// finds what is there now).
+// Shared by all host sources: a group is scanned when it is opened and sampled at every read, in the order of the scan
+// (D7). Errors: nothing found (NOT_FOUND with the reason; the link is down and rarely retried); one sensor fails (its
+// channel stays, status ERROR, no value); all sensors fail because their files are gone (LINK_DOWN: reopening scans
+// again).
 import { OsError } from '../../src/lib/errors'
 import type { Sensor, Source, SourceReading } from '../../src/links/contracts'
 import { safeNames } from '../../src/links/names'
 import { matcher } from '../kit/match'
 
 export interface HostSensor {
-  /** native name; made safe by the group */
+  /** native name; the group makes it safe */
   readonly id: string
   /** UCUM */
   readonly unit: string
 }
 
-/** Where a group's numbers come from. */
+/** The data source of a group. */
 export interface Probe<S extends HostSensor = HostSensor> {
-  /** what every machine has, before it is scanned */
+  /** sensors that every machine has, known before the scan */
   readonly known?: readonly HostSensor[]
-  /** Every sensor there is, in a fixed order. Throws NOT_FOUND with a reason when there is none. */
+  /** Every sensor, in a fixed order. Throws NOT_FOUND with a reason if there is none. */
   scan(): Promise<readonly S[]>
-  /** A value, or null for a failed sensor, for each of `sensors`. Throws when the whole group is gone. */
+  /** A value for each of `sensors`, null for a failed one. Throws when the entire group is gone. */
   sample(sensors: readonly S[]): Promise<readonly (number | null)[]>
 }
 
@@ -33,7 +33,7 @@ export interface GroupOptions {
 export class HostGroup<S extends HostSensor> implements Source {
   readonly type: string
   readonly intervalMs: number
-  /** rx counts values read, errors the sensors that had none */
+  /** rx counts values read, errors counts sensors without a value */
   readonly counters = { rx: 0, tx: 0, errors: 0 }
   readonly #probe: Probe<S>
   readonly #pattern: string | undefined
@@ -76,7 +76,7 @@ export class HostGroup<S extends HostSensor> implements Source {
   }
 
   whyNot(id: string): string | undefined {
-    return this.#failed.has(id) ? 'the system gives no value for it' : undefined
+    return this.#failed.has(id) ? 'no value reported' : undefined
   }
 
   async read(): Promise<readonly SourceReading[]> {
@@ -95,7 +95,7 @@ export class HostGroup<S extends HostSensor> implements Source {
   }
 }
 
-/** Names of several devices of one kind: the plain name where it is alone, else with what tells them apart. */
+/** Names for several devices of one kind: the plain name if it is unique, else with a distinguishing suffix. */
 export function distinct<T>(things: readonly T[], name: (thing: T) => string, apart: (thing: T) => string): string[] {
   const counts = new Map<string, number>()
   for (const thing of things) counts.set(name(thing), (counts.get(name(thing)) ?? 0) + 1)

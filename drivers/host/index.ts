@@ -1,5 +1,5 @@
-// The sources every Linux machine has without wiring anything: hwmon, thermal zones, IIO, CPU, memory, disk, network,
-// uptime. Declarations and option schemas only; see group.ts for what fails.
+// The sources that every Linux machine has without wiring: hwmon, thermal zones, IIO, CPU, memory, disk, network,
+// uptime. Declarations and option schemas only; group.ts describes the errors.
 import { array, type GenericSchema, integer, maxValue, minValue, number, optional, pipe, string } from 'valibot'
 import type { DriverContext, Source, SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
@@ -13,22 +13,22 @@ import { HwmonProbe, IioProbe, ThermalProbe } from './sysfs'
 export const HOST_TYPES = ['cpu', 'memory', 'disk', 'network', 'uptime', 'thermal', 'hwmon', 'iio'] as const
 export type HostType = (typeof HOST_TYPES)[number]
 
-/** Options of every host source, as in Config.json under gateway.sources[]; name, type and deadband belong to the gateway. */
+/** Options of every host source, as in Config.json under gateway.sources[]; the gateway handles name, type and deadband. */
 export interface HostOptions {
   /** glob (`temp*`, several with commas) or /regular expression/ on the sensors' names; default: all */
   match?: string
   interval_ms: number
-  /** other roots than /sys and /proc, for a container that has the host's mounted elsewhere */
+  /** roots other than /sys and /proc, for a container with the host's trees mounted elsewhere */
   sys_root?: string
   proc_root?: string
   /** disk: the gateway's data directory, and more paths */
   data_dir?: string
   paths?: string[]
-  /** network: glob of the interfaces, also virtual ones */
+  /** network: glob of the interfaces, virtual ones included */
   interfaces?: string
 }
 
-/** As often as the value tells something new; disk and uptime move slowly. */
+/** As often as the value changes; disk and uptime change slowly. */
 const INTERVAL_MS: Record<HostType, number> = {
   cpu: 2000,
   memory: 5000,
@@ -109,7 +109,7 @@ export interface SourceEntry {
   data_dir?: string
 }
 
-/** What a fresh machine reads, as gateway.sources entries. What it lacks shows as down with the reason. */
+/** Default gateway.sources entries of a new machine. A type that the machine lacks is shown as down, with the reason. */
 export const defaultSources = (dataDir?: string): SourceEntry[] =>
   HOST_TYPES.filter(type => type !== 'iio').map(type => ({
     name: type,

@@ -1,6 +1,7 @@
-// Sources out of /proc: CPU load, memory, network counters, uptime. One read of a file serves the whole group. What fails:
-// no such file (NOT_FOUND at the scan, LINK_DOWN later), a text that is not the documented one (no values), an interface
-// that vanished (its places stay, ERROR). Per cent and rates need two looks; the first read makes the second look itself.
+// Sources from /proc: CPU load, memory, network counters, uptime. One read of a file serves the complete group. Errors:
+// no such file (NOT_FOUND at the scan, LINK_DOWN later); a text in another format (no values); an interface that
+// vanished (its channels stay, ERROR). Per cent and rates need two samples; the first read takes the second sample
+// itself.
 import { OsError } from '../../src/lib/errors'
 import { matcher } from '../kit/match'
 import {
@@ -21,7 +22,7 @@ import type { HostSensor, Probe } from './group'
 
 /** long enough for twenty clock ticks of one CPU */
 const SECOND_LOOK_MS = 200
-/** fewer ticks or milliseconds than this give no honest per cent or rate */
+/** with fewer ticks or milliseconds, per cent and rates are inaccurate */
 const LEAST_TICKS = 10
 const LEAST_MS = 100
 
@@ -41,7 +42,7 @@ export class CpuProbe implements Probe {
   async scan(): Promise<HostSensor[]> {
     this.#before = parseCpu(procText(this.env, 'stat'))
     if (!this.#before) throw new OsError('NOT_FOUND', 'no cpu line in /proc/stat on this machine')
-    // opened here, so that a process without a descriptor left goes on reading
+    // opened now, so that the source still works when the process has no descriptor left
     procText(this.env, 'loadavg')
     return this.known
   }
@@ -121,7 +122,7 @@ interface Look {
   devices: Map<string, NetCounters>
 }
 
-/** The readings of an interface: name, unit, and how it comes out of two looks. */
+/** The readings of an interface: name, unit, and how to compute each from two samples. */
 const NET = {
   rx: ['By', (now: NetCounters) => now.rxBytes],
   tx: ['By', (now: NetCounters) => now.txBytes],
@@ -133,16 +134,16 @@ const NET = {
   drops: ['{drops}', (now: NetCounters) => now.drops],
 } as const
 
-/** Per second; a counter that went back (driver reloaded, 32 bits full) gives no rate for once. */
+/** Per second; a counter that decreased (driver reloaded, 32-bit overflow) gives no rate once. */
 function rate(key: 'rxBytes' | 'txBytes') {
   return (now: NetCounters, before: NetCounters | undefined, ms: number): number | null =>
     before && ms >= LEAST_MS && now[key] >= before[key] ? ((now[key] - before[key]) * 1000) / ms : null
 }
 
-/** so that the group fits a packet or two */
+/** limit so that the group fits into one or two packets */
 const MOST_INTERFACES = 8
 
-/** `net_<interface>_<what>`, at most eight interfaces in natural order; without `interfaces` the virtual ones are left out. */
+/** `net_<interface>_<what>`, at most eight interfaces in natural order; without `interfaces` virtual ones are skipped. */
 export class NetworkProbe implements Probe<NetSensor> {
   #before: Look | undefined
   constructor(

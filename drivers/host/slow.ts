@@ -1,7 +1,8 @@
-// Sysfs files that may block: a read of a hwmon or IIO file can wait on a slow or stuck bus. So a read has a deadline, a file
-// whose read is still out is not read again, and when too many reads are out no other is begun. Such a sensor has no value
-// this time. The same for the space of a disk or a network file system. With the addon the reads wait in threads of their own;
-// without it in two of the four threads that also sync the log: the other two stay free whatever the chips do.
+// Reads sysfs files that may block: a read of a hwmon or IIO file can wait for a slow or stuck bus. So each read has a
+// deadline, a file with a pending read is not read again, and no read starts while too many are pending. Such a sensor
+// has no value this time. The same applies to the space of a disk or a network file system. With the addon, reads run
+// in separate threads; without it, in two of libuv's four threads, which also sync the log: the other two always stay
+// free.
 import { readFile, stat, statfs } from 'node:fs/promises'
 import { errno, OsError } from '../../src/lib/errors'
 import { systemTimers, type Timers } from '../../src/lib/timers'
@@ -9,20 +10,20 @@ import { nativeOrNull } from '../../src/native'
 import { ThreadFiles } from './threads'
 
 export interface Space {
-  /** the device number of the file system, to know one that is named twice */
+  /** device number of the file system, to detect one that is named twice */
   device: number
   totalBytes: number
   freeBytes: number
-  /** what an ordinary user may still write; less than free where blocks are reserved */
+  /** bytes an ordinary user can still write; less than free if blocks are reserved */
   availableBytes: number
 }
 
 interface SlowFilesOptions {
   read?: (path: string) => Promise<string>
   timers?: Timers
-  /** a healthy chip answers within some ten milliseconds, a DHT22 within two seconds */
+  /** a healthy chip answers within tens of milliseconds, a DHT22 within two seconds */
   deadlineMs?: number
-  /** of the four threads of the pool */
+  /** of the four threads of libuv's pool */
   mostStuck?: number
 }
 
@@ -32,7 +33,7 @@ export class SlowFiles {
   readonly #deadlineMs: number
   readonly #mostStuck: number
   readonly #stuck = new Set<string>()
-  /** undefined: not looked up yet whether there is an addon */
+  /** undefined: not yet known whether the addon exists */
   #threads: ThreadFiles | null | undefined
 
   constructor({ read, timers = systemTimers, deadlineMs = 2500, mostStuck = 2 }: SlowFilesOptions = {}) {
@@ -43,17 +44,17 @@ export class SlowFiles {
     this.#mostStuck = mostStuck
   }
 
-  /** files whose read has not come back in time */
+  /** files whose read is overdue */
   get stuck(): number {
     return this.#stuck.size + (this.#threads?.stuck ?? 0)
   }
 
-  /** The text of a file. Throws TIMEOUT when it hangs or too many others do, else the system's error. */
+  /** The text of a file. Throws TIMEOUT when it or too many others hang, else the system's error. */
   text(path: string): Promise<string> {
     return this.#own()?.text(path) ?? this.#guard(path, () => this.#read(path))
   }
 
-  /** Space of the file system a path is on. Throws as text(). */
+  /** Space of the file system that contains a path. Throws like text(). */
   async space(path: string): Promise<Space> {
     const [device, totalBytes, freeBytes, availableBytes] = await (this.#own()?.space(path) ??
       this.#guard(path, async () => {
@@ -64,13 +65,13 @@ export class SlowFiles {
     return { device: device!, totalBytes: totalBytes!, freeBytes: freeBytes!, availableBytes: availableBytes! }
   }
 
-  /** Threads for the reads, null: none are to be had. */
+  /** The addon's threads; null: no addon. */
   #own(): ThreadFiles | null {
     if (this.#threads === undefined) this.#threads = nativeOrNull() ? new ThreadFiles(this.#deadlineMs) : null
     return this.#threads
   }
 
-  /** A job on `path` that sits in a thread of the pool. */
+  /** Runs a job on `path` that occupies a thread of libuv's pool. */
   async #guard<T>(path: string, job: () => Promise<T>): Promise<T> {
     if (this.#stuck.has(path) || this.#stuck.size >= this.#mostStuck)
       throw new OsError('TIMEOUT', `${path} is not read while a read hangs`)
@@ -91,8 +92,8 @@ export class SlowFiles {
   }
 }
 
-/** One gate for all sources of the process, since they share the threads. */
+/** One instance for all sources of the process, because they share the threads. */
 export const slowFiles = new SlowFiles()
 
-/** The file or its device is not there any more. */
+/** The file or its device has been removed. */
 export const isGone = (error: unknown): boolean => ['ENOENT', 'ENODEV', 'ENXIO'].includes(errno(error) ?? '')

@@ -1,6 +1,6 @@
-// Sources out of /sys: hwmon chips, thermal zones, IIO devices. Each sensor is a file of its own (IIO: with scale and
-// offset beside it), read through the gate for slow files, one after the other. What fails: nothing there (NOT_FOUND), one
-// file (EIO, ENODATA, a fault flag, a hang: no value, the reason in the debug log), all files gone (LINK_DOWN: reopened).
+// Sources from /sys: hwmon chips, thermal zones, IIO devices. Each sensor is a separate file (IIO: plus scale and
+// offset), read through slow.ts, one after the other. Errors: no sensor (NOT_FOUND); one file fails (EIO, ENODATA, a
+// fault flag, a hang: no value, the reason in the debug log); all files are gone (LINK_DOWN: reopened).
 import { lstatSync, readdirSync, realpathSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { asOsError, errno, OsError, outOfFiles } from '../../src/lib/errors'
@@ -12,7 +12,7 @@ import { distinct, type HostSensor, type Probe } from './group'
 import { isGone } from './slow'
 
 interface FileSensor extends HostSensor {
-  /** the value, null when the chip says it is at fault; throws the system's error */
+  /** the value; null when the chip reports a fault; throws the system's error */
   value(): Promise<number | null>
 }
 
@@ -27,7 +27,7 @@ abstract class FileProbe implements Probe<FileSensor> {
     const sensors = await this.find()
     if (sensors.length === 0)
       throw new OsError('NOT_FOUND', `no ${this.what} on this machine`, {
-        hint: 'nothing to mend: leave the source out of gateway.sources to be rid of this line',
+        hint: 'remove the source from gateway.sources to stop this message',
       })
     return sensors
   }
@@ -52,7 +52,7 @@ abstract class FileProbe implements Probe<FileSensor> {
     return oneNumber(await this.env.files.text(path))
   }
 
-  /** First line of a file; '' when there is none: names and labels are optional. */
+  /** First line of a file; '' if it does not exist: names and labels are optional. */
   protected async label(path: string): Promise<string> {
     try {
       return (await this.env.files.text(path)).split('\n')[0]!.trim()
@@ -62,7 +62,7 @@ abstract class FileProbe implements Probe<FileSensor> {
   }
 }
 
-/** Names of a folder; none when it is not there, which is what a machine without such devices looks like. */
+/** File names in a folder; none if the folder does not exist, as on a machine without such devices. */
 function list(path: string): string[] {
   try {
     return readdirSync(path).sort(naturalOrder)
@@ -74,8 +74,8 @@ function list(path: string): string[] {
 }
 
 /**
- * The name a device has on its bus (`1-0048`, `nvme0`), which outlives a new numbering: of the folder that `link` points to,
- * `up` levels above. Where there is no such link, `fallback`.
+ * A device's name on its bus (`1-0048`, `nvme0`), which is stable when numbers change: the folder that `link` points
+ * to, `up` levels above. Without such a link, `fallback`.
  */
 function busName(link: string, up: number, fallback: string): string {
   try {
@@ -87,7 +87,7 @@ function busName(link: string, up: number, fallback: string): string {
   }
 }
 
-/** `text` as a safe name; where nothing of it is left, `fallback`. */
+/** `text` as a safe name; `fallback` if nothing of it is left. */
 function safeOr(text: string, fallback: string): string {
   return /[A-Za-z0-9]/.test(text) ? safeName(text) : fallback
 }
@@ -99,7 +99,7 @@ interface Device {
   files: ReadonlySet<string>
 }
 
-/** Devices in an order that does not hang on the numbers the kernel gave them. */
+/** Devices in an order independent of the numbers the kernel assigned. */
 const inOrder = (devices: Device[]): Device[] =>
   devices.sort((a, b) => naturalOrder(a.name, b.name) || naturalOrder(a.apart, b.apart))
 
@@ -133,7 +133,7 @@ export class HwmonProbe extends FileProbe {
       .sort((a, b) => a.rank - b.rank)
     const live = []
     for (const channel of channels) {
-      // a channel that is switched off never has a value
+      // a disabled channel never has a value
       if (files.has(`${channel.stem}_enable`) && (await this.label(`${dir}/${channel.stem}_enable`)) === '0') continue
       const text = files.has(`${channel.stem}_label`) ? await this.label(`${dir}/${channel.stem}_label`) : ''
       live.push({ channel, text: safeOr(text, channel.stem) })
@@ -227,7 +227,7 @@ export class IioProbe extends FileProbe {
     return channels.map(({ channel: { file, scale, offset, unit, divide } }, k) => ({
       id: `${name}_${names[k]}`,
       unit,
-      // scale and offset are read each time: drivers with an automatic range change them
+      // scale and offset are read each time: drivers with automatic ranging change them
       value: async () => {
         const raw = await this.number(`${dir}/${file}`)
         const plus = offset ? await this.number(`${dir}/${offset}`) : 0

@@ -1,24 +1,24 @@
-// Files that may block, read in threads of the addon: one for all of them, and another as soon as that one is stuck, so that
-// a chip that hangs costs its own value and no other. What fails: the deadline (TIMEOUT), a file whose read is still out
-// (TIMEOUT at once, no second thread), too many stuck threads (TIMEOUT), else the system's error.
+// Files that may block, read in threads of the addon: one thread for all files, and another as soon as that one is
+// stuck, so that a hanging chip affects only its own value. Errors: the deadline passes (TIMEOUT); the file's last read
+// is still pending (immediate TIMEOUT, no second thread); too many stuck threads (TIMEOUT); else the system's error.
 import { asOsError, OsError } from '../../src/lib/errors'
 import { FileReader } from '../../src/native/files'
 import { stuckThreads } from '../../src/native/native-thread'
 
-/** attributes are at most a page; w1 and hwmon need far less */
+/** attributes are at most one page; w1 and hwmon need far less */
 const ATTRIBUTE_BYTES = 4096
-/** chips that hang at once; a stuck thread costs some kilobytes */
+/** chips that hang at the same time; a stuck thread costs some kilobytes */
 const MOST_STUCK = 16
 
 export class ThreadFiles {
   #reader: FileReader | null = null
   #made = 0
-  /** file to the reader that hangs in it */
+  /** file → the reader that hangs on it */
   readonly #stuck = new Map<string, string>()
 
   constructor(readonly deadlineMs: number) {}
 
-  /** files whose read has not come back in time */
+  /** files whose read is overdue */
   get stuck(): number {
     for (const [path, reader] of this.#stuck) if (stuckThreads(reader) === 0) this.#stuck.delete(path)
     return this.#stuck.size
@@ -29,7 +29,7 @@ export class ThreadFiles {
     return into.toString('latin1', 0, await this.#ask(path, reader => reader.read(path, into, this.deadlineMs)))
   }
 
-  /** Number of the device, bytes in all, free, and free for users. */
+  /** Device number, total bytes, free bytes, bytes free for users. */
   async space(path: string): Promise<Float64Array> {
     const into = new Float64Array(4)
     await this.#ask(path, reader => reader.space(path, into, this.deadlineMs))
@@ -45,10 +45,10 @@ export class ThreadFiles {
         return await ask(reader)
       } catch (error) {
         const { code, cause } = asOsError(error)
-        // it waited behind one that hangs: again, on the next thread
+        // it was queued behind a read that hangs: retry on the next thread
         if (code === 'BUS_STUCK' || (code === 'LINK_DOWN' && reader !== this.#reader)) continue
         if (code === 'TIMEOUT' && reader.stuck) this.#leave(path, reader)
-        throw cause ?? error // the system's error, as readFile has it
+        throw cause ?? error // the system's error, like readFile
       }
     }
   }

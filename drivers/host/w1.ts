@@ -1,10 +1,13 @@
-// DS18B20 and its relatives by the kernel's 1-Wire (w1_therm). A read makes the sensor convert and takes up to 750 ms, in the
-// kernel: it is done in a thread of its own, never in libuv's pool, which also syncs the log (D11). Where the bus master has
-// `therm_bulk_read` (Linux 5.10), all sensors of a bus convert at once and are then only read.
+// DS18B20 and related sensors over the kernel's 1-Wire (w1_therm). A read starts a conversion and blocks up to 750 ms
+// in the kernel, so it runs in a separate thread, never in libuv's pool, which also syncs the log (D11). If the bus
+// master has `therm_bulk_read` (Linux 5.10), all sensors of a bus convert simultaneously and are only read after that.
 //
-// What fails: no sensor at all (NOT_FOUND: what to enable), one that is gone or has a wrong CRC (no value), the value a
-// sensor has before its first conversion (85 °C: it lost power meanwhile; no value), a bus that holds the kernel up (the
-// link is lost and opened again when the read has come back), no right to start a conversion of all (one after the other).
+// Errors:
+// - No sensor at all: NOT_FOUND, with what to enable.
+// - A sensor is missing or has a wrong CRC: no value.
+// - A sensor reads 85 °C, its value before the first conversion: it lost power; no value.
+// - The bus blocks the kernel: the link is lost, and reopened when the read has returned.
+// - No right to start a simultaneous conversion: sensors convert one after the other.
 import { readdirSync, realpathSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { array, type GenericSchema, type InferOutput, minLength, optional, pipe, regex, string } from 'valibot'
@@ -23,14 +26,14 @@ const THERMOMETER = /^(10|22|28|3b|42)-[0-9a-f]{12}$/
 
 export type Scratchpad = { raw: string; value: number } | { raw: string; error: string }
 
-/** What w1_slave says: nine bytes, the kernel's verdict on the CRC, the same bytes and thousandths of a degree. */
+/** Parses w1_slave: nine bytes, the kernel's CRC verdict, the same bytes and thousandths of a degree. */
 export function parseW1(text: string): Scratchpad {
   const [, bytes = '', verdict] = /^((?:[0-9a-f]{2} ){9}): crc=[0-9a-f]{2} (YES|NO)/.exec(text) ?? []
   const raw = bytes.trim()
   const thousandths = /\bt=(-?\d+)/.exec(text)?.[1]
   if (verdict === undefined) return { raw: text.trim().slice(0, 40), error: 'is not what w1_slave should hold' }
   if (verdict === 'NO') return { raw, error: 'wrong CRC: a long or badly connected line' }
-  // a line held low reads as zeros, whose CRC fits
+  // a line held low reads as zeros, whose CRC is valid
   if (/^[0 ]+$/.test(raw)) return { raw, error: 'the line is held low' }
   // byte 6 is 0x0c only before the first conversion
   if (raw.startsWith('50 05') && raw.slice(18, 20) === '0c')
@@ -41,9 +44,9 @@ export function parseW1(text: string): Scratchpad {
 
 const schema = strict({
   interval_ms: interval(10_000, 1000),
-  /** for a container that has the host's mounted elsewhere */
+  /** for a container with the host's /sys mounted elsewhere */
   sys_root: optional(string(), '/sys'),
-  /** left out: every thermometer there is when the link opens, named after its number */
+  /** left out: every thermometer found when the link opens, named by its number */
   sensors: optional(
     pipe(
       array(
@@ -67,7 +70,7 @@ export interface W1Context extends DriverContext {
 type Reader = Pick<FileReader, 'read' | 'write' | 'close'>
 
 const DEADLINE_MS = 3000
-/** how often a conversion of all is polled, and how often at most: the slowest takes 750 ms */
+/** poll interval and time limit of a simultaneous conversion: the slowest takes 750 ms */
 const ASK_MS = 50
 const ASKS = 30
 const HINT = 'enable 1-Wire (dtoverlay=w1-gpio in config.txt), check the 4.7 kΩ resistor between data and 3.3 V'
@@ -80,7 +83,7 @@ class W1Probe implements Probe {
   readonly #buffer = new Uint8Array(512)
   #reader: Reader | undefined
   devices: readonly string[] = []
-  /** reads before which all sensors of a bus converted at once, and buses with several sensors where that failed */
+  /** reads after a simultaneous conversion, and buses with several sensors where that failed */
   readonly detail = { conversions_together: 0, conversions_refused: 0 }
 
   constructor(folder: string, wanted: readonly string[] | undefined, newReader: () => Reader, timers: Timers) {
@@ -114,7 +117,7 @@ class W1Probe implements Probe {
     return samples
   }
 
-  /** Folders of the bus masters that have more than one of our sensors. */
+  /** Folders of the bus masters that have several of our sensors. */
   #buses(): string[] {
     const counts = new Map<string, number>()
     for (const device of this.devices) {
@@ -122,18 +125,18 @@ class W1Probe implements Probe {
         const bus = dirname(realpathSync(`${this.#folder}/${device}`))
         counts.set(bus, (counts.get(bus) ?? 0) + 1)
       } catch {
-        // it is gone: its own read says so
+        // it was removed: its own read reports that
       }
     }
     return [...counts].filter(([, count]) => count > 1).map(([bus]) => bus)
   }
 
-  /** All sensors of a bus convert at once, so that reading them waits for none. Rejects when the bus holds the kernel up. */
+  /** Starts a conversion of all sensors of a bus, so that reading them does not wait. Rejects when the bus blocks the kernel. */
   async #convert(bus: string): Promise<void> {
     const path = `${bus}/therm_bulk_read`
     try {
       await this.#opened().write(path, 'trigger', DEADLINE_MS)
-      // -1: some sensor still converts; its value would come out empty
+      // -1: a sensor is still converting; its value would be empty
       for (let k = 0; k < ASKS; k++) {
         await sleep(this.#timers, ASK_MS)
         if ((await this.#text(path)).trim() !== '-1') break
@@ -142,7 +145,7 @@ class W1Probe implements Probe {
     } catch (thrown) {
       const error = asOsError(thrown)
       if (errno(error.cause) === undefined) throw error
-      this.detail.conversions_refused++ // an older kernel, or no right to write: each read converts by itself
+      this.detail.conversions_refused++ // an older kernel, or no right to write: each read starts its own conversion
     }
   }
 
@@ -164,7 +167,7 @@ class W1Probe implements Probe {
       const error = asOsError(thrown)
       if (error.code === 'TIMEOUT' || error.code === 'BUS_STUCK' || error.code === 'LINK_DOWN') {
         const code = errno(error.cause)
-        // an error of the file is one sensor's; everything else is the way to all of them
+        // an error of the file affects one sensor; any other error affects all of them
         if (code === undefined) throw error
       }
       return { raw: '', value: null, error: `${device} does not answer (${errno(error.cause) ?? error.message})` }
@@ -179,7 +182,7 @@ class W1Probe implements Probe {
     } catch (error) {
       const out = outOfFiles(error)
       if (out) throw out
-      return [] // without the kernel's module there is no such folder
+      return [] // without the kernel module the folder does not exist
     }
   }
 }

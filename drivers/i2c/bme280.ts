@@ -1,5 +1,6 @@
-// BME280 (temperature, humidity, pressure) and BMP280 (without humidity), Bosch BST-BME280-DS002: compensation in floating
-// point (appendix 8.1), forced mode: the chip sleeps between reads. Codec pure; an output the chip skipped has no value.
+// BME280 (temperature, humidity, pressure) and BMP280 (without humidity), Bosch BST-BME280-DS002: floating-point
+// compensation (appendix 8.1), forced mode: the chip sleeps between reads. Pure codec; an output that the chip skipped
+// has no value.
 import { type ChipIo, hex, type I2cChip, wrongChip } from './device'
 
 export interface Calibration {
@@ -11,7 +12,7 @@ export interface Calibration {
 const u16 = (b: Uint8Array, at: number): number => b[at]! | (b[at + 1]! << 8)
 const s16 = (b: Uint8Array, at: number): number => (u16(b, at) << 16) >> 16
 const s8 = (b: Uint8Array, at: number): number => (b[at]! << 24) >> 24
-/** twelve bits with a sign */
+/** 12-bit two's complement */
 const s12 = (value: number): number => (value << 20) >> 20
 
 /** Registers 0x88 to 0xA1 and 0xE1 to 0xE7 (table 16). */
@@ -31,7 +32,7 @@ export function calibrationOf(low: Uint8Array, high: Uint8Array): Calibration {
   }
 }
 
-/** The temperature all formulas begin with, in 1/5120 °C. */
+/** The temperature that all formulas use, in 1/5120 °C. */
 export function fine(adc: number, { T }: Calibration): number {
   const a = (adc / 16384 - T[0] / 1024) * T[1]
   const b = adc / 131072 - T[0] / 8192
@@ -40,7 +41,7 @@ export function fine(adc: number, { T }: Calibration): number {
 
 export const celsius = (fineT: number): number => fineT / 5120
 
-/** Pa; null where the calibration would divide by zero. */
+/** Pa; null if the calibration would divide by zero. */
 export function pascal(adc: number, fineT: number, { P }: Calibration): number | null {
   let a = fineT / 2 - 64000
   let b = (a * a * P[5]) / 32768 + a * P[4] * 2
@@ -65,7 +66,7 @@ export function humidity(adc: number, fineT: number, { H }: Calibration): number
   return Math.min(100, Math.max(0, h))
 }
 
-/** what an output holds that was not measured */
+/** value of an output that was not measured */
 const SKIPPED = 0x80000
 const SKIPPED_HUMIDITY = 0x8000
 
@@ -77,7 +78,7 @@ export const BME280_CHANNELS = [
 
 const BME280_ID = 0x60
 const BMP280_IDS = [0x56, 0x57, 0x58]
-/** oversampling → code of the registers */
+/** oversampling → register code */
 export const OVERSAMPLINGS = [1, 2, 4, 8, 16]
 
 export class Bme280 implements I2cChip {
@@ -102,7 +103,7 @@ export class Bme280 implements I2cChip {
     const code = OVERSAMPLINGS.indexOf(this.oversampling) + 1
     if (this.#humid) await io.write(0xf2, code)
     await io.write(0xf4, (code << 5) | (code << 2) | 1)
-    // longest time of a measurement (9.1): 1.25 ms and 2.3 ms for each sample, 0.575 ms more for two of the three
+    // longest measurement (9.1): 1.25 ms, plus 2.3 ms per sample, plus 0.575 ms for two of the three quantities
     await io.sleep(1.25 + 3 * 2.3 * this.oversampling + 2 * 0.575)
     for (let tries = 0; tries < 5 && (await io.read(0xf3, 1))[0]! & 8; tries++) await io.sleep(2)
     const data = await io.read(0xf7, this.#humid ? 8 : 6)

@@ -1,7 +1,10 @@
-// One chip on an I2C bus as a source's probe. Several chips share a bus: the adapter's thread takes their transfers in turn.
-// What fails: nothing answers (NO_REPLY: down at the opening, later the channels are ERROR and the chip is set up anew at the
-// next read, since it may have lost power), a stuck transfer (TIMEOUT, then BUS_STUCK: the link is down until the kernel
-// gives the bus back; never a hang, R20), two sources for one chip (CONFIG_INVALID).
+// One chip on an I2C bus as a source's probe. Several chips share a bus: the adapter's thread runs their transfers in
+// turn. Errors:
+// - No answer (NO_REPLY): down at the opening; later the channels are ERROR, and the next read sets the chip up again,
+//   since it may have lost power.
+// - A stuck transfer: TIMEOUT, then BUS_STUCK; the link is down until the kernel releases the bus. It never hangs
+//   (R20).
+// - Two sources for one chip: CONFIG_INVALID.
 import { readlinkSync, realpathSync } from 'node:fs'
 import { basename } from 'node:path'
 import { asOsError, OsError } from '../../src/lib/errors'
@@ -11,31 +14,31 @@ import { I2cBus } from '../../src/native/i2c'
 import type { Sample } from '../kit/channel'
 import type { Probe } from '../kit/polled-source'
 
-/** What a chip's driver speaks to. */
+/** The bus operations of a chip driver. */
 export interface ChipIo {
-  /** `count` bytes from a register on, in memory of their own */
+  /** `count` bytes starting at a register, in a new buffer */
   read(register: number, count: number): Promise<Uint8Array>
   write(...bytes: number[]): Promise<void>
-  /** bytes that follow from no register, in memory of their own */
+  /** bytes read without a register address, in a new buffer */
   receive(count: number): Promise<Uint8Array>
   sleep(ms: number): Promise<void>
 }
 
 export interface I2cChip {
-  /** Checks that it is this chip and sets it up. Throws NOT_FOUND when it is another. */
+  /** Identifies the chip and sets it up. Throws NOT_FOUND if it is another chip. */
   setUp(io: ChipIo): Promise<void>
-  /** A sample for each of its channels. */
+  /** A sample for each channel. */
   sample(io: ChipIo): Promise<readonly Sample[]>
 }
 
-/** The part of I2cBus that is used here; tests put their own chips behind it. */
+/** The part of I2cBus that is used here; tests pass simulated chips. */
 export type Bus = Pick<I2cBus, 'transfer' | 'close'>
 
 interface ChipOptions {
   name: string
   path: string
   address: number
-  /** which of the chip's channels are wanted, in their order */
+  /** indexes of the chip's channels that are wanted */
   places: readonly number[]
   openBus?: (path: string) => Promise<Bus>
   timers?: Timers
@@ -44,8 +47,8 @@ interface ChipOptions {
 }
 
 /**
- * Throws PORT_BUSY where a driver of the kernel holds the address. The kernel itself refuses only SMBus calls to such an
- * address; whole transfers go through and disturb the driver, so sysfs is looked at on every adapter.
+ * Throws PORT_BUSY if a kernel driver uses the address. The kernel refuses only SMBus calls to such an address; plain
+ * transfers succeed and disturb the driver, so sysfs is checked for every adapter.
  */
 export function refuseHeld(path: string, address: number, sysRoot = '/sys'): void {
   let device: string
@@ -60,11 +63,11 @@ export function refuseHeld(path: string, address: number, sysRoot = '/sys'): voi
   const at = `${path} 0x${address.toString(16).padStart(2, '0')}`
   throw new OsError('PORT_BUSY', `${at}: the driver ${driver} of the kernel uses this address`, {
     details: { driver },
-    hint: `read the chip through it (source type hwmon or iio; os-node source list), or let go of it: take its overlay out of config.txt, or echo ${device} > /sys/bus/i2c/drivers/${driver}/unbind as root`,
+    hint: `read the chip through it (source type hwmon or iio; os-node source list), or remove its overlay from config.txt, or echo ${device} > /sys/bus/i2c/drivers/${driver}/unbind as root`,
   })
 }
 
-/** chips that are in use, and by whom */
+/** chips in use → their sources */
 const claimed = new Map<string, string>()
 
 export class ChipProbe implements Probe {
@@ -74,7 +77,7 @@ export class ChipProbe implements Probe {
   #io: ChipIo | undefined
   #bus: Bus | undefined
   #ready = false
-  /** counts closings: a link may be closed, and opened again, while an opening is still under way */
+  /** counts closings: a link can be closed and reopened while an opening is still in progress */
   #closings = 0
 
   constructor(chip: I2cChip, options: ChipOptions) {
@@ -102,7 +105,7 @@ export class ChipProbe implements Probe {
       await this.#chip.setUp(this.#io)
       if (closings === this.#closings) this.#ready = true
     } catch (error) {
-      // not what was opened since
+      // do not close a later opening
       if (closings === this.#closings) await this.close()
       throw error
     }
@@ -129,7 +132,7 @@ export class ChipProbe implements Probe {
     } catch (thrown) {
       this.#ready = false
       const error = asOsError(thrown)
-      // the chip, not the bus: others on it go on, and it may come back
+      // the fault is the chip's, not the bus's: other chips continue, and this one may recover
       if (error.code === 'NO_REPLY' || error.code === 'NOT_FOUND' || error.code === 'BAD_REPLY')
         return places.map(() => ({ value: null, raw: '', error: error.message }))
       throw error
@@ -158,6 +161,6 @@ export class ChipProbe implements Probe {
 export const hex = (bytes: Iterable<number>): string =>
   [...bytes].map(byte => byte.toString(16).padStart(2, '0')).join(' ')
 
-/** The error of a chip that is another than it should be. */
+/** The error for a chip other than the expected one. */
 export const wrongChip = (wanted: string, found: string): OsError =>
   new OsError('NOT_FOUND', `no ${wanted}: ${found}`, { hint: 'check type and address of the source' })

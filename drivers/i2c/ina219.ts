@@ -1,5 +1,6 @@
-// INA219 (voltage, current, power over a shunt), Texas Instruments SBOS448: calibrated so that the chip itself multiplies.
-// What fails: a chip that lost power has lost its calibration (set anew), a result that does not fit (no value).
+// INA219 (voltage, current, power over a shunt), Texas Instruments SBOS448: calibrated so that the chip computes
+// current and power. Errors: a chip that lost power has lost its calibration (it is set again); a result out of range
+// (no value).
 import { OsError } from '../../src/lib/errors'
 import { type ChipIo, hex, type I2cChip } from './device'
 
@@ -15,7 +16,7 @@ interface Ina219Settings {
   maxA: number
 }
 
-/** Calibration register for a current LSB in A (equation 1); it has 15 bits above a 0. */
+/** Calibration register for a current LSB in A (equation 1); 15 bits, bit 0 is always 0. */
 export const calibrationRegister = (lsb: number, shuntOhm: number): number =>
   Math.floor((0.04096 / (lsb * shuntOhm)) * 1.000000001) & MOST
 
@@ -23,15 +24,15 @@ export const calibrationRegister = (lsb: number, shuntOhm: number): number =>
 const SHUNT_STEP_V = 0.00001
 /** full scale of the shunt voltage at the widest gain, V */
 const WIDEST_V = 0.32
-/** the largest calibration: 16 bits, of which bit 0 is not used */
+/** the largest calibration: 16 bits, bit 0 is unused */
 const MOST = 0xfffe
 /** rounded steps of the current LSB within a decade */
 const STEPS = [1, 2, 5, 10]
 
 /**
- * What the chip is to be set to (8.5.1): its LSB is a rounded step not below maxA / 2^15, and never so small that the
- * calibration needs more bits than the register has. The wider step costs nothing: it stays below one step of the shunt
- * voltage. Throws CONFIG_INVALID for a current that the shunt voltage register cannot show.
+ * Settings of the chip (8.5.1): the LSB is a rounded step of at least maxA / 2^15, and large enough that the
+ * calibration fits its register. The larger step loses no accuracy: it stays below one step of the shunt voltage.
+ * Throws CONFIG_INVALID for a current that the shunt voltage register cannot represent.
  */
 export function calibrate({ shuntOhm, maxA }: Ina219Settings): { lsb: number; register: number; config: number } {
   const volts = maxA * shuntOhm
@@ -54,7 +55,7 @@ const s16 = (bytes: Uint8Array): number => (((bytes[0]! << 8) | bytes[1]!) << 16
 
 export const shuntVolts = (bytes: Uint8Array): number => s16(bytes) / 100_000
 export const busVolts = (bytes: Uint8Array): number => (((bytes[0]! << 8) | bytes[1]!) >> 3) / 250
-/** The register stays at the end of the range that `config` chose (table 7): the voltage may be anything beyond it. */
+/** The register is at the end of the range that `config` set (table 7): the real voltage may be beyond it. */
 const atEnd = (bytes: Uint8Array, config: number): boolean => Math.abs(s16(bytes)) >= 4000 << ((config >> 11) & 3)
 export const overflowed = (bytes: Uint8Array): boolean => (bytes[1]! & 1) !== 0
 export const amperes = (bytes: Uint8Array, lsb: number): number => s16(bytes) * lsb

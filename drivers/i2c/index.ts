@@ -1,5 +1,5 @@
-// Source types of I2C chips: bme280, sht3x, ads1115, ina219, ds3231. Declarations and option schemas; what fails is described in
-// device.ts and beside each chip.
+// Source types of I2C chips: bme280, sht3x, ads1115, ina219, ds3231. Declarations and option schemas; device.ts and
+// each chip's file describe the errors.
 import * as v from 'valibot'
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/lib/timers'
@@ -24,7 +24,7 @@ import { DS3231_CHANNELS, Ds3231 } from './ds3231'
 import { INA219_CHANNELS, Ina219 } from './ina219'
 import { REPEATABILITY, SHT3X_CHANNELS, Sht3x } from './sht3x'
 
-/** Addresses as numbers (118) or as data sheets write them ("0x76"). */
+/** Addresses as numbers (118) or as in data sheets ("0x76"). */
 const address = (standard: number) =>
   v.optional(
     v.pipe(
@@ -76,7 +76,7 @@ const schemas = {
         strict({
           id: sensorId,
           input: v.picklist(Object.keys(INPUTS) as Input[]),
-          /** full scale in V, in both directions; an input bears no more than the supply, whatever this says */
+          /** full scale in V, in both directions; whatever the range, an input must not exceed the supply voltage */
           range: v.optional(v.picklist(RANGES), 4.096),
           ...channelEntries,
         }),
@@ -95,7 +95,7 @@ const schemas = {
 
 export type I2cType = keyof typeof schemas
 
-/** What tests put in the place of the kernel. */
+/** Test replacements for the kernel. */
 export interface I2cContext extends DriverContext {
   openBus?: (path: string) => Promise<Bus>
   timers?: Timers
@@ -123,7 +123,7 @@ function source(
 
 type Fixed = Common & { channels?: Record<string, FixedChannel | undefined> | undefined }
 
-/** A type whose channels the chip has. */
+/** A source type whose channels are defined by the chip. */
 function declare<O extends Fixed>(
   type: I2cType,
   schema: v.GenericSchema<unknown, O>,
@@ -140,7 +140,7 @@ function declare<O extends Fixed>(
   }
 }
 
-// the schemas take whatever was typed
+// the schemas accept any input
 const typed = <S extends v.GenericSchema>(schema: S) => schema as unknown as v.GenericSchema<unknown, v.InferOutput<S>>
 
 const ads1115: SourceDriver = {
@@ -157,7 +157,7 @@ const ads1115: SourceDriver = {
   },
 }
 
-/** Throws CONFIG_INVALID where the chip cannot be set to it. */
+/** Throws CONFIG_INVALID if the chip does not support the values. */
 function ina219(name: string, shuntOhm: number, maxA: number): Ina219 {
   try {
     return new Ina219({ shuntOhm, maxA })

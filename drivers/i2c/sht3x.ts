@@ -1,5 +1,5 @@
-// SHT30, SHT31, SHT35 (temperature, humidity), Sensirion data sheet: single shots without clock stretching, which not every
-// adapter of a Pi bears. Both words have a CRC-8 of their own; a wrong one is no value.
+// SHT30, SHT31, SHT35 (temperature, humidity), Sensirion data sheet: single shots without clock stretching, which not
+// every Pi adapter supports. Each word has its own CRC-8; a wrong CRC gives no value.
 import { crcBits } from '../../src/wire/crc'
 import { type ChipIo, hex, type I2cChip, wrongChip } from './device'
 
@@ -19,7 +19,7 @@ export const crcSht = (bytes: Uint8Array): number => crcBits(8, 0x31, 0xff, byte
 export const sht3xCelsius = (word: number): number => -45 + (175 * word) / 65535
 export const sht3xHumidity = (word: number): number => (100 * word) / 65535
 
-/** The word at `at` with its CRC behind it; null where that is wrong. */
+/** The word at `at`, followed by its CRC; null if the CRC is wrong. */
 export const wordAt = (bytes: Uint8Array, at: number): number | null =>
   crcSht(bytes.subarray(at, at + 2)) === bytes[at + 2] ? (bytes[at]! << 8) | bytes[at + 1]! : null
 
@@ -27,7 +27,7 @@ export class Sht3x implements I2cChip {
   constructor(readonly repeatability: keyof typeof REPEATABILITY) {}
 
   async setUp(io: ChipIo): Promise<void> {
-    await io.write(0x30, 0x93) // break, in case it measures by itself
+    await io.write(0x30, 0x93) // break, in case the chip is in periodic mode
     await io.sleep(1)
     await io.write(0xf3, 0x2d)
     if (wordAt(await io.receive(3), 0) === null) throw wrongChip('SHT3x', 'its status register has a wrong CRC')

@@ -1,5 +1,5 @@
-// One channel of a source: raw value → scale and offset → status → reading. Pure. A value that is none, or that a rule calls
-// ERROR, keeps its place without a value (D7).
+// One channel of a source: raw value → scale and offset → status → reading. Pure. A missing value, or one that a rule
+// calls ERROR, keeps its place without a value (D7).
 import { OsError } from '../../src/lib/errors'
 import type { RawReading, SourceReading } from '../../src/links/contracts'
 import type { FixedChannel, StatusRule } from './common-options'
@@ -14,10 +14,10 @@ interface ChannelOptions {
   status?: readonly StatusRule[] | undefined
 }
 
-/** What a driver gives for one channel; `value` before scale and offset. */
+/** A driver's result for one channel; `value` before scale and offset. */
 export interface Sample {
   readonly value: number | null
-  /** as it came from the bus: bytes in hex, or text */
+  /** as received from the bus: bytes in hex, or text */
   readonly raw: string
   /** why there is no value */
   readonly error?: string
@@ -34,7 +34,7 @@ export class ValueChannel {
   constructor({ id, unit, scale = 1, offset = 0, status = [] }: ChannelOptions) {
     this.id = id
     this.unit = unit
-    // 234 / 10 is 23.4 and 234 * 0.1 is not
+    // exact decimals: 234 / 10 is 23.4, but 234 * 0.1 is not
     const inverse = Math.round(1 / scale)
     const exact = Math.abs(scale) < 1 && Math.abs(inverse * scale - 1) < 1e-12
     this.#multiply = exact ? 1 : scale
@@ -50,25 +50,25 @@ export class ValueChannel {
     return [this.id, status, status === 'ERROR' ? null : value, this.unit]
   }
 
-  /** reading() with what the bus gave. */
+  /** reading() plus the raw data of the bus. */
   raw({ value, raw, error }: Sample): RawReading {
     const [sensor_id, status, scaled, unit] = this.reading(value)
     const why = error ?? (scaled === null ? (value === null ? 'no value' : `${value} counts as an error`) : undefined)
     return { sensor_id, raw, status, value: scaled, unit: String(unit), ...(why !== undefined && { error: why }) }
   }
 
-  /** What makes a raw value a reading: another text, another meaning of the raw value. */
+  /** Everything that determines how a raw value becomes a reading; it changes whenever raw values get another meaning. */
   get conversion(): string {
     return `${this.unit} ${this.#multiply}/${this.#divide}+${this.#offset}`
   }
 
-  /** The raw value of a reading: scale and offset undone. */
+  /** The raw value of a reading: reverses scale and offset. */
   rawOf(value: number): number {
     return ((value - this.#offset) * this.#divide) / this.#multiply
   }
 }
 
-/** Throws CONFIG_INVALID when two channels have one id: readings of two sensors must never mix under one name. */
+/** Throws CONFIG_INVALID when two channels have the same id: readings of two sensors must never mix under one name. */
 export function distinctIds(channels: readonly { readonly id: string }[], source: string): void {
   const seen = new Set<string>()
   for (const { id } of channels) {
@@ -83,8 +83,8 @@ export interface ChannelSpec {
 }
 
 /**
- * The channels of a device that has these ones, as its options want them, each with its place in `specs`. Without an id of
- * its own a channel is called `<source>_<key>`, or as the source where it is the only one. Throws CONFIG_INVALID.
+ * Selects the channels of a device according to its options, each with its index in `specs`. A channel without a
+ * configured id is named `<source>_<key>`, or like the source if it is the only one. Throws CONFIG_INVALID.
  */
 export function chooseChannels(
   source: string,

@@ -1,6 +1,6 @@
-// The frame of every source whose values arrive by themselves (advertisements, CAN signals, lines of text): it keeps the
-// newest value of each channel, and a read gives those that are not too old. What fails: a channel that is not heard for
-// longer than the age limit (ERROR, degraded with the reason), the feed itself (it says `lost`, the link is opened again).
+// The base of every source whose values arrive unrequested (advertisements, CAN signals, lines of text): it stores the
+// newest value of each channel, and a read returns those that are not too old. Errors: a channel not received within
+// the age limit (ERROR, degraded with the reason); a lost feed (it reports `lost`, the link is reopened).
 import type { Clock } from '../../src/lib/clock'
 import { counted } from '../../src/lib/counted'
 import { systemTimers, type Timers } from '../../src/lib/timers'
@@ -8,17 +8,17 @@ import type { OpenableEvents, RawReading, Source, SourceReading } from '../../sr
 import { distinctIds, type ValueChannel } from './channel'
 
 /**
- * Tells the newest raw value of the channel at `index`; null with a reason when the device said that it has none. Runs for
- * every value that arrives; allocates nothing.
+ * Stores the newest raw value of the channel at `index`; null with a reason if the device reported no value. Runs for
+ * every received value; no allocation.
  */
 export type Take = (index: number, value: number | null, error?: string) => void
 
-/** Where the values of a latest-value source come from. */
+/** The origin of a latest-value source's values. */
 export interface Feed {
-  /** Begins to hear; values may come until close. Throws an OsError with a reason. */
+  /** Starts receiving; values may arrive until close. Throws an OsError with a reason. */
   open(events: OpenableEvents, take: Take): Promise<void>
   close(): Promise<void>
-  /** what the newest value of a channel came from: bytes in hex, or text; called only for channels that were heard */
+  /** raw data of a channel's newest value: bytes in hex, or text; called only for channels that have been received */
   raw(index: number): string
   /** see Openable */
   onReturn?(back: () => void): () => void
@@ -32,35 +32,35 @@ interface LatestOptions {
   channels: readonly ValueChannel[]
   clock: Clock
   timers?: Timers
-  /** how long a test waits for channels that were not heard yet */
+  /** how long a test waits for missing channels */
   testWaitMs?: number
 }
 
-/** a test of a source waits 15 s for it */
+/** a test of a source times out after 15 s */
 const TEST_WAIT_MS = 10_000
 const NEVER = Number.NEGATIVE_INFINITY
 
 export class LatestSource implements Source {
   readonly type: string
   readonly intervalMs: number
-  /** rx counts values that arrived, errors the channels without a value at a read */
+  /** rx counts received values, errors counts channels without a value at a read */
   readonly counters: { rx: number; tx: number; errors: number; detail?: Readonly<Record<string, number>> }
   readonly #options: LatestOptions
   readonly #feed: Feed
   readonly #timers: Timers
-  /** NaN: the device said that it has none */
+  /** NaN: the device reported no value */
   readonly #values: Float64Array
-  /** when, on the monotonic clock */
+  /** time of the value, on the monotonic clock */
   readonly #at: Float64Array
   readonly #errors: (string | undefined)[]
   readonly #take: Take
   #events: OpenableEvents | undefined
-  /** what the feed says of itself, and the result of the last read */
+  /** the feed's own report, and the result of the last read */
   #complaint = ''
   #missing = ''
   #heard: (() => void) | undefined
 
-  /** Throws CONFIG_INVALID when two channels have one id. */
+  /** Throws CONFIG_INVALID when two channels have the same id. */
   constructor(
     readonly name: string,
     options: LatestOptions,
@@ -128,12 +128,12 @@ export class LatestSource implements Source {
     return this.#why(at) ?? this.#options.channels[at]!.raw({ value: this.#values[at]!, raw: '' }).error
   }
 
-  /** Both reasons are shown: one must not hide the other. */
+  /** Reports both reasons: one must not hide the other. */
   #say(): void {
     this.#events?.degraded([this.#complaint, this.#missing].filter(Boolean).join('; '))
   }
 
-  /** Waits a while for channels that were not heard yet, `waitMs` at most. */
+  /** Waits up to `waitMs` for channels that have not been received yet. */
   async readRaw(waitMs = this.#options.testWaitMs ?? TEST_WAIT_MS): Promise<readonly RawReading[]> {
     await this.#untilHeard(waitMs)
     return this.#options.channels.map((channel, k) => {

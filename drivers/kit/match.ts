@@ -1,5 +1,5 @@
-// Chooses sensors by name: a glob (`temp*`, several with commas) or a regular expression between slashes (`/^cpu_/i`). An
-// expression that does not compile is CONFIG_INVALID.
+// Selects sensors by name: a glob (`temp*`, several with commas) or a regular expression between slashes (`/^cpu_/i`).
+// An expression that does not compile is CONFIG_INVALID.
 import { OsError } from '../../src/lib/errors'
 
 export function matcher(pattern: string | undefined): (name: string) => boolean {

@@ -1,45 +1,45 @@
-// The frame of every source that asks its device: a fixed list of channels, one sample of all of them per read. What fails:
-// one channel (its place stays, ERROR, the link degraded with the reason), every channel (the same: a device that does not
-// answer may come back by itself), the way to the device (sample throws: the link is lost and opened again).
+// The base of every source that polls its device: a fixed list of channels, one sample of all of them per read. Errors:
+// one channel fails (its place stays, ERROR, the link is degraded with the reason); every channel fails (the same,
+// since a silent device may recover); the connection fails (sample throws: the link is lost and reopened).
 import { counted } from '../../src/lib/counted'
 import { SerialQueue } from '../../src/lib/serial-queue'
 import type { OpenableEvents, RawReading, Source, SourceReading } from '../../src/links/contracts'
 import { distinctIds, type Sample, type ValueChannel } from './channel'
 
-/** Where a polled source's values come from. */
+/** The origin of a polled source's values. */
 export interface Probe {
-  /** Throws an OsError with a reason a person understands. */
+  /** Throws an OsError whose message a person understands. */
   open(events: OpenableEvents): Promise<void>
   close(): Promise<void>
-  /** One sample for each channel, in their order. Throws only when the way to the device is lost. */
+  /** One sample for each channel, in order. Throws only when the connection to the device is lost. */
   sample(): Promise<readonly Sample[]>
   /** see Openable */
   onReturn?(back: () => void): () => void
-  /** what else it counts, by name */
+  /** further counters by name */
   readonly detail?: Readonly<Record<string, number>>
 }
 
 interface PolledOptions {
   type: string
   intervalMs: number
-  /** a function: known once it is open */
+  /** a function: the channels are known only after opening */
   channels: readonly ValueChannel[] | (() => readonly ValueChannel[])
 }
 
 export class PolledSource implements Source {
   readonly type: string
   readonly intervalMs: number
-  /** rx counts values read, errors the channels that had none */
+  /** rx counts values read, errors counts channels without one */
   readonly counters: { rx: number; tx: number; errors: number; detail?: Readonly<Record<string, number>> }
   readonly #find: (() => readonly ValueChannel[]) | undefined
   #channels: readonly ValueChannel[]
   readonly #probe: Probe
   #events: OpenableEvents | undefined
   #newest: readonly Sample[] = []
-  /** the sample that is being taken: a test and the schedule take turns */
+  /** serializes samples: a test and the schedule may overlap */
   readonly #turns = new SerialQueue()
 
-  /** Throws CONFIG_INVALID when two channels have one id. */
+  /** Throws CONFIG_INVALID when two channels have the same id. */
   constructor(
     readonly name: string,
     { type, intervalMs, channels }: PolledOptions,
@@ -54,7 +54,7 @@ export class PolledSource implements Source {
     this.counters = { rx: 0, tx: 0, errors: 0, ...(probe.detail && { detail: probe.detail }) }
   }
 
-  /** none while only the device knows them */
+  /** empty while only the device knows them */
   get sensors(): readonly ValueChannel[] {
     return this.#channels
   }
@@ -102,7 +102,7 @@ export class PolledSource implements Source {
   }
 }
 
-/** The reasons of channels without a value, each once; empty when all have one. */
+/** The reasons of channels without a value, without duplicates; empty if all have one. */
 function whatFails(samples: readonly Sample[]): string {
   const failed = samples.filter(({ error }) => error !== undefined)
   if (failed.length === 0) return ''

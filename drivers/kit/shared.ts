@@ -1,9 +1,9 @@
-// One piece of hardware, several media: an uplink, a receiver and dispatch on the same bus each have a medium of their own,
-// and one thing behind them is opened by the first and closed by the last. What it receives is handed to whom it concerns:
-// answers to those that send, everything else to those that listen; where only one kind is open, it gets all.
+// Several media on the same hardware: uplink, receiver and dispatch on one bus each have their own medium; the first
+// opens the shared hardware and the last closes it. Received answers go to the media that send, all other packets to
+// those that listen; if only one kind is open, it gets everything.
 //
-// What fails: the hardware is lost → each of them is notified, and the next that opens opens it anew; one that asks for other
-// settings than those it is open with is refused (LINK_DOWN, tried again: a reload changes them one by one).
+// Errors: when the hardware is lost, each medium is notified, and the next opening opens it again. A medium whose
+// settings differ from those in use is refused (LINK_DOWN, retried, because a reload changes them one by one).
 import { isDeepStrictEqual } from 'node:util'
 import { closedWhileOpening, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
@@ -18,11 +18,11 @@ import type {
 import { handOver } from '../../src/links/deliver'
 import { COMMAND } from '../../src/wire/commands'
 
-/** Packets that answer a request: for its sender. */
+/** Packets that answer a request: they go to its sender. */
 const ANSWERS: ReadonlySet<number> = new Set([
   COMMAND.ID_ASSIGN,
   COMMAND.ID_POOL_RES,
-  COMMAND.HANDSHAKE_ACK, // the answer of a delivery begins with the same byte (X29)
+  COMMAND.HANDSHAKE_ACK, // the answer of the delivery exchange begins with the same byte (X29)
   COMMAND.HANDSHAKE_NACK,
   COMMAND.PONG,
   COMMAND.TIME_RESPONSE,
@@ -31,26 +31,26 @@ const ANSWERS: ReadonlySet<number> = new Set([
 ])
 
 interface ShareOptions {
-  /** of the link, as the supervisor knows it */
+  /** name of the link in the supervisor */
   name: string
   mode: 'send' | 'listen'
-  /** what names the hardware among those of its medium, for example the port */
+  /** identifies the hardware within its medium, for example the port */
   key: string
-  /** what must be the same for all that share it */
+  /** settings that must be the same for all media that share it */
   settings: unknown
-  /** makes the bus they share: once per key and settings, opened and closed as often as need be */
+  /** makes the shared bus: once per key and settings; it can be opened and closed any number of times */
   make: () => Medium
   logger: Logger
 }
 
-/** The bus that the media of one key share. */
+/** The bus shared by the media of one key. */
 class Hardware {
   readonly open = new Set<SharedMedium>()
-  /** the opening or open state; undefined: closed */
+  /** the opening in progress or completed; undefined: closed */
   opening: Promise<void> | undefined
   #closing: Promise<void> = Promise.resolve()
   #complaint = ''
-  /** counts the openings: what an older one still says is not heard */
+  /** counts openings: events of an older opening are ignored */
   #run = 0
 
   constructor(
@@ -107,7 +107,7 @@ class Hardware {
     this.#run++
     this.opening = undefined
     const closing = this.medium.close()
-    // the next opening waits for it, whatever became of it; the last user gets its error
+    // the next opening waits for it, whatever its result; the last user gets its error
     this.#closing = closing
     closing.catch(() => {
       if (this.#closing === closing) this.#closing = Promise.resolve()
@@ -167,7 +167,7 @@ class SharedMedium implements Medium {
     return this.#hardware.medium.airtime
   }
 
-  /** Packets are this one's; what the hardware counts besides is the same for all that share it. */
+  /** Packet counts are of this medium; the hardware's other counters are shared. */
   get counters(): LinkCounters {
     const { errors, dropped, detail } = this.#hardware.medium.counters
     return {
@@ -215,12 +215,12 @@ class SharedMedium implements Medium {
     return sent
   }
 
-  /** One packet of the hardware. What the handler throws costs this packet only. */
+  /** Handles one packet of the hardware. An error of the handler affects only this packet. */
   receive(packet: Uint8Array, origin: PacketOrigin): void {
     handOver(packet, origin, this.#handler, this.#own, this.#options.logger)
   }
 
-  /** Takes what others have made of this hardware, if it is the same; throws LINK_DOWN when it is in use and is not. */
+  /** Joins hardware that another medium made with the same settings; throws LINK_DOWN if it is in use with others. */
   #join(): void {
     const { key, settings } = this.#options
     const others = known.get(this.#place)
@@ -235,5 +235,5 @@ class SharedMedium implements Medium {
   }
 }
 
-/** A medium of its own for the hardware of that key; see above. */
+/** A medium of the shared hardware with that key; see the module head. */
 export const sharedMedium = (medium: string, options: ShareOptions): Medium => new SharedMedium(medium, options)

@@ -1,7 +1,7 @@
-// A value's status word: the first rule whose bounds all hold, else OK. Pure; runs once per value read.
+// Status word of a value: the first rule whose bounds are all met, else OK. Pure; runs once per value.
 import type { StatusRule } from './common-options'
 
-/** Scaling leaves the last digits uncertain: 0.1 + 0.2 equals 0.3 here. */
+/** Scaling makes the last digits inexact: 0.1 + 0.2 equals 0.3 here. */
 const same = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(a), Math.abs(b))
 
 function fits({ above, below, from, to, equals }: StatusRule, value: number): boolean {

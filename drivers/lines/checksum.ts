@@ -1,6 +1,6 @@
-// Checksums that text lines carry at their end. Pure.
+// Checksums at the end of text lines. Pure.
 
-/** none; nmea: `$TEXT*HH`; xor: `TEXTHH` or `TEXT*HH`, over everything before */
+/** none; nmea: `$TEXT*HH`; xor: `TEXTHH` or `TEXT*HH`, over everything before it */
 export const CHECKSUMS = ['none', 'nmea', 'xor'] as const
 export type Checksum = (typeof CHECKSUMS)[number]
 
@@ -16,8 +16,8 @@ function hexDigit(c: number | undefined): number {
 }
 
 /**
- * The end of a line's text before its checksum: -1 where the checksum is wrong, or missing while `required`. Bytes behind
- * the checksum (blanks, a carriage return) are not allowed.
+ * The end of a line's text before its checksum: -1 if the checksum is wrong, or missing while `required`. No bytes
+ * (blanks, a carriage return) may follow the checksum.
  */
 export function checkedEnd(line: Uint8Array, kind: Checksum, required = true): number {
   if (kind === 'none') return line.length

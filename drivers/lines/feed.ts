@@ -1,12 +1,12 @@
-// Lines of text as the feed of a latest-value source: bytes of a serial line → lines → checksum → a reader that hands
-// values on. What fails: the port (see drivers/serial), lines that are too long, have a damaged byte or a
-// wrong checksum, or say nothing (counted).
+// Lines of text as the feed of a latest-value source: serial bytes → lines → checksum → a reader that passes on values.
+// Errors: the port (see drivers/serial); lines that are too long, damaged, without values or with a wrong checksum
+// (counted).
 import type { Line, OpenableEvents } from '../../src/links/contracts'
 import type { Feed, Take } from '../kit/latest-source'
 import { type Checksum, checkedEnd } from './checksum'
 import { LineSplitter } from './splitter'
 
-/** Takes what a line says; false where it says nothing to this reader. `now` is monotonic ms. */
+/** Parses a line; false if it contains nothing for this reader. `now` is monotonic ms. */
 type LineReader = (text: string, take: Take, now: number) => boolean
 
 export interface LineFeedOptions {
@@ -15,7 +15,7 @@ export interface LineFeedOptions {
   maxLength: number
   encoding: 'latin1' | 'utf8'
   checksum: Checksum
-  /** a line without a checksum is as good as none */
+  /** a line without a checksum is dropped */
   checksumRequired?: boolean
   read: LineReader
   now: () => number
@@ -26,7 +26,7 @@ interface LineCounts extends Record<string, number> {
   unmatched: number
   too_long: number
   bad_checksum: number
-  /** bytes with a wrong parity or stop bit, and the lines dropped for them */
+  /** bytes with a parity or framing error, and the lines dropped because of them */
   damaged_bytes: number
   damaged_lines: number
 }

@@ -1,5 +1,5 @@
-// Sources that read lines of text from a serial port: `line` (regular expressions) and `nmea` (NMEA 0183). Declarations; see
-// source.ts for what fails.
+// Sources that read lines of text from a serial port: `line` (regular expressions) and `nmea` (NMEA 0183).
+// Declarations; line-source.ts describes the errors.
 import type { SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
 import { serialLine, serialSettings } from '../serial'

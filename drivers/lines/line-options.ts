@@ -1,4 +1,4 @@
-// What Config.json may say of sources that read lines from a serial port. Loads nothing but the schemas.
+// Config.json options of sources that read lines from a serial port. Loads only the schemas.
 import * as v from 'valibot'
 import {
   channelEntries,
@@ -39,7 +39,7 @@ function compiles(text: string): boolean {
     groupsOf(text)
     return true
   } catch {
-    return false // that is the answer
+    return false // not a valid expression
   }
 }
 
@@ -50,13 +50,13 @@ const lineChannel = strict({
   /** default: name of the source and of the group */
   id: v.optional(sensorId),
   ...channelEntries,
-  /** of the number in the text */
+  /** base of the number in the text */
   base: v.optional(v.picklist([10, 16])),
   /** numbers for words: {"ON": 1, "OFF": 0} */
   words: v.optional(v.record(v.string(), finite)),
 })
 
-/** Escapes of JSON do not reach a person who types `\r` twice escaped: both are understood. */
+/** People often type `\r` with a doubled backslash: both forms are accepted. */
 const escaped = v.pipe(
   v.string(),
   v.minLength(1),
@@ -75,30 +75,30 @@ export const lineOptions = v.pipe(
     /** regular expressions; every named group is a channel */
     pattern: list(pattern),
     ignore_case: v.optional(v.boolean(), false),
-    /** ends a line; after a line feed a carriage return before it belongs to it */
+    /** ends a line; if it begins with a line feed, a carriage return before it is dropped */
     separator: v.optional(v.pipe(escaped, v.maxLength(8)), '\n'),
     encoding: v.optional(v.picklist(['latin1', 'utf8', 'ascii']), 'latin1'),
-    /** bytes; a longer line is left out */
+    /** bytes; a longer line is dropped */
     max_length: v.optional(whole(8, MAX_LENGTH), 256),
     checksum: v.optional(v.picklist(CHECKSUMS), 'none'),
-    /** sent before every reading, for devices that speak when asked */
+    /** sent before every reading, for devices that answer only on request */
     poll: v.optional(escaped),
-    /** how long the answer to it may take */
+    /** time limit for the answer */
     timeout_ms: v.optional(whole(20, 9000), 1000),
     interval_ms: interval(1000, POLL_MS),
-    /** left out: 10 s, or the time of the answer with poll */
+    /** left out: 10 s, or with poll the time limit of the answer */
     max_age_ms: v.optional(whole(100, 86_400_000)),
     /** by the name of the group */
     channels: v.optional(v.record(v.string(), lineChannel), {}),
   }),
   v.check(
     ({ pattern: patterns, max_length }) => ![patterns].flat().some(one => compiles(one) && tooSlow(one, max_length)),
-    'pattern takes too long on some lines: it would stop the gateway. Nested repeats such as (a+)+ are the usual reason',
+    'pattern takes too long on some lines. Nested repeats such as (a+)+ are the usual reason',
   ),
 )
 export type LineOptions = v.InferOutput<typeof lineOptions>
 
-/** XDR says its unit with every value, but a group has its units from the beginning. */
+/** XDR sends the unit with every value, but the units of a group are fixed. */
 const transducer = strict({
   id: v.optional(sensorId),
   ...channelEntries,
@@ -110,9 +110,9 @@ export const nmeaOptions = strict({
   ...serial(4800),
   /** which channels, in this order */
   read: v.optional(v.pipe(v.array(v.picklist(NMEA_NAMES)), v.maxLength(NMEA_NAMES.length)), [...GNSS_CHANNELS]),
-  /** transducers of XDR sentences, by their name */
+  /** transducers of XDR sentences, by name */
   transducers: v.optional(v.record(v.pipe(v.string(), v.minLength(1), v.maxLength(40)), transducer), {}),
-  /** false: sentences without a checksum count too; a wrong one never does */
+  /** false: accept sentences without a checksum; a wrong one is always refused */
   require_checksum: v.optional(v.boolean(), true),
   interval_ms: interval(1000),
   max_age_ms: maxAge(10_000),

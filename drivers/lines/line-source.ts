@@ -1,8 +1,8 @@
-// What the sources `line` and `nmea` are made of: a line feed, a reader of its lines, and the frame of latest values. With
-// `poll` a line source asks its device before every reading and waits for the answer.
+// The sources `line` and `nmea`: a line feed, a parser of its lines, and the latest-value base. With `poll` a line
+// source queries its device before every reading and waits for the answer.
 //
-// What fails: the port (down with what to do, opened again when it is back), a device that is silent or does not answer (its
-// channels are ERROR after the age limit), a question that cannot be written (the link is lost).
+// Errors: the port (down with what to do, reopened when it returns); a device that is silent or does not answer (its
+// channels are ERROR after the age limit); a query that cannot be written (the link is lost).
 import { OsError } from '../../src/lib/errors'
 import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { DriverContext, Line, Source } from '../../src/links/contracts'
@@ -22,9 +22,9 @@ interface LineContext extends DriverContext {
 }
 
 const MAX_AGE_MS = 10_000
-/** of a poll's interval: the rest is for the reading itself */
+/** share of a poll's interval for the answer; the remaining time is for the reading itself */
 const ANSWER_SHARE = 0.9
-/** the standard's sentences have 82 characters; receivers send longer ones */
+/** the standard limits sentences to 82 characters; receivers send longer ones */
 const MAX_SENTENCE = 256
 
 /** A source that reads lines by regular expressions. Throws CONFIG_INVALID. */
@@ -108,7 +108,7 @@ export function createNmeaSource(name: string, options: NmeaOptions, line: Line,
   return new LatestSource(name, { type: 'nmea', intervalMs, maxAgeMs, channels, clock, timers }, feed)
 }
 
-const NO_VALUE = 'has no value, says the device'
+const NO_VALUE = 'reported without a value'
 
 function nmeaReader(
   places: ReadonlyMap<NmeaChannel, number>,
@@ -133,7 +133,10 @@ function nmeaReader(
   }
 }
 
-/** A value of the unit `from` in the transducer's unit; null where the two are not of one kind. A bare number is taken as it is. */
+/**
+ * Converts a value from the unit `from` to the transducer's unit; null if the units have different dimensions. A value
+ * without a unit is not converted.
+ */
 function converted(value: number | null, from: string, { unit, conversion }: Transducer): number | null {
   if (value === null || from === '1' || from === unit) return value
   const unitOf = resolve(from)

@@ -1,10 +1,11 @@
-// Sentences of NMEA 0183 as values, of any talker. Pure. A field that is empty, or a sentence that says its data are
-// not valid, gives null: the device has no value for now. A field that is no number gives null too. What is no sentence we
-// know says nothing. Time and date are not taken: the gateway has a clock of its own.
+// Parses NMEA 0183 sentences of any talker. Pure. An empty field, a field that is not a number, or a sentence that
+// marks its data as invalid gives null: the device has no value now. Unknown sentences are ignored. Time and date are
+// not read: the gateway has its own clock.
 
-/** channel → unit and what it is */
+/** channel → unit; the comments explain it */
 export const NMEA_CHANNELS = {
-  // degrees as a note: in radians, with the four decimals of the wire, a position would be good to 600 m
+  // degrees as an annotation: in radians, with the four decimals of the wire format, a position would be accurate to
+  // only 600 m
   lat: '{deg}',
   lon: '{deg}',
   altitude: 'm',
@@ -32,7 +33,7 @@ export const NMEA_CHANNELS = {
 export type NmeaChannel = keyof typeof NMEA_CHANNELS
 export const NMEA_NAMES = Object.keys(NMEA_CHANNELS) as NmeaChannel[]
 
-/** What a satellite receiver tells. */
+/** Channels of a satellite receiver. */
 export const GNSS_CHANNELS: readonly NmeaChannel[] = [
   'lat',
   'lon',
@@ -46,7 +47,7 @@ export const GNSS_CHANNELS: readonly NmeaChannel[] = [
 
 export interface NmeaSink {
   put(channel: NmeaChannel, value: number | null): void
-  /** a transducer of XDR: its name, its value and the unit the sentence gives, as UCUM */
+  /** a transducer of XDR: its name, value and the unit in the sentence, as UCUM */
   transducer(name: string, value: number | null, unit: string): void
 }
 
@@ -61,7 +62,7 @@ const times = (value: number | null, factor: number): number | null => (value ==
 const within = (value: number | null, least: number, most: number): number | null =>
   value === null || value < least || value > most ? null : value
 
-/** `4807.038,N` in degrees, south and west less than zero. */
+/** `4807.038,N` in degrees; south and west are negative. */
 function degrees(text: string | undefined, side: string | undefined, sides: string, most: number): number | null {
   const [, whole, minutes] = /^(\d{1,3})(\d\d(?:\.\d{0,12})?)$/.exec(text ?? '') ?? []
   const way = side ? sides.indexOf(side) : -1
@@ -78,12 +79,12 @@ function position(f: readonly string[], at: number, sink: NmeaSink, valid: boole
   sink.put('lon', both ? lon : null)
 }
 
-/** metres per second in K (km/h), M (m/s), N (knots) or S (miles per hour) */
+/** unit letter → metres per second: K (km/h), M (m/s), N (knots), S (miles per hour) */
 const SPEEDS: Readonly<Record<string, number>> = { K: 1 / 3.6, M: 1, N: KNOT, S: 0.44704 }
-/** mode of newer receivers: N is not valid, E estimated (dead reckoning counts) */
+/** mode of newer receivers: N is invalid, E estimated (dead reckoning is accepted) */
 const isValid = (mode: string | undefined): boolean => mode !== 'N'
 
-/** What the compass of a ship shows, without what the ship itself adds: an easterly deviation is added, a westerly taken off. */
+/** Corrects a compass heading for the ship's own deviation: easterly is added, westerly subtracted. */
 function deviated(heading: number | null, text: string | undefined, side: string | undefined): number | null {
   const deviation = number(text)
   if (heading === null || deviation === null || (side !== 'E' && side !== 'W')) return heading
@@ -144,7 +145,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   },
 }
 
-/** type of the transducer and its letter for the unit → UCUM; what has no unit is '1' */
+/** transducer type and unit letter → UCUM; '1' for no unit */
 const TRANSDUCERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   A: { D: 'deg', R: 'rad' },
   C: { C: 'Cel', F: '[degF]', K: 'K' },
@@ -164,15 +165,15 @@ const TRANSDUCERS: Readonly<Record<string, Readonly<Record<string, string>>>> = 
 export const transducerUnit = (type: string, unit: string): string =>
   (Object.hasOwn(TRANSDUCERS, type) ? TRANSDUCERS[type]![unit] : undefined) ?? '1'
 
-/** satellites in view, by talker: each system counts its own. More talkers than there are systems are not kept. */
+/** satellites in view, by talker: each system counts its own. Limits the number of talkers. */
 const MAX_TALKERS = 12
-/** receivers send GSV every few seconds */
+/** GSV is sent every few seconds; an older count is ignored */
 const TALKER_MS = 15_000
 
 export class NmeaReader {
   readonly #inView = new Map<string, { count: number; at: number }>()
 
-  /** Reads a sentence without its checksum; false where it is none, or none we know. `now` is monotonic ms. */
+  /** Parses a sentence without its checksum; false if it is not one or is unknown. `now` is monotonic ms. */
   read(text: string, sink: NmeaSink, now: number): boolean {
     const [, talker, type] = /^\$([A-Z][A-Z0-9])([A-Z]{3}),/.exec(text) ?? []
     if (talker === undefined || type === undefined) return false

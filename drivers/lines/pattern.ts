@@ -1,24 +1,24 @@
-// Regular expressions over lines: each named group is a channel. Pure. An expression is the owner's, yet one that takes a
-// second for a line would stop the whole gateway: it is tried on hostile lines before it is taken, and lines are bounded.
+// Regular expressions over lines: each named group is a channel. Pure. Users write the expressions, and one that takes
+// a second per line would block the gateway: each is tested on hostile lines before use, and lines are bounded.
 import type { Take } from '../kit/latest-source'
 
 interface GroupOptions {
-  /** of a number in the text; default 10 */
+  /** base of a number in the text; default 10 */
   base?: number | undefined
   /** numbers for words: {"ON": 1, "OFF": 0} */
   words?: Readonly<Record<string, number>> | undefined
 }
 
-/** The names of an expression's groups, in their order. Throws a SyntaxError where it is none. */
+/** The group names of an expression, in order. Throws a SyntaxError if it does not compile. */
 export function groupsOf(pattern: string): string[] {
-  // with an empty alternative every text matches, and the answer has all names
+  // with an empty alternative every text matches, and the result lists all names
   return Object.keys(new RegExp(`${pattern}|`).exec('')?.groups ?? {})
 }
 
 const DECIMAL = /^[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d{1,3})?$/
 const HEX = /^(?:0[xX])?[0-9a-fA-F]{1,13}$/
 
-/** The number in a group's text, NaN where there is none. A comma may replace the point. */
+/** The number in a group's text; NaN if there is none. A decimal comma is accepted. */
 export function numberOf(text: string, { base = 10, words }: GroupOptions = {}): number {
   const plain = text.trim()
   if (words && Object.hasOwn(words, plain)) return words[plain]!
@@ -26,7 +26,7 @@ export function numberOf(text: string, { base = 10, words }: GroupOptions = {}):
   return DECIMAL.test(plain) ? Number(plain.replace(',', '.')) : Number.NaN
 }
 
-/** Reads lines by several expressions; all that fit count. `groups`: the place and the options of every named group. */
+/** Parses lines with several expressions; all that match count. `groups`: index and options of every named group. */
 export function patternReader(
   patterns: readonly string[],
   ignoreCase: boolean,
@@ -51,18 +51,18 @@ export function patternReader(
   }
 }
 
-/** a line of a sensor takes microseconds */
+/** a sensor's line takes microseconds */
 const BUDGET_MS = 50
 const TRIES = 3
 const PIECES = ['a', '1', ' ', '1.', 'a1', '1,', 'a ', '-', ';', '="']
 
 /**
- * Whether an expression takes unreasonably long on a line of up to `maxLength` characters: tried on lines that grow by
- * little, so that one whose time doubles with each character is caught before it takes seconds.
+ * Whether an expression takes too long on a line of up to `maxLength` characters: tested on lines that grow slowly, so
+ * that one whose time doubles with each character is detected before it takes seconds.
  */
 export function tooSlow(pattern: string, maxLength: number): boolean {
   const expression = new RegExp(pattern)
-  // the characters that the expression names itself lead deepest into it
+  // the expression's own characters cause the deepest backtracking
   const own = [...new Set(pattern.replace(/\\.|\(\?<\w+>/g, ''))]
     .filter(c => !'()[]{}|?*+^$.\\'.includes(c))
     .slice(0, 16)
@@ -74,7 +74,7 @@ export function tooSlow(pattern: string, maxLength: number): boolean {
   return false
 }
 
-/** Several times in a row, so that a machine that was busy with something else does not count. */
+/** Measures several times, so that other load on the machine does not count. */
 function takesLong(expression: RegExp, line: string): boolean {
   for (let k = 0; k < TRIES; k++) {
     const began = performance.now()

@@ -1,6 +1,6 @@
-// Asks a device before every reading: sends a text and waits until every channel was heard, or for as long as an answer may
-// take. What fails: no answer (the reading shows what is missing), a question that cannot be written (the read throws, the
-// link is lost).
+// Queries a device before every reading: sends a text and waits until every channel is received, or until the time
+// limit of the answer. Errors: no answer (the reading shows which channels are missing); a query that cannot be written
+// (the read throws, the link is lost).
 import { within } from '../../src/lib/deadline'
 import { OsError } from '../../src/lib/errors'
 import { SerialQueue } from '../../src/lib/serial-queue'
@@ -8,7 +8,7 @@ import type { Timers } from '../../src/lib/timers'
 import type { OpenableEvents, RawReading, Source, SourceReading } from '../../src/links/contracts'
 import type { Feed, LatestSource, Take } from '../kit/latest-source'
 
-/** A line; where several links share it, `exclusive` keeps question and answer undisturbed. */
+/** A serial line; if several links share it, `exclusive` keeps other queries out until the answer has arrived. */
 export interface QueriedLine {
   write(bytes: Uint8Array): Promise<void>
   exclusive?<T>(run: () => Promise<T>): Promise<T>
@@ -21,7 +21,7 @@ export class Question implements Feed {
   readonly #text: Uint8Array
   readonly #timeoutMs: number
   readonly #timers: Timers
-  /** channels that this question has no value of yet */
+  /** channels without a value since this query */
   readonly #missing = new Set<number>()
   readonly #count: number
   #answered: () => void = () => undefined
@@ -57,7 +57,7 @@ export class Question implements Feed {
     return this.#feed.raw(index)
   }
 
-  /** Settles when every channel was heard, or after the time an answer may take. Throws when nothing could be sent. */
+  /** Resolves when every channel is received, or after the time limit of the answer. Throws if nothing could be sent. */
   ask(): Promise<void> {
     const run = async (): Promise<void> => {
       for (let k = 0; k < this.#count; k++) this.#missing.add(k)
@@ -71,7 +71,7 @@ export class Question implements Feed {
   }
 }
 
-/** A latest-value source that asks before it reads. */
+/** A latest-value source that queries its device before each read. */
 export class AskingSource implements Source {
   readonly name: string
   readonly type: string
@@ -113,11 +113,11 @@ export class AskingSource implements Source {
   }
 
   async readRaw(): Promise<readonly RawReading[]> {
-    // what did not come as an answer does not come by itself
+    // channels that the answer lacks will not arrive later
     return this.#turn(() => this.#inner.readRaw(0))
   }
 
-  /** A test and the schedule take turns. */
+  /** Serializes a test and the schedule. */
   #turn<T>(then: () => Promise<T>): Promise<T> {
     return this.#turns.run(async () => {
       try {
@@ -125,7 +125,7 @@ export class AskingSource implements Source {
       } catch (cause) {
         throw cause instanceof OsError
           ? cause
-          : new OsError('LINK_DOWN', `${this.name}: the question was not sent`, { cause })
+          : new OsError('LINK_DOWN', `${this.name}: the query was not sent`, { cause })
       }
       return then()
     })

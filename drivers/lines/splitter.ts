@@ -1,22 +1,22 @@
-// Cuts a byte stream into lines. However the bytes come in chunks, the lines are the same; one that is longer than the
-// bound is left out whole, and counted, and so is one that a damaged byte belongs to. Bounded memory, linear time, nothing made on the heap.
+// Splits a byte stream into lines, independent of chunk boundaries. A line that is longer than the bound, or contains a
+// damaged byte, is dropped and counted. Bounded memory, linear time, no heap allocation.
 
 export class LineSplitter {
   /** lines that were too long */
   tooLong = 0
-  /** lines with a damaged byte, or with damaged ends */
+  /** lines with a damaged byte or a damaged separator */
   damagedLines = 0
   readonly #separator: Uint8Array
-  /** lines end with a line feed: a carriage return before it belongs to the end */
+  /** lines end with a line feed: a carriage return before it is part of the separator */
   readonly #dropsReturn: boolean
   readonly #buffer: Uint8Array
   #length = 0
-  /** in a line that is too long */
+  /** inside a line that is too long */
   #overflow = false
   #isDamaged = false
   readonly #onLine: (line: Uint8Array) => void
 
-  /** `line` of onLine is only valid during the call; empty lines are left out. */
+  /** `line` of onLine is valid only during the call; empty lines are skipped. */
   constructor(separator: Uint8Array, maxLength: number, onLine: (line: Uint8Array) => void) {
     this.#separator = separator
     this.#dropsReturn = separator.length === 1 && separator[0] === 0x0a
@@ -28,7 +28,7 @@ export class LineSplitter {
     const last = this.#separator[this.#separator.length - 1]!
     for (let k = 0; k < chunk.length; k++) {
       if (this.#length === this.#buffer.length) {
-        // keeps as many bytes as a separator may have begun with
+        // keeps the bytes that may be the start of a separator
         const keep = this.#separator.length - 1
         this.#buffer.copyWithin(0, this.#length - keep, this.#length)
         this.#length = keep
@@ -39,13 +39,13 @@ export class LineSplitter {
     }
   }
 
-  /** Forgets what came of a line that has no end yet. */
+  /** Drops an incomplete line. */
   reset(): void {
     this.#length = 0
     this.#overflow = this.#isDamaged = false
   }
 
-  /** A byte came that is not to be believed. A break between two lines (a transmitter that is switched on) belongs to none. */
+  /** Reports a damaged byte. A break between two lines (a transmitter that is switched on) damages neither. */
   damaged(byte: number): void {
     this.#isDamaged ||= byte !== 0 || this.#length > 0
   }

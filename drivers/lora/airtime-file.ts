@@ -1,9 +1,11 @@
-// Keeps the time on the air over a restart, so that the law holds across it too. A file in the data directory says what each
-// band was used for, by minutes; it is written ahead: with a twentieth of the budget that may be used before the next
-// writing, which an ungraceful end leaves counted as used. So flash is written about twenty times an hour at the very most.
+// Stores the time on the air over a restart, so that the duty cycle limit is kept. A file in the data directory
+// contains the usage of each band, by minutes. It is written in advance: it includes a twentieth of the budget that may
+// be used before the next write, and after a crash that share counts as used. So flash is written at most about twenty
+// times an hour.
 //
-// What fails: no such file is a radio that never sent; one that cannot be read counts as a whole budget used just now; one that
-// cannot be written is reported once, and sending goes on. A clock that went back makes what was sent look younger, never older.
+// Errors: a missing file means a radio that never sent; an unreadable one counts as a complete budget used just now; a
+// failed write is reported once, and sending continues. After the clock was set back, old transmissions look more
+// recent, never older.
 import { dirname } from 'node:path'
 import { atomicWrite } from '../../src/lib/atomic'
 import type { Clock } from '../../src/lib/clock'
@@ -23,7 +25,7 @@ interface BookParts {
 }
 
 interface Page {
-  /** UNIX ms of the writing */
+  /** UNIX ms of the write */
   at: number
   reserved_ms: number
   spent: SpentAgo[]
@@ -36,7 +38,7 @@ const RESERVES = 20
 export class DutyBook {
   readonly #parts: BookParts
   readonly #reserveMs: number
-  /** ms that may be used before the next writing */
+  /** ms that may be used before the next write */
   #left = 0
   #warned = false
 
@@ -45,13 +47,13 @@ export class DutyBook {
     this.#reserveMs = parts.budgetMs / RESERVES
   }
 
-  /** Books what an earlier run sent; before anything is sent. */
+  /** Loads the usage of earlier runs; call it before anything is sent. */
   load(): void {
     const { duty, clock } = this.#parts
     duty.restore(this.#read(), clock.mono())
   }
 
-  /** So much was booked; to be called before it is sent. */
+  /** Records `ms` of time on the air; call it before sending. */
   spent(ms: number, now: number): void {
     this.#left -= ms
     if (this.#left >= 0) return
@@ -59,7 +61,7 @@ export class DutyBook {
     this.#write(now, this.#reserveMs)
   }
 
-  /** Nothing more is sent: exactly what was used is kept. */
+  /** Sending has ended: stores the exact usage. */
   close(now: number): void {
     if (this.#left === 0) return
     this.#left = 0
@@ -81,7 +83,7 @@ export class DutyBook {
       return [...spent, { ago_ms: 0, ms: page.reserved_ms }]
     } catch (error) {
       if (errno(error) === 'ENOENT') return []
-      logger.warn(`${path} cannot be read (${asOsError(error).message}): counts as a whole duty cycle used just now`)
+      logger.warn(`${path} cannot be read (${asOsError(error).message}): a complete duty cycle counts as used just now`)
       return [{ ago_ms: 0, ms: budgetMs }]
     }
   }
@@ -91,17 +93,16 @@ export class DutyBook {
     const page: Page = { at: clock.wall(), reserved_ms, spent: byMinutes(duty.ago(now)) }
     let others: Pages = {}
     try {
-      // the radio may have been on another band meanwhile, whose book is another
+      // the file has a page per band, and the radio may have used another band meanwhile
       others = this.#pages()
     } catch {
-      // no file yet, or one whose fault was reported when it was read
+      // no file yet, or its error was reported when it was read
     }
     try {
       files.mkdir(dirname(path))
       atomicWrite(path, JSON.stringify({ ...others, [band]: page }), files)
     } catch (error) {
-      if (!this.#warned)
-        logger.warn(`${path} cannot be written, a restart will not know it: ${asOsError(error).message}`)
+      if (!this.#warned) logger.warn(`${path} cannot be written; a restart loses it: ${asOsError(error).message}`)
       this.#warned = true
     }
   }
@@ -109,7 +110,7 @@ export class DutyBook {
 
 const valid = ({ ago_ms, ms }: SpentAgo): boolean => ago_ms >= 0 && ms >= 0 && Number.isFinite(ago_ms + ms)
 
-/** The same, in fewer entries: all of a minute counts as its youngest. */
+/** The same in fewer entries: all of a minute counts as old as its most recent transmission. */
 function byMinutes(spent: readonly SpentAgo[]): SpentAgo[] {
   const minutes = new Map<number, { ago_ms: number; ms: number }>()
   for (const { ago_ms, ms } of spent) {

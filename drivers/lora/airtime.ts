@@ -1,4 +1,4 @@
-// How long a packet is on the air (SX1276 data sheet 4.1.1.6 and 4.1.1.7). Pure; nothing fails.
+// The time on the air of a packet (SX1276 data sheet 4.1.1.6 and 4.1.1.7). Pure; no errors.
 
 export interface AirSettings {
   spreadingFactor: number
@@ -24,7 +24,7 @@ export function airtimeMs(bytes: number, of: AirSettings): number {
   return symbols * symbolMs(sf, of.bandwidthHz)
 }
 
-/** Bytes of the largest packet (at most `most`) that is on the air for no longer than `ms`; 0: not even an empty one. */
+/** Size in bytes of the largest packet (at most `most`) whose time on the air is at most `ms`; 0: not even an empty one. */
 export function bytesWithin(ms: number, of: AirSettings, most = 255): number {
   let bytes = most
   while (bytes > 0 && airtimeMs(bytes, of) > ms) bytes--

@@ -1,8 +1,8 @@
-// When a packet may go: the budget of the law, who else is on the air, and whose turn it is. Keeps what waits, and tells why it
-// does. Pure but for the time and the chance handed in.
+// Decides when a packet may be sent: the legal budget, other stations on the channel, and the order of packets. Keeps
+// the queue, and reports why it waits. Pure except for the injected time and random numbers.
 //
-// What fails: a packet whose turn would come after it is given up is refused at once and counted; a channel busy until then
-// likewise. What was booked and then not sent stays booked: the law counts what may have been on the air.
+// Errors: a packet whose turn would come after its time limit is refused immediately and counted, also if the channel
+// is busy until then. Time that was booked but not sent stays booked, because the limit counts what may have been sent.
 import type { Clock } from '../../src/lib/clock'
 import type { Airtime } from '../../src/links/contracts'
 import { DELIVERY_FRAME } from '../../src/protocol/control'
@@ -16,21 +16,21 @@ import { SendQueue, type Waiting } from './queue'
 interface ChannelParts {
   readonly modem: Modem
   readonly duty: DutyCycle
-  /** keeps the budget over a restart; null: it is not kept */
+  /** stores the budget over a restart; null: it is not stored */
   readonly book: DutyBook | null
   readonly clock: Clock
   readonly random: () => number
-  /** why packets wait; empty: they do not */
+  /** called with the reason why packets wait; empty: none wait */
   readonly complain: (reason: string) => void
 }
 
 interface Next {
-  /** null: nothing may go before `afterMs` */
+  /** null: nothing may be sent before `afterMs` */
   readonly packet: Uint8Array | null
   readonly afterMs: number
 }
 
-/** what is answered: for so long, and the answer's time on the air, the sender keeps still */
+/** after a packet that gets an answer, the sender waits this long plus the answer's time on the air */
 const ANSWER_MS = 300
 const ANSWER_BYTES = 24
 const ASKS = new Set<number>([
@@ -40,25 +40,25 @@ const ASKS = new Set<number>([
   COMMAND.ID_POOL_REQ,
   COMMAND.TIME_REQUEST,
 ])
-/** back-off: up to so many slots */
+/** back-off: up to this many slots */
 const MOST_SLOTS = 32
 const HOUR_MS = 3_600_000
-/** what ordinary data leaves of a budget for alarms and answers */
+/** share of a budget for ordinary data; alarms and answers can use the remainder */
 const DATA_SHARE = 0.85
 
 export class LoraChannel {
   readonly counters = { airtime_ms: 0, channel_busy: 0, given_up: 0 }
   readonly queue = new SendQueue()
-  /** about how long listening takes, ms */
+  /** approximate duration of listening, ms */
   readonly cadMs: number
   readonly #parts: ChannelParts
   readonly #slotMs: number
   #sending: { job: Waiting; ms: number } | null = null
-  /** a busy channel: nothing is sent before */
+  /** the channel was busy: send nothing before this time */
   #backoffUntil = Number.NEGATIVE_INFINITY
-  /** an answer is expected: only answers go before */
+  /** an answer is expected: send only answers before this time */
   #quietUntil = Number.NEGATIVE_INFINITY
-  /** ms of what was last found to be over the budget; 0: nothing */
+  /** ms of the last packet that exceeded the budget; 0: none */
   #over = 0
   #reportedUntil = Number.NEGATIVE_INFINITY
 
@@ -86,7 +86,7 @@ export class LoraChannel {
     }
   }
 
-  /** The next packet, when it may go now; else when to ask again. */
+  /** The next packet if it may be sent now; else the time of the next call. */
   next(now: number): Next {
     const { modem, duty } = this.#parts
     this.counters.given_up += this.queue.expire(now)
@@ -108,7 +108,7 @@ export class LoraChannel {
     }
   }
 
-  /** Another station sends: another try after a random time, longer with each. */
+  /** Another station is sending: retry after a random time that grows with each attempt. */
   busy(now: number): void {
     const job = this.queue.peek()
     this.counters.channel_busy++
@@ -116,14 +116,14 @@ export class LoraChannel {
     this.#backoffUntil = now + this.#slotMs * (1 + Math.floor(this.#parts.random() * slots))
   }
 
-  /** A packet came in: a sender that waits for an answer may send again. */
+  /** A packet was received: a sender that waits for an answer may send again. */
   heard(now: number): void {
     this.#quietUntil = Math.min(this.#quietUntil, now + this.#slotMs * this.#parts.random())
   }
 
   /**
-   * The packet that next() named goes on the air now: how long for, in ms; null: it may not, after all, or something more
-   * urgent came while the channel was listened to.
+   * The packet from next() is sent now. Returns its duration in ms; null: it may not be sent after all, or a more
+   * urgent packet arrived while listening.
    */
   begins(packet: Uint8Array, now: number): number | null {
     const { modem, duty, book } = this.#parts
@@ -138,19 +138,19 @@ export class LoraChannel {
     return ms
   }
 
-  /** The sending is over, however it went; without one nothing happens. */
+  /** The transmission has ended, successfully or not; no effect without one. */
   ended(now: number, sent: boolean): void {
     if (!this.#sending) return
     const { job } = this.#sending
     this.#sending = null
     this.#parts.duty.ended(now)
-    // others get their turn
+    // leaves time for other stations
     this.#backoffUntil = now + this.#slotMs * (1 + 3 * this.#parts.random())
     if (ASKS.has(job.packet[0]!)) this.#quietUntil = now + ANSWER_MS + 2 * this.#parts.modem.airtime(ANSWER_BYTES)
     this.queue.done(job, sent)
   }
 
-  /** Everything that waits is given up. */
+  /** Drops all queued packets. */
   close(): void {
     this.ended(this.#parts.clock.mono(), false)
     this.queue.clear()

@@ -1,6 +1,6 @@
-// The registers of one SX127x: reading, writing, modes, packets in and out of its buffer, and whether it still is what it
-// was set to. No policy, and no waiting but where the radio hands it in; the radio decides when. Every transfer has a deadline; what the bus rejects goes
-// through. A chip that answers wrong throws a Fault, which the radio heals by setting it up anew.
+// The registers of one SX127x: reading, writing, modes, packets in its buffer, and checks of its settings. No policy,
+// and no waiting except through functions of the radio, which decides on times. Every transfer has a deadline; errors
+// of the bus are passed on. A wrong answer of the chip throws a Fault, and the radio then sets the chip up again.
 import type { Spi } from './hardware'
 import { frequencyError, frfRegisters, type Modem, packetRssi, packetSnr, strictBits } from './modem'
 import {
@@ -17,7 +17,7 @@ import {
   WRITE,
 } from './registers'
 
-/** The chip is not as it should be; `kind` is what counts it. */
+/** The chip is faulty; `kind` names the counter. */
 export class Fault extends Error {
   constructor(
     readonly kind: 'version' | 'calibration' | 'register' | 'mode' | 'flags' | 'deaf' | 'transmit' | 'cad',
@@ -29,9 +29,9 @@ export class Fault extends Error {
 }
 
 export interface Reception {
-  /** null: check sum or length is wrong, or the bytes were overwritten before they were read */
+  /** null: the checksum or length is wrong, or the bytes were overwritten before they were read */
   bytes: Uint8Array | null
-  /** packets that were lost, for the next one came before they were read */
+  /** packets lost because the next one arrived before they were read */
   overwritten: number
   rssi: number
   snr: number
@@ -39,16 +39,16 @@ export interface Reception {
 }
 
 const DEADLINE_MS = 1000
-/** a calibration takes 10 ms; polled so often, that far apart */
+/** a calibration takes 10 ms; poll count and interval */
 const CALIBRATION_MS = 10
 const CALIBRATION_ASKS = 10
-/** MODEM_CONFIG_3: the chip sets the gain itself; LNA: G6; how long the register takes to follow */
+/** MODEM_CONFIG_3: automatic gain; LNA: G6; time for the register to follow */
 const AUTO_GAIN = 0x04
 const LEAST_GAIN = 0xc0
 const SETTLE_MS = 5
 /** FIFO and one more byte for the address */
 const BUFFER = 257
-/** registers are compared by one transfer from OP_MODE to this one */
+/** registers from OP_MODE to this one are compared in one transfer */
 const LAST = REG.PA_DAC
 
 export class LoraChip {
@@ -57,7 +57,7 @@ export class LoraChip {
   readonly #tx = new Uint8Array(BUFFER)
   readonly #rx = new Uint8Array(BUFFER)
   readonly #autoGain: boolean
-  /** RX_PACKET_CNT of the newest packet that was looked at */
+  /** RX_PACKET_CNT of the newest packet that was read */
   #count = 0
 
   constructor(spi: Spi, modem: Modem) {
@@ -78,12 +78,12 @@ export class LoraChip {
     await this.#spi.transfer(this.#tx.subarray(0, 2), null, DEADLINE_MS)
   }
 
-  /** From power-up or anything else to standby with every setting written. Throws Fault where it is no SX127x. */
+  /** From any state to standby with every setting written. Throws Fault if it is no SX127x. */
   async setUp(sleep: (ms: number) => Promise<void>): Promise<void> {
     const version = await this.read(REG.VERSION)
     if (version !== CHIP_VERSION) throw new Fault('version', versionText(version))
     await this.#calibrate(sleep)
-    // the modem changes only asleep; sleep also empties the buffer and the flags
+    // the modem can be changed only in sleep mode; sleep also clears the buffer and the flags
     await this.write(REG.OP_MODE, MODE.SLEEP)
     await this.#mode(MODE.SLEEP)
     this.#count = 0
@@ -94,12 +94,12 @@ export class LoraChip {
   }
 
   /**
-   * Image rejection at the frequency it hears on; by itself the chip does it at power-up only, at 434 MHz (data sheet 2.1.3.8).
-   * Only the other modem can, in standby.
+   * Calibrates image rejection at the receive frequency; the chip's automatic calibration at power-up is for 434 MHz
+   * (data sheet 2.1.3.8). Only the FSK modem can do it, in standby.
    */
   async #calibrate(sleep: (ms: number) => Promise<void>): Promise<void> {
     const port = this.#modem.lowPort ? LOW_FREQUENCY : 0
-    // the first puts it to sleep whatever it does, the second takes the other modem
+    // the first write enters sleep mode, the second selects the FSK modem
     await this.write(REG.OP_MODE, port | MODE.SLEEP)
     await this.write(REG.OP_MODE, port | MODE.SLEEP)
     await this.#frequency(this.#modem.rxFrf)
@@ -113,7 +113,7 @@ export class LoraChip {
     throw new Fault('calibration', 'the image calibration does not end')
   }
 
-  /** Hears from now on, one packet after the other. */
+  /** Starts continuous reception. */
   async receive(): Promise<void> {
     await this.#mode(MODE.STANDBY)
     if (this.#modem.rxFrf !== this.#modem.txFrf) await this.#frequency(this.#modem.rxFrf)
@@ -123,19 +123,19 @@ export class LoraChip {
     await this.#mode(MODE.RX_CONTINUOUS)
   }
 
-  /** Neither receives nor sends; what was received stays in its buffer. */
+  /** Stops receiving and sending; received data stays in the buffer. */
   standby(): Promise<void> {
     return this.#mode(MODE.STANDBY)
   }
 
-  /** Looks for the preamble of another station, from standby; IRQ.CAD_DONE comes after about two symbols. */
+  /** Listens for the preamble of another station, from standby; IRQ.CAD_DONE is set after about two symbols. */
   async startCad(): Promise<void> {
     await this.write(REG.DIO_MAPPING_1, DIO0.CAD_DONE)
     await this.write(REG.IRQ_FLAGS, 0xff)
     await this.#mode(MODE.CAD)
   }
 
-  /** Everything but the sending itself, from standby. */
+  /** Everything except the start of sending, from standby. */
   async load(packet: Uint8Array): Promise<void> {
     if (this.#modem.rxFrf !== this.#modem.txFrf) await this.#frequency(this.#modem.txFrf)
     await this.write(REG.DIO_MAPPING_1, DIO0.TX_DONE)
@@ -152,7 +152,7 @@ export class LoraChip {
     await this.write(REG.PAYLOAD_LENGTH, size)
   }
 
-  /** What was loaded goes out; IRQ.TX_DONE comes when it has. */
+  /** Sends the loaded packet; IRQ.TX_DONE is set at the end. */
   transmit(): Promise<void> {
     return this.#mode(MODE.TX)
   }
@@ -161,24 +161,24 @@ export class LoraChip {
     return this.read(REG.IRQ_FLAGS)
   }
 
-  /** Throws Fault when flags stay that were cleared twice. */
+  /** Throws Fault when flags are still set after being cleared twice. */
   async clear(flags: number): Promise<void> {
     for (let k = 0; k < 2; k++) {
       await this.write(REG.IRQ_FLAGS, flags)
-      // a packet cannot come in between: none is that short
+      // a packet cannot arrive in between: none is that short
       if (((await this.flags()) & flags) === 0) return
     }
     throw new Fault('flags', `interrupt flags 0x${flags.toString(16)} stay set`)
   }
 
-  /** True while something is being received. */
+  /** True during a reception. */
   async receiving(): Promise<boolean> {
     return ((await this.read(REG.MODEM_STAT)) & STAT_RECEIVING) !== 0
   }
 
   /**
-   * The packet whose flags were `flags`. The chip writes each packet behind the one before, in a ring of 256 bytes: a gateway that
-   * is late finds packets that are overwritten, wholly or in part.
+   * The packet whose flags were `flags`. The chip writes each packet after the previous one, in a ring of 256 bytes: if
+   * the gateway is late, packets can be overwritten, partly or completely.
    */
   async take(flags: number): Promise<Reception> {
     const from = REG.FIFO_RX_CURRENT
@@ -200,7 +200,8 @@ export class LoraChip {
     const all = Uint8Array.from(await this.#burst(REG.FIFO, size))
     const later = await this.#burst(from, REG.RX_PACKET_CNT_LSB - from + 1)
     const written = (packetCount(later) - this.#count) & 0xffff
-    // one more packet lies behind this one and spoils it where it reached around the ring; more have been all over it
+    // one later packet overwrites this one only if it reached around the ring; several later ones may have overwritten
+    // all of it
     const behind = later[0] !== about[0] && ((about[0]! - later[0]!) & 0xff) < later[REG.RX_NB_BYTES - from]!
     if (written > 1 || behind) {
       reception.overwritten++
@@ -212,7 +213,7 @@ export class LoraChip {
     return reception
   }
 
-  /** Packets since the last call; where the chip began to count anew, it is at most one. */
+  /** Packets since the last call; at most one if the chip restarted its count. */
   #newPackets(about: Uint8Array): number {
     const count = packetCount(about)
     const more = count < this.#count ? 1 : count - this.#count
@@ -220,14 +221,14 @@ export class LoraChip {
     return more
   }
 
-  /** Noise now, as the register has it; on a quiet channel it moves slowly. */
+  /** Current noise from the register; on a quiet channel it changes slowly. */
   noise(): Promise<number> {
     return this.read(REG.RSSI)
   }
 
   /**
-   * Noise at the least gain of the amplifier (data sheet 3.5.5). The register allows for the gain, so a receiver that works
-   * then shows its own noise, far above that of the channel, however quiet it is. The gain is set back.
+   * Noise at the least gain of the amplifier (data sheet 3.5.5). The register compensates for the gain, so a working
+   * receiver shows its own noise here, far above that of the channel. The gain is restored.
    */
   async noiseAtLeastGain(sleep: (ms: number) => Promise<void>): Promise<number> {
     const set = (register: number): number => this.#modem.registers.find(([known]) => known === register)![1]
@@ -240,7 +241,7 @@ export class LoraChip {
     return noise
   }
 
-  /** Throws Fault when the chip is not the one that was set up, not in continuous reception, or not set as it was. */
+  /** Throws Fault when the chip is another one, is not in continuous reception, or has wrong settings. */
   async verify(): Promise<void> {
     const all = await this.#burst(REG.OP_MODE, LAST - REG.OP_MODE + 1)
     const version = all[REG.VERSION - REG.OP_MODE]!
@@ -250,7 +251,7 @@ export class LoraChip {
     this.#compare(all)
   }
 
-  /** Throws Fault for the first register that does not read back as written. */
+  /** Throws Fault for the first register that differs from its written value. */
   #compare(all: Uint8Array): void {
     for (const [register, value] of this.#modem.registers) {
       const strict = strictBits(register, this.#autoGain)
@@ -260,7 +261,7 @@ export class LoraChip {
     }
   }
 
-  /** Puts it to sleep: it neither hears nor sends. */
+  /** Sleep mode: neither receives nor sends. */
   sleep(): Promise<void> {
     return this.#mode(MODE.SLEEP)
   }
@@ -277,7 +278,7 @@ export class LoraChip {
     return this.write(REG.OP_MODE, this.#opMode(mode))
   }
 
-  /** Registers in a row, or bytes of the buffer; valid until the next call. */
+  /** Consecutive registers, or bytes of the buffer; valid until the next call. */
   async #burst(register: number, count: number): Promise<Uint8Array> {
     this.#tx.fill(0, 0, count + 1)
     this.#tx[0] = register

@@ -1,9 +1,10 @@
-// The budget of time on the air. In any window of a limit's length, wherever it begins, no more is sent than its budget.
-// Pure: the owner hands in the time and says of each transmission when it begins and when it really ended.
+// The budget of time on the air. In every window of a limit's length, wherever it begins, at most its budget is sent.
+// Pure: the caller passes the time, and reports the beginning and the real end of each transmission.
 //
-// A window that holds the most ends with a transmission, so it is enough to look back from there: what ended less than a
-// window before the end of the new one counts in full. Transmissions of the same slot (a 3600th of the window) are kept as
-// one that ends with the last of them, which counts them too long and never too short; so memory is bounded.
+// The fullest window ends with a transmission, so it is enough to check windows that end there: a transmission that
+// ended less than one window earlier counts in full. Transmissions of the same slot (a 3600th of the window) are stored
+// as one that ends with the last of them. That can overestimate the usage but never underestimate it, and it bounds the
+// memory.
 import type { Limit } from './region'
 
 const SLOTS = 3600
@@ -17,7 +18,7 @@ interface Spent {
   ms: number
 }
 
-/** As kept over a restart: ages instead of times, since a clock may have been set in between. */
+/** As stored over a restart: ages instead of times, since the clock may have been set in between. */
 export interface SpentAgo {
   readonly ago_ms: number
   readonly ms: number
@@ -34,7 +35,7 @@ class Window {
     this.#slotMs = limit.windowMs / SLOTS
   }
 
-  /** Earliest mono ms at which `ms` may be sent so that `share` of the budget is not passed; Infinity: never. */
+  /** Earliest mono ms at which `ms` may be sent within `share` of the budget; Infinity: never. */
   readyAt(ms: number, now: number, share: number): number {
     const { windowMs } = this.#limit
     if (ms > this.#limit.budgetMs) return Number.POSITIVE_INFINITY
@@ -44,7 +45,7 @@ class Window {
     for (const spent of this.#spent) used += spent.ms
     let at = now
     for (const spent of this.#spent) {
-      // the window that ends with the new one begins at + ms - windowMs
+      // the window that ends with the new transmission begins at + ms - windowMs
       if (spent.endMs <= at + ms - windowMs) used -= spent.ms
       else if (used + ms <= budgetMs) break
       else {
@@ -68,7 +69,7 @@ class Window {
     } else this.#spent.push({ ms, fromMs: endMs, endMs })
   }
 
-  /** The last one lasted until then. */
+  /** The last transmission ended at `endMs`. */
   ended(endMs: number): void {
     const last = this.#spent.at(-1)
     if (last && endMs > last.endMs) last.endMs = endMs
@@ -94,31 +95,31 @@ export class DutyCycle {
   }
 
   /**
-   * Earliest mono ms at which a transmission of `ms` may begin: `now`, or later; Infinity: it is longer than the budget. With
-   * a `share` below 1 the rest of the budget stays for what is more urgent.
+   * Earliest mono ms at which a transmission of `ms` may begin, not before `now`; Infinity: it is longer than the
+   * budget. A `share` below 1 reserves the remaining budget for more urgent packets.
    */
   readyAt(ms: number, now: number, share = 1): number {
-    // a later begin is never worse for a window, so the latest of them suits them all
+    // a later start is allowed by each window, so the latest time satisfies all
     return Math.max(now, ...this.#windows.map(window => window.readyAt(ms, now, share)))
   }
 
-  /** A transmission of `ms` begins now. To be called before it does. */
+  /** A transmission of `ms` begins now. Call it before sending. */
   spend(ms: number, now: number): void {
     for (const window of this.#windows) window.add(ms, now + ms)
   }
 
-  /** The transmission that was booked last has ended by now. */
+  /** The transmission booked last has ended. */
   ended(now: number): void {
     for (const window of this.#windows) window.ended(now)
   }
 
-  /** The tightest limit, and what is used of it: for status. Null where there is none. */
+  /** The tightest limit and its usage, for the status. Null if there is no limit. */
   usage(now: number): { usedMs: number; budgetMs: number; windowMs: number } | null {
     const all = this.#windows.map((window, k) => ({ usedMs: window.used(now), ...this.#limits[k]! }))
     return all.sort((a, b) => b.usedMs / b.budgetMs - a.usedMs / a.budgetMs)[0] ?? null
   }
 
-  /** What the longest window still holds, newest last. */
+  /** The content of the longest window, newest last. */
   ago(now: number): SpentAgo[] {
     const longest = this.#limits.reduce(
       (best, { windowMs }, k) => (windowMs > this.#limits[best]!.windowMs ? k : best),
@@ -127,7 +128,7 @@ export class DutyCycle {
     return this.#windows[longest]?.ago(now) ?? []
   }
 
-  /** What an earlier run sent; before anything else is booked. */
+  /** Loads the usage of an earlier run; call it before anything else is booked. */
   restore(spent: readonly SpentAgo[], now: number): void {
     const inOrder = [...spent].sort((a, b) => b.ago_ms - a.ago_ms)
     for (const window of this.#windows) for (const { ms, ago_ms } of inOrder) window.add(ms, now - ago_ms)

@@ -1,6 +1,6 @@
-// What a radio is wired to: an SPI device and up to two lines. Here the driver meets the kernel; tests hand in a chip
-// made of registers instead. What fails: no device, no right (with what to do), a line that another process has (the codes
-// of src/native).
+// The hardware of a radio: an SPI device and up to two lines. All kernel access of this driver is here; tests pass a
+// simulated chip. Errors: no device or no right (with what to do), a line in use by another process (the codes of
+// src/native).
 import type { Clock } from '../../src/lib/clock'
 import { asOsError, OsError } from '../../src/lib/errors'
 import { GpioLines } from '../../src/native/gpio'
@@ -9,14 +9,14 @@ import { type PinSpec, resolvePin } from '../board'
 
 /** One chip select. */
 export interface Spi {
-  /** Sends `tx` and fills `rx` (as long; null: not wanted) within the deadline; rejects TIMEOUT, BUS_STUCK, LINK_DOWN … */
+  /** Sends `tx` and fills `rx` (same length; null: discard) within the deadline; rejects TIMEOUT, BUS_STUCK, LINK_DOWN … */
   transfer(tx: Uint8Array, rx: Uint8Array | null, deadlineMs: number): Promise<unknown>
   close(): void
 }
 
 export interface OutputPin {
   set(value: 0 | 1): unknown
-  /** gives the line back: an input again */
+  /** releases the line: it becomes an input again */
   close(): unknown
 }
 
@@ -27,11 +27,11 @@ export interface InputPin {
 export interface Hardware {
   openSpi(path: string, speedHz: number): Promise<Spi>
   openOutput(pin: PinSpec, initial: 0 | 1): OutputPin | Promise<OutputPin>
-  /** `onRise` runs for each rising edge, `lost` once when the chip of the line is gone. */
+  /** `onRise` runs at each rising edge, `lost` once when the line's chip is unplugged. */
   openInput(pin: PinSpec, onRise: () => void, lost: (error: Error) => void): InputPin | Promise<InputPin>
 }
 
-/** What a newcomer meets first: the bus is not enabled, or is not theirs. */
+/** Explains the usual first errors: the bus is not enabled, or the user has no right. */
 export function explained(error: OsError, path: string): OsError {
   const { code, details, cause } = error
   if (code === 'NOT_FOUND')

@@ -1,7 +1,7 @@
-// LoRa (D10): SX1276, 77, 78 and 79 on the kernel's spidev, their DIO and reset lines on gpiod. A radio is opened once,
-// its users: uplink, receiver and dispatch of the same `spi` share it and must be set the same. The budget of time on
-// the air belongs to the radio and its band, outlives the links, and lies in <data_dir>/lora.
-// What fails: see radio.ts, channel.ts and book.ts; options that the chip or the law does not allow: CONFIG_INVALID.
+// LoRa (D10): SX1276, 77, 78 and 79 on the kernel's spidev, their DIO and reset lines on gpiod. All users of a radio
+// (uplink, receiver and dispatch with the same `spi`) share one opening and must have the same settings. The budget of
+// time on the air belongs to the radio and its band, outlives the links, and is stored in <data_dir>/lora. Errors: see
+// radio.ts, channel.ts and airtime-file.ts; options that the chip or the law does not allow: CONFIG_INVALID.
 import { basename, join } from 'node:path'
 import { type Files, realFiles } from '../../src/lib/files'
 import { systemTimers, type Timers } from '../../src/lib/timers'
@@ -16,7 +16,7 @@ import { LoraMedium } from './medium'
 import { modemOf } from './modem'
 import { narrowRule } from './region'
 
-/** What tests put in the place of the machine. */
+/** Test replacements for the machine. */
 export interface LoraEnvironment {
   readonly hardware?: Hardware
   readonly timers?: Timers
@@ -30,7 +30,7 @@ interface Budget {
   readonly book: DutyBook | null
 }
 
-/** by radio and band; one process has one */
+/** by radio and band; one per process */
 export type Budgets = Map<string, Budget>
 const budgetsOfAll: Budgets = new Map()
 

@@ -1,5 +1,6 @@
-// LoRa as a medium: raw packets on the air, no addresses. Everybody who is set the same hears everything, so answers find
-// their asker by what is in them; an address names the channel. send() resolves true when the packet was on the air.
+// LoRa as a medium: raw packets on the air, no addresses. Every station with the same settings receives everything, so
+// an answer identifies its request by its content; an address names the channel. send() resolves true when the packet
+// was transmitted.
 import type { Airtime, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
 import { handOver } from '../../src/links/deliver'
 import type { DutyBook } from './airtime-file'
@@ -25,11 +26,11 @@ export class LoraMedium implements Medium {
   readonly #channel: LoraChannel
   readonly #radio: Radio
   readonly #address: string
-  /** of the last packet that came in */
+  /** of the last received packet */
   #signal: { last_rssi_dbm: number; last_snr_db: number } | undefined
   #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
-  /** why it works badly: the budget, and the chip */
+  /** reasons for `degraded`: the budget, and the chip */
   readonly #complaints = { channel: '', radio: '' }
 
   constructor(
@@ -73,7 +74,7 @@ export class LoraMedium implements Medium {
     }
   }
 
-  /** One handler; the last one set counts. */
+  /** Sets the only handler; a second call replaces it. */
   onPacket(handler: PacketHandler): void {
     this.#handler = handler
   }
@@ -90,7 +91,7 @@ export class LoraMedium implements Medium {
     this.#channel.close()
   }
 
-  /** False: too large, not open, no room, given up, or the chip failed. */
+  /** False: too large, not open, queue full, timed out, or the chip failed. */
   async send(packet: Uint8Array): Promise<boolean> {
     const fits = packet.length > 0 && packet.length <= this.maxPacket && this.#events !== undefined
     if (fits) {

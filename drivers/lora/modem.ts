@@ -1,6 +1,6 @@
-// From settings to register values (SX1276/77/78/79 data sheet rev. 7; errata note rev. 1). Pure. Throws CONFIG_INVALID with
-// the key named for what the chip, or the law of the region, does not allow; nothing is ever rounded to something else in
-// silence but the frequency (61 Hz steps).
+// Converts settings to register values (SX1276/77/78/79 data sheet rev. 7; errata note rev. 1). Pure. Throws
+// CONFIG_INVALID with the key for values that the chip or the region's law does not allow. Only the frequency is
+// rounded silently (61 Hz steps).
 import { OsError } from '../../src/lib/errors'
 import { type AirSettings, airtimeMs, bytesWithin, symbolMs } from './airtime'
 import { BANDWIDTHS_KHZ, type LoraOptions } from './lora-options'
@@ -9,10 +9,10 @@ import { REG } from './registers'
 
 /** Hz of one step of the synthesizer: 32 MHz / 2^19 */
 const STEP_HZ = 32_000_000 / 2 ** 19
-/** below it the low frequency port is used */
+/** the low frequency port is used below it */
 const HIGH_PORT_HZ = 779_000_000
 const MHZ = 1_000_000
-/** bandwidths as they are, Hz; the names of the three narrow ones are rounded */
+/** exact bandwidths, Hz; the names of the three narrow ones are rounded */
 const BANDWIDTHS_HZ = [7812.5, 10_416.7, 15_625, 20_833.3, 31_250, 41_666.7, 62_500, 125_000, 250_000, 500_000]
 
 const CHIPS: Readonly<
@@ -51,19 +51,19 @@ const CHIPS: Readonly<
   },
 }
 
-/** All a radio needs to know of how it is set. */
+/** All settings of a radio. */
 export interface Modem {
   readonly air: AirSettings
   readonly band: Band
   readonly frequencyHz: number
   readonly lowPort: boolean
-  /** 0: explicit header; else bytes of every packet on the air */
+  /** 0: explicit header; else the size of every packet on the air */
   readonly implicitBytes: number
   /** largest packet in bytes */
   readonly maxPacket: number
-  /** [register, value]: all that is written at set-up and must read back so; sending changes FRF where rxFrf differs */
+  /** [register, value]: written at set-up, and must read back the same; sending changes FRF if rxFrf differs */
   readonly registers: readonly (readonly [number, number])[]
-  /** frequency words; receiving needs its own where the errata say so */
+  /** frequency words; receiving has its own where the errata require it */
   readonly txFrf: number
   readonly rxFrf: number
   /** ms on the air of a packet of that many bytes */
@@ -92,7 +92,7 @@ export function powerRegisters(dbm: number, pin: LoraOptions['power_pin']): { co
 export const currentRegister = (ma: number): number =>
   0x20 | (ma <= 120 ? Math.ceil((Math.max(45, ma) - 45) / 5) : Math.min(27, Math.ceil((ma + 30) / 10)))
 
-/** Errata 2.3: intermediate frequency, and how far off the receiver must be set, by bandwidth. */
+/** Errata 2.3: intermediate frequency and receiver offset, by bandwidth. */
 function spurious(bandwidth: number): { ifFreq: number | null; offsetHz: number } {
   if (bandwidth === 9) return { ifFreq: null, offsetHz: 0 }
   if (bandwidth >= 6) return { ifFreq: 0x40, offsetHz: 0 }
@@ -177,7 +177,7 @@ export function modemOf(options: LoraOptions): Modem {
       [REG.PA_CONFIG, power.config],
       [REG.PA_RAMP, 0x09],
       [REG.OCP, currentRegister(ocp)],
-      // with automatic gain the chip itself moves the upper bits: see LOOSE
+      // with automatic gain the chip changes the upper bits: see strictBits
       [REG.LNA, ((gain || 1) << 5) | (options.lna_boost && !lowPort ? 0x03 : 0x00)],
       [REG.FIFO_TX_BASE, 0],
       [REG.FIFO_RX_BASE, 0],
@@ -215,20 +215,20 @@ export const frfRegisters = (word: number): [number, number][] => [
   [REG.FRF_MSB + 2, word & 0xff],
 ]
 
-/** Bits of a register that must read back as written: with automatic gain the chip moves those of the LNA itself. */
+/** Bits of a register that must read back as written: with automatic gain the chip changes those of the LNA. */
 export const strictBits = (register: number, autoGain: boolean): number =>
   register === REG.LNA && autoGain ? 0x1f : register === REG.HIGH_BW_OPTIMIZE_2 ? 0 : 0xff
 
-/** Power in dBm at which a packet came in (data sheet 5.5.5); below the noise its SNR counts too. */
+/** Received power of a packet in dBm (data sheet 5.5.5); below the noise its SNR is included. */
 export function packetRssi(raw: number, snr: number, lowPort: boolean): number {
   const floor = lowPort ? -164 : -157
   return snr >= 0 ? Math.round(floor + (16 / 15) * raw) : floor + raw + snr
 }
 
-/** SNR in dB from PKT_SNR: two's complement in quarters. */
+/** SNR in dB from PKT_SNR: two's complement in quarter dB. */
 export const packetSnr = (raw: number): number => ((raw << 24) >> 24) / 4
 
-/** How far a packet's sender was off, Hz, from the three FEI registers: 20 bits, two's complement. */
+/** Frequency error of a packet's sender in Hz, from the three FEI registers: 20 bits, two's complement. */
 export function frequencyError(msb: number, mid: number, lsb: number, bandwidthHz: number): number {
   const raw = ((((msb & 0x0f) << 16) | (mid << 8) | lsb) << 12) >> 12
   return Math.round(((raw * 2 ** 24) / 32_000_000) * (bandwidthHz / 500_000))

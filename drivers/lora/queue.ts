@@ -1,22 +1,22 @@
-// What waits to be sent: answers before everything else, since a peer repeats its request; bounded, and nothing waits
-// for ever. Pure. What fails: a packet too many is refused, an answer too many pushes the oldest out; both resolve false.
+// The send queue: answers first, because a peer repeats its request; bounded in length and time. Pure. Errors: a packet
+// that exceeds the limit is refused, an answer that exceeds it evicts the oldest answer; both resolve false.
 import { ANSWERS, COMMAND } from '../../src/wire/commands'
 
 export interface Waiting {
   readonly packet: Uint8Array
-  /** given up at that mono time */
+  /** dropped at this mono time */
   readonly until: number
   /** how often the channel was busy */
   tries: number
   resolve(sent: boolean): void
 }
 
-/** packets, and answers, that wait at most */
+/** limit of queued packets, and of queued answers */
 export const MOST_WAITING = 16
 /** the peer has repeated its request by then */
 const ANSWER_MS = 30_000
 const PACKET_MS = 60_000
-/** command, a zero seq, and the epoch: what two answers of the delivery exchange have in common of which the newer says all */
+/** command, a zero seq, and the epoch: two answers of the delivery exchange with the same prefix; the newer replaces the older */
 const SAME_ANSWER = 7
 
 const isDeliveryAnswer = (packet: Uint8Array): boolean =>
@@ -30,7 +30,7 @@ export class SendQueue {
     return this.#answers.length + this.#packets.length
   }
 
-  /** Takes a copy. Resolves true when it was sent. */
+  /** Copies the packet. Resolves true when it was sent. */
   add(packet: Uint8Array, now: number): Promise<boolean> {
     const answer = ANSWERS.has(packet[0]!)
     const list = answer ? this.#answers : this.#packets
@@ -51,7 +51,7 @@ export class SendQueue {
     })
   }
 
-  /** What goes next; stays until it is done. Null: nothing waits. */
+  /** The next packet to send; it stays queued until done(). Null: the queue is empty. */
   peek(): Waiting | null {
     return this.#answers[0] ?? this.#packets[0] ?? null
   }
@@ -60,7 +60,7 @@ export class SendQueue {
     return ANSWERS.has(packet[0]!)
   }
 
-  /** It was sent, or given up. */
+  /** Removes a packet that was sent or dropped. */
   done(waiting: Waiting, sent: boolean): void {
     for (const list of [this.#answers, this.#packets]) {
       const at = list.indexOf(waiting)
@@ -69,7 +69,7 @@ export class SendQueue {
     waiting.resolve(sent)
   }
 
-  /** Gives up what has waited too long; how many that were. */
+  /** Drops packets that have waited too long; returns their number. */
   expire(now: number): number {
     const old = [...this.#answers, ...this.#packets].filter(({ until }) => until <= now)
     for (const waiting of old) this.done(waiting, false)

@@ -1,11 +1,15 @@
-// One SX127x at work: hears all the time, sends when the channel and the law allow, and looks after the chip. A single loop
-// makes every transfer, so nothing ever meets on the bus; it is woken by edges of DIO0, by packets to send, and by time.
+// One SX127x in operation: receives continuously, sends when channel and law allow, and monitors the chip. A single
+// loop makes every transfer, so transfers never overlap on the bus; edges of DIO0, packets to send, and timers wake it.
 //
-// What fails, and what happens then: an edge that does not come is found by asking (the link then works on, degraded); a
-// channel that stays busy, or a budget that is used up, lets packets wait, and then gives them up; a packet that the next one
-// overwrote in the chip before it was read is counted (`overwritten`); a flag that does not clear, a register or mode that is not
-// what was written, a wrong version, a sending that does not end, a receiver whose noise does not change: the chip is reset and set up anew (`reinits` counts it, `detail` says for what). When that fails three times, or the
-// bus does not answer, the link is lost with the reason and the supervisor opens it again.
+// Errors:
+// - A missing edge is found by polling; the link continues, degraded.
+// - While the channel is busy or the budget is used up, packets wait until they time out.
+// - A packet overwritten in the chip before it was read is counted (`overwritten`).
+// - A flag that does not clear, a register or mode that reads back differently, a wrong version, a transmission that
+//   does not end, a receiver whose noise does not change: the chip is reset and set up again (`reinits` counts it,
+//   `detail` has the reasons).
+// - When that fails three times, or the bus does not answer, the link is lost with the reason, and the supervisor
+//   reopens it.
 
 import type { Clock } from '../../src/lib/clock'
 import { asOsError, closedWhileOpening, OsError } from '../../src/lib/errors'
@@ -20,7 +24,7 @@ import type { LoraOptions } from './lora-options'
 import type { Modem } from './modem'
 import { IRQ } from './registers'
 
-/** What a medium and its radio are made with. */
+/** The parts from which a medium and its radio are made. */
 export interface LoraWorld {
   readonly hardware: Hardware
   readonly modem: Modem
@@ -36,15 +40,15 @@ interface RadioParts extends LoraWorld {
   readonly onReception: (bytes: Uint8Array, reception: Reception) => void
 }
 
-/** attempts to set a faulty chip up before the link is given up, and the pause after each */
+/** attempts to set up a faulty chip before the link is lost, and the pause after each */
 const REVIVALS = 3
 const REVIVAL_DELAY_MS = 500
-/** data sheet 7.2.2: 100 us low, then 5 ms; ten times as long costs nothing where a machine is busy */
+/** data sheet 7.2.2: 100 us low, then 5 ms; ten times as long is harmless and safe on a busy machine */
 const RESET_LOW_MS = 5
 const RESET_READY_MS = 50
 /**
- * Noise samples that are all the same before the receiver is tried at the least gain: on a quiet channel that happens by
- * chance every half minute, so it is no proof that the receiver is deaf. One check takes as many as the second says.
+ * Equal noise samples before the receiver is tested at the least gain: on a quiet channel they occur by chance every
+ * half minute, so they do not prove that the receiver is deaf. SAMPLES_PER_CHECK is the number of samples per check.
  */
 const STILL_SAMPLES = 12
 const SAMPLES_PER_CHECK = 6
@@ -77,16 +81,16 @@ export class Radio {
   #opened = false
   #running: Promise<void> | undefined
   #wake = (): void => undefined
-  /** Nothing shortens it, not even closing. */
+  /** A delay that nothing shortens, not even closing. */
   readonly #delay = (ms: number): Promise<void> => sleep(this.#parts.timers, ms)
   /** an edge of DIO0 that is not handled yet */
   #edge = false
-  /** DIO0 was configured and gives edges as it should */
+  /** DIO0 is configured, and its edges arrive */
   #edges = false
-  /** a packet was found by asking, and its edge has not come yet; how many in a row */
+  /** a packet was found by polling before its edge; how often in a row */
   #unannounced = false
   #misses = 0
-  /** woken while at work */
+  /** woken while the loop was running */
   #again = false
   #checkAt = 0
   #pollAt = 0
@@ -97,7 +101,7 @@ export class Radio {
 
   constructor(parts: RadioParts) {
     this.#parts = parts
-    // a packet stays in the buffer until the next one comes, and none is shorter than this
+    // a packet stays in the buffer until the next one arrives, and none is shorter than this
     this.#pollMs = Math.min(20, Math.max(2, airtimeMs(1, parts.modem.air) / 4))
   }
 
@@ -135,7 +139,7 @@ export class Radio {
     this.#wake()
     await this.#running
     this.#running = undefined
-    // it has no user any more; a chip that cannot be reached is left as it is
+    // no user is left; a chip that cannot be reached is left as it is
     await chip?.sleep().catch(() => undefined)
     for (const pin of this.#inputs.splice(0)) await pin.close()
     await this.#reset?.close()
@@ -143,7 +147,7 @@ export class Radio {
     this.#reset = this.#spi = this.#events = undefined
   }
 
-  /** Something waits in the channel. */
+  /** The channel has a packet to send. */
   wake(): void {
     this.#again = true
     this.#wake()
@@ -160,7 +164,7 @@ export class Radio {
     }
   }
 
-  /** Does what is due; resolves how long nothing is. */
+  /** Does the work that is due; resolves the time until the next. */
   async #turn(): Promise<number> {
     const { clock, channel, options } = this.#parts
     if (this.#edge || clock.mono() >= this.#pollAt) await this.#serve()
@@ -177,7 +181,7 @@ export class Radio {
     return Math.min(waiting.afterMs, this.#checkAt - now, this.#pollAt - now, LONGEST_SLEEP_MS)
   }
 
-  /** Takes what was received, if anything was. */
+  /** Reads a received packet, if any. */
   async #serve(): Promise<void> {
     const { clock, channel, onReception } = this.#parts
     const chip = this.#chip!
@@ -186,7 +190,7 @@ export class Radio {
     this.#pollAt = 0
     const flags = await chip.flags()
     if (flags === 0) return
-    // cleared before it is read, so that the next one is not lost
+    // cleared before reading, so that the next packet is not lost
     await chip.clear(flags)
     if ((flags & IRQ.RX_DONE) === 0) return
     if (this.#edges && !byEdge) this.#missed()
@@ -209,7 +213,7 @@ export class Radio {
     const { clock, channel, options } = this.#parts
     const chip = this.#chip!
     if ((await chip.flags()) !== 0) {
-      // something came in the meantime: first things first
+      // a packet arrived meanwhile: read it first
       this.#pollAt = 0
       return false
     }
@@ -219,7 +223,7 @@ export class Radio {
     }
     await chip.standby()
     if ((await chip.flags()) !== 0) {
-      // the end of a packet came before standby: it is taken before anything overwrites it
+      // a packet ended before standby: read it before it is overwritten
       await this.#serve()
       await chip.receive()
       return false
@@ -253,7 +257,7 @@ export class Radio {
     await chip.receive()
   }
 
-  /** Waits for a flag that comes after about `ms`; clears and resolves all of them. Throws a Fault of that kind. */
+  /** Waits for a flag that is expected after about `ms`; clears all flags and resolves them. Throws a Fault of that kind. */
   async #await(flag: number, ms: number, kind: 'cad' | 'transmit'): Promise<number> {
     const { clock } = this.#parts
     const chip = this.#chip!
@@ -262,7 +266,7 @@ export class Radio {
     for (let at = begun + ms; ; at = Math.max(begun + ms, clock.mono() + this.#pollMs)) {
       await this.#sleep(at - clock.mono())
       this.#edge = false
-      // before the flags: what takes us the processor now must not look as if the chip were late
+      // read the time before the flags: a delay of this process must not look like a late chip
       const over = clock.mono() > late
       const flags = await chip.flags()
       if (flags & flag) {
@@ -275,7 +279,7 @@ export class Radio {
     }
   }
 
-  /** Compares the chip with what it must be. Throws a Fault. */
+  /** Compares the chip with its settings. Throws a Fault. */
   async #check(): Promise<void> {
     const { clock, options, logger } = this.#parts
     const chip = this.#chip!
@@ -293,21 +297,21 @@ export class Radio {
     }
     const silent = clock.mono() - this.#heardAt
     if (options.deaf_after_s > 0 && silent > options.deaf_after_s * 1000) {
-      logger.debug(`nothing heard for ${Math.round(silent / 1000)} s: set up anew`)
+      logger.debug(`nothing heard for ${Math.round(silent / 1000)} s: chip set up again`)
       this.#heardAt = clock.mono()
       await this.#start()
     }
-    // well for a whole round
+    // no fault for a complete round
     this.#revived = 0
   }
 
-  /** Reset, settings, reception. Throws Fault, or what the bus says. */
+  /** Reset, settings, reception. Throws Fault, or an error of the bus. */
   async #start(): Promise<void> {
     const { clock, options } = this.#parts
     if (this.#reset) {
       await this.#reset.set(0)
       await this.#delay(RESET_LOW_MS)
-      // closed meanwhile: the error below says so
+      // closed meanwhile: the error below reports it
       await this.#reset?.set(1)
       await this.#delay(RESET_READY_MS)
     }
@@ -320,7 +324,7 @@ export class Radio {
     this.#checkAt = clock.mono() + options.check_interval_ms
   }
 
-  /** After a fault; false: the link is lost. */
+  /** Recovers after a fault; false: the link is lost. */
   async #revive(fault: unknown): Promise<boolean> {
     const { logger, channel, clock } = this.#parts
     let error = fault
@@ -336,7 +340,7 @@ export class Radio {
       }
       this.#revived++
       this.counters.reinits++
-      logger.warn(`set up anew: ${message}`)
+      logger.warn(`chip set up again: ${message}`)
       try {
         await this.#start()
         return true
@@ -360,8 +364,8 @@ export class Radio {
   }
 
   /**
-   * A packet was there before its edge. Where none comes until the next one, again and again, the line is not wired as
-   * configured: polled from now on.
+   * A packet was found before its edge. If several packets in a row have no edge, the line is not wired as configured:
+   * poll from now on.
    */
   #missed(): void {
     if (!this.#unannounced) {
@@ -371,10 +375,10 @@ export class Radio {
     this.counters.missed_edges++
     if (++this.#misses < 3) return
     this.#edges = false
-    this.#events?.degraded('DIO0 says nothing: check its wire and dio0_pin; the chip is polled instead')
+    this.#events?.degraded('no edges on DIO0: check its wire and dio0_pin; the chip is polled instead')
   }
 
-  /** Until the time is over or something happens. */
+  /** Until the time is over or the loop is woken. */
   #sleep(ms: number): Promise<void> {
     const again = this.#again
     this.#again = false

@@ -41,21 +41,21 @@ export const REG = {
   SYNC_WORD: 0x39,
   HIGH_BW_OPTIMIZE_2: 0x3a,
   INVERT_IQ_2: 0x3b,
-  /** of the other modem (FSK), where it is the image calibration */
+  /** of the FSK modem, which does the image calibration */
   IMAGE_CAL: 0x3b,
   DIO_MAPPING_1: 0x40,
   VERSION: 0x42,
   PA_DAC: 0x4d,
 } as const
 
-/** what every chip of the family has in VERSION */
+/** VERSION of every chip of the family */
 export const CHIP_VERSION = 0x12
 
 /** first byte of a transfer that writes */
 export const WRITE = 0x80
 
 export const MODE = { SLEEP: 0, STANDBY: 1, TX: 3, RX_CONTINUOUS: 5, CAD: 7 } as const
-/** IMAGE_CAL: begin, the rest as after a reset; bit that says it still goes on */
+/** IMAGE_CAL: start bit, other bits as after a reset; the bit that is set while it runs */
 export const IMAGE_CAL_START = 0x42
 export const IMAGE_CAL_RUNNING = 0x20
 
@@ -77,5 +77,5 @@ export const IRQ = {
 /** MODEM_STAT: header received, or a preamble is being received */
 export const STAT_RECEIVING = 0x08 | 0x02 | 0x01
 
-/** DIO_MAPPING_1: what DIO0 says; DIO1 then has CadDetected (01 would be the hopping, 00 the single receive's time-out) */
+/** DIO_MAPPING_1: the function of DIO0; DIO1 is then CadDetected (01 would be hopping, 00 the time-out of single receive) */
 export const DIO0 = { RX_DONE: 0x00, TX_DONE: 0x40, CAD_DONE: 0x80 } as const

@@ -1,10 +1,10 @@
-// One Modbus bus: sources that read slaves on it take turns, and a slave that does not answer costs one time-out, its own (R17).
-// After two time-outs in a row the slave is silent: one silent slave of the bus is polled every two seconds, in turn, so that one
-// that comes back is heard soon, and never for more than a tenth of the bus time. Requests to it fail at once meanwhile and the
-// others go on. A damaged answer is requested again.
+// One Modbus bus: its sources take turns, and a slave that does not answer costs only its own time-out (R17). After two
+// time-outs in a row the slave is silent: every two seconds one silent slave of the bus is polled, in turn, so that a
+// returning one is found soon, using at most a tenth of the bus time. Meanwhile requests to silent slaves fail
+// immediately, and the other slaves continue. A damaged answer is requested again.
 //
-// A serial answer has no number that says which request it belongs to. One that comes late must not be taken for the next
-// one, so a slave that was late is not polled again before another time-out has passed, and what comes meanwhile is dropped.
+// A serial answer does not say to which request it belongs. A late answer must not be taken for the next one, so a
+// slave that was late is not polled again until another time-out has passed, and answers in between are dropped.
 
 import type { Clock } from '../../src/lib/clock'
 import { asOsError, type OsError } from '../../src/lib/errors'
@@ -15,33 +15,33 @@ import { badReply, noReply, type Transport } from './transport'
 interface Slave {
   /** time-outs in a row */
   missed: number
-  /** not to be polled before this, on the monotonic clock */
+  /** monotonic time before which it is not polled */
   until: number
-  /** what it did last */
+  /** the last error */
   reason: OsError
-  /** when a request to it was last sent, and last wanted */
+  /** when a request to it was last sent, and when one was last wanted */
   probedAt: number
   requestedAt: number
 }
 
 interface QueryOptions {
   timeoutMs: number
-  /** how often a damaged answer is requested again */
+  /** retries after a damaged answer */
   retries: number
 }
 
-/** one silent slave of the bus is polled this often, and more rarely where that takes more than a tenth of the time */
+/** poll interval of silent slaves, longer if polling would exceed a tenth of the bus time */
 const PROBE_MS = 2000
 const PROBE_PART = 0.1
-/** a silent slave wanted within this time has its turn before one that was polled later */
+/** a silent slave wanted within this time is polled before others that were polled later */
 const CONTENDS_MS = 2 * PROBE_MS
-/** the gateway's own words for "no answer" */
+/** exception codes by which a gateway reports "no answer" */
 const GATEWAY_SILENCE = new Set([10, 11])
 
 export class ModbusBus {
   readonly counters = { requests: 0, timeouts: 0, damaged: 0, exceptions: 0, skipped: 0 }
   readonly #slaves = new Map<number, Slave>()
-  /** when a silent slave may be polled, on the monotonic clock */
+  /** monotonic time of the next poll of a silent slave */
   #probeAt = Number.NEGATIVE_INFINITY
   readonly #turns = new SerialQueue()
 
@@ -51,14 +51,14 @@ export class ModbusBus {
   ) {}
 
   /**
-   * The answer of slave `unit`: data or exception, in memory of its own. Throws NO_REPLY, also at once while the slave is
-   * left alone, BAD_REPLY, LINK_DOWN.
+   * The answer of slave `unit`: data or exception, in a new buffer. Throws NO_REPLY (immediately while the slave is not
+   * polled), BAD_REPLY, LINK_DOWN.
    */
   query(unit: number, request: Uint8Array, options: QueryOptions): Promise<Uint8Array> {
     return this.#turns.run(() => this.#query(unit, request, options))
   }
 
-  /** Forgets who did not answer: the bus was opened anew. */
+  /** Forgets which slaves are silent: the bus was reopened. */
   reset(): void {
     this.#slaves.clear()
     this.#probeAt = Number.NEGATIVE_INFINITY
@@ -108,7 +108,7 @@ export class ModbusBus {
   #leaveAlone(unit: number, timeoutMs: number, reason: OsError, began: number): void {
     const missed = (this.#slaves.get(unit)?.missed ?? 0) + 1
     const now = this.clock.mono()
-    // a connection numbers its answers: no late one is taken for the next
+    // TCP answers are numbered: a late one is not taken for the next
     const until = now + (this.transport.confuses ? timeoutMs : 0)
     if (missed > 1) this.#probeAt = began + Math.max(PROBE_MS, (now - began) / PROBE_PART)
     this.#slaves.set(unit, { missed, until, reason, probedAt: began, requestedAt: began })

@@ -1,14 +1,14 @@
-// Modbus on the wire ("MODBUS Application Protocol V1.1b3", "MODBUS over Serial Line V1.02", "MODBUS Messaging on TCP/IP
-// V1.0b"): requests that read, their answers, and the two frames around them. Pure functions over caller-owned buffers. An
-// answer that is not what was requested gives a verdict, nothing throws.
+// The Modbus wire format ("MODBUS Application Protocol V1.1b3", "MODBUS over Serial Line V1.02", "MODBUS Messaging on
+// TCP/IP V1.0b"): read requests, their answers, and the two framings. Pure functions over caller-owned buffers. An
+// answer that does not match its request gives a verdict; nothing throws.
 
 import { OsError } from '../../src/lib/errors'
 
-/** what a register table is read with */
+/** the function code that reads each table */
 const FUNCTIONS = { coil: 1, discrete: 2, holding: 3, input: 4 } as const
 export type Table = keyof typeof FUNCTIONS
 
-/** most that one request may ask for (V1.1b3, 6.1 to 6.4) */
+/** limits of one request (V1.1b3, 6.1 to 6.4) */
 export const MAX_BITS = 2000
 export const MAX_REGISTERS = 125
 
@@ -31,7 +31,7 @@ const EXCEPTIONS: Readonly<Record<number, string>> = {
 /** `illegal data address (exception 2)` */
 export const exceptionText = (code: number): string => `${EXCEPTIONS[code] ?? 'refused'} (exception ${code})`
 
-/** The request that reads `count` coils or registers from `address` on. Throws INTERNAL for what no request can ask for. */
+/** The request that reads `count` coils or registers from `address` on. Throws INTERNAL for values that no request allows. */
 export function readRequest(table: Table, address: number, count: number): Uint8Array {
   const most = FUNCTIONS[table] <= 2 ? MAX_BITS : MAX_REGISTERS
   if (!(address >= 0 && count >= 1 && count <= most && address + count <= 0x10000))
@@ -39,7 +39,7 @@ export function readRequest(table: Table, address: number, count: number): Uint8
   return Uint8Array.of(FUNCTIONS[table], address >> 8, address & 0xff, count >> 8, count & 0xff)
 }
 
-/** Bytes of data that answer a request. */
+/** Number of data bytes in the answer to a request. */
 export function answerData(request: Uint8Array): number {
   const count = (request[3]! << 8) | request[4]!
   return request[0]! <= 2 ? (count + 7) >> 3 : count * 2
@@ -47,7 +47,7 @@ export function answerData(request: Uint8Array): number {
 
 type FrameVerdict = 'data' | 'exception' | 'wrong'
 
-/** What `answer` (function code first) is to `request`: its data from byte 2 on, an exception with its code in byte 1, or wrong. */
+/** How `answer` (function code first) matches `request`: data from byte 2 on, an exception with its code in byte 1, or wrong. */
 export function judge(request: Uint8Array, answer: Uint8Array): FrameVerdict {
   const data = answerData(request)
   if (answer.length === 2 && answer[0] === (request[0]! | 0x80)) return 'exception'
@@ -80,9 +80,9 @@ export function frameRtu(unit: number, pdu: Uint8Array): Uint8Array {
 }
 
 /**
- * Where in `bytes[0, length)` the answer to `request` of `unit` is: {start, end} of the PDU. 'damaged' where it is
- * with a wrong CRC and nothing good is there; undefined while it may still come. Noise before it, an echo of the request and
- * frames of others do not count. Runs once per chunk; bytes is at most a few frames long.
+ * Finds the answer to `request` of `unit` in `bytes[0, length)`: {start, end} of the PDU. 'damaged': found only with a
+ * wrong CRC; undefined: it may still arrive. Noise before it, an echo of the request and other frames are ignored. Runs
+ * once per chunk; bytes is at most a few frames long.
  */
 export function findRtu(
   bytes: Uint8Array,
@@ -104,7 +104,7 @@ export function findRtu(
   return damaged ? 'damaged' : undefined
 }
 
-/** Whether a chunk begins with the request itself: where its address looks like the length of an answer, it is still none. */
+/** Whether a chunk begins with an echo of the request, even if the request's address looks like the length of an answer. */
 function isEcho(bytes: Uint8Array, unit: number, request: Uint8Array): boolean {
   if (bytes[0] !== unit) return false
   for (let k = 0; k < REQUEST_BYTES; k++) if (bytes[k + 1] !== request[k]) return false
@@ -125,11 +125,11 @@ export function frameTcp(transaction: number, unit: number, pdu: Uint8Array): Ui
 interface TcpFrame {
   readonly transaction: number
   readonly unit: number
-  /** bytes of the whole frame; the PDU begins at MBAP_BYTES */
+  /** bytes of the complete frame; the PDU begins at MBAP_BYTES */
   readonly size: number
 }
 
-/** The frame that `bytes[0, length)` begins with; undefined while it is not whole; 'broken' when this is no Modbus. */
+/** The frame at the start of `bytes[0, length)`; undefined while it is incomplete; 'broken' if it is not Modbus. */
 export function nextTcp(bytes: Uint8Array, length: number): TcpFrame | 'broken' | undefined {
   if (length >= 4 && (bytes[2] !== 0 || bytes[3] !== 0)) return 'broken'
   if (length < MBAP_BYTES) return undefined

@@ -1,5 +1,5 @@
-// Source types modbus_rtu and modbus_tcp: registers of one slave as readings. Sources that name the same port or server share
-// it and take turns (shared.ts); what fails is described in bus.ts, rtu.ts, tcp.ts and registers.ts.
+// Source types modbus_rtu and modbus_tcp: registers of one slave as readings. Sources that name the same port or server
+// share it and take turns (kit/shared.ts); bus.ts, rtu.ts, tcp.ts and registers.ts describe the errors.
 import type { GenericSchema } from 'valibot'
 import type { DriverContext, Source, SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
@@ -69,7 +69,7 @@ export const modbusRtu: SourceDriver<RtuSourceOptions> = {
 
 let resolver: HostResolver | undefined
 
-/** One connection for all sources of a server: many devices take only one or two. */
+/** One connection for all sources of a server: many devices accept only one or two. */
 function tcpBus({ host, port, connect_timeout_ms }: TcpSourceOptions, { clock, logger }: DriverContext): Membership {
   const settings = { host, port, connectTimeoutMs: connect_timeout_ms }
   return new Membership(`modbus ${host}:${port}`, settings, () => {

@@ -8,12 +8,12 @@ const register = v.pipe(
   strict({
     id: sensorId,
     table: v.optional(v.picklist(['holding', 'input', 'coil', 'discrete']), 'holding'),
-    /** as it goes over the wire, from 0 on; see address_base */
+    /** as sent on the wire, from 0; see address_base */
     address: whole(0, 65_536),
-    /** coils and discrete inputs are bits whatever this says */
+    /** ignored for coils and discrete inputs, which are bits */
     type: v.optional(v.picklist(TYPES), 'u16'),
     word_order: v.optional(v.picklist(WORD_ORDERS), 'ABCD'),
-    /** type bit: which one of the register, 0 the lowest */
+    /** type bit: the number of the bit, 0 is the lowest */
     bit: v.optional(whole(0, 15)),
     ...channelEntries,
   }),
@@ -22,15 +22,15 @@ const register = v.pipe(
 
 const shared = {
   interval_ms: interval(5000, POLL_MS),
-  /** how long a slave may take to answer */
+  /** time limit for a slave's answer */
   timeout_ms: v.optional(whole(10, 60_000)),
-  /** how often a damaged answer is requested again */
+  /** retries after a damaged answer */
   retries: v.optional(whole(0, 10), 1),
   /** 1: addresses are counted from 1, as many data sheets do */
   address_base: v.optional(v.picklist([0, 1]), 0),
-  /** unused registers that may be read along to save a request */
+  /** unused registers that may be read to merge two requests */
   gap: v.optional(whole(0, 100), 0),
-  /** registers in one request at most */
+  /** most registers in one request */
   max_registers: v.optional(whole(1, 125), 125),
   registers: v.pipe(v.array(register), v.minLength(1), v.maxLength(1000)),
 }
@@ -39,11 +39,11 @@ export const rtuSchema = strict({
   ...shared,
   ...serialEntries(9600),
   port: v.pipe(v.string(), v.minLength(1, 'is required')),
-  /** 1 to 247; nothing answers to 0, the broadcast */
+  /** 1 to 247; 0 is the broadcast, which no slave answers */
   slave: whole(1, 247),
-  /** silence before a request beyond the standard's 3.5 characters */
+  /** silence before a request, in addition to the standard's 3.5 characters */
   pause_ms: v.optional(whole(0, 1000), 0),
-  /** who switches an RS485 transceiver: it does so itself, or the UART's driver in the kernel by RTS */
+  /** how an RS485 transceiver switches direction: automatically, or by RTS from the UART's kernel driver */
   direction: v.optional(v.picklist(['auto', 'kernel']), 'auto'),
   /** direction kernel: RTS is high while sending */
   rts_on_send: v.optional(v.boolean(), true),

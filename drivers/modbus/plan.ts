@@ -1,5 +1,6 @@
-// Groups the registers of a source into as few requests as allowed. Pure. Registers side by side, or at most `gap` apart,
-// share one request; gaps are off by default, since many devices refuse a request that touches an address they lack.
+// Groups the registers of a source into as few requests as possible. Pure. Adjacent registers, or those at most `gap`
+// apart, share one request; gaps are off by default, because many devices refuse a request that includes an address
+// they lack.
 import { MAX_BITS, MAX_REGISTERS, readRequest, type Table } from './codec'
 import { type NumberType, widthOf } from './values'
 
@@ -15,16 +16,16 @@ export interface Block {
   /** registers or bits */
   readonly count: number
   readonly request: Uint8Array
-  /** which of the places it answers, as indexes */
+  /** indexes of the places that this block answers */
   readonly members: readonly number[]
 }
 
 const isBits = (table: Table): boolean => table === 'coil' || table === 'discrete'
 
 interface PlanOptions {
-  /** unused addresses that may be read along to save a request */
+  /** unused addresses that may be read to merge two requests */
   gap?: number
-  /** registers in one request at most, for devices that take fewer than the standard's 125 */
+  /** most registers in one request, for devices that allow fewer than the standard's 125 */
   most?: number
 }
 

@@ -1,6 +1,7 @@
-// One slave's registers as channels of a source: asks for the planned blocks one after the other and cuts the answers into
-// numbers. What fails: a block (its channels have no value; a slave that is silent is not polled for the others), an address the
-// device lacks inside a block of several (its registers are read one by one, at once and from then on), the bus (the link is lost).
+// One slave's registers as channels of a source: requests the planned blocks one after the other and extracts the
+// numbers from the answers. Errors: one block fails (its channels have no value; a silent slave is not polled for the
+// other blocks); a block of several registers includes an address that the device lacks (its registers are read one by
+// one, immediately and from then on); the bus fails (the link is lost).
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { OpenableEvents } from '../../src/links/contracts'
 import { type Sample, ValueChannel } from '../kit/channel'
@@ -16,7 +17,7 @@ type Register = RegisterPlace & { readonly order: WordOrder; readonly bit: numbe
 const ILLEGAL_ADDRESS = 2
 const ILLEGAL_VALUE = 3
 
-/** The channels of a source's registers. A bit has no unit but 1. */
+/** The channels of a source's registers. A bit has no unit other than 1. */
 export const channelsOf = ({ registers }: SharedOptions): ValueChannel[] =>
   registers.map(({ id, unit = '1', scale, offset, status }) => new ValueChannel({ id, unit, scale, offset, status }))
 
@@ -67,7 +68,7 @@ export class RegisterProbe implements Probe {
   async sample(): Promise<readonly Sample[]> {
     const samples: Sample[] = new Array(this.#places.length)
     let silent: OsError | undefined
-    // a block that is refused adds its registers
+    // a refused block is split, which appends its registers to the list
     const blocks = [...this.#blocks]
     for (const block of blocks) {
       const answer = silent ?? (await this.#ask(block))
@@ -77,12 +78,12 @@ export class RegisterProbe implements Probe {
       } else if (answer[0]! & 0x80) blocks.push(...this.#refused(block, answer[1]!, samples))
       else for (const member of block.members) samples[member] = this.#cut(block, this.#places[member]!, answer)
     }
-    // of the whole bus: whose answer it was to be is not known
+    // counted for the complete bus: the damaged answer's slave is unknown
     this.#detail.damaged_bytes = this.#bus.bus.transport.damagedBytes ?? 0
     return samples
   }
 
-  /** The answer, or why there is none. Throws LINK_DOWN when the bus itself is gone. */
+  /** The answer, or the error. Throws LINK_DOWN when the bus itself is lost. */
   async #ask({ request }: Block): Promise<Uint8Array | OsError> {
     this.#detail.requests++
     try {
@@ -96,7 +97,7 @@ export class RegisterProbe implements Probe {
     }
   }
 
-  /** The registers of the block that are now read one by one, if it is to be cut up. */
+  /** The registers of a refused block, to be read one by one if the refusal justifies a split. */
   #refused(block: Block, code: number, samples: Sample[]): Block[] {
     this.#detail.exceptions++
     const error = `slave ${this.#unit}, ${block.table} ${block.address}: ${exceptionText(code)}`

@@ -1,8 +1,10 @@
-// Modbus RTU on a Line: one request at a time, silence around each (2.5.1.1 of the serial line's specification), the answer
-// found among whatever else the line brings (noise at the turn of direction, an echo of the request, late answers of others).
+// Modbus RTU on a Line: one request at a time, with silence around each (2.5.1.1 of the serial line's specification).
+// The answer is searched among other bytes on the line (noise when the direction changes, an echo of the request, late
+// answers of other slaves).
 //
-// What fails: no answer in time (NO_REPLY), an answer with a wrong CRC or a damaged byte (BAD_REPLY: at once where it can be
-// seen, else when the time is over and something did come), the line is lost (LINK_DOWN). Memory: one buffer of two frames.
+// Errors: no answer in time (NO_REPLY); an answer with a wrong CRC or a damaged byte (BAD_REPLY, immediately if the
+// damage is detected, else at the time-out if any bytes arrived); the line is lost (LINK_DOWN). Memory: one buffer of
+// two frames.
 import type { Clock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
 import { sleep, systemTimers, type Timers } from '../../src/lib/timers'
@@ -12,13 +14,13 @@ import { badReply, noReply, type Transport } from './transport'
 
 interface RtuOptions {
   baudrate: number
-  /** a character on the wire takes this long */
+  /** duration of one character on the wire */
   characterMs: number
   clock: Clock
   timers?: Timers
-  /** keeps others that use the same line away from a request and its answer */
+  /** keeps other users of the line out during a request and its answer */
   exclusive?: <T>(run: () => Promise<T>) => Promise<T>
-  /** more silence before a request than the standard asks for, for slow transceivers */
+  /** additional silence before a request, beyond the standard's, for slow transceivers */
   minSilenceMs?: number
 }
 
@@ -41,10 +43,10 @@ export class RtuTransport implements Transport {
   readonly #characterMs: number
   readonly #buffer = new Uint8Array(ROOM)
   #length = 0
-  /** bytes with a wrong parity or stop bit, of any sender */
+  /** bytes with a parity or framing error, of any sender */
   damagedBytes = 0
   #isDamaged = false
-  /** when the last byte came or went, on the monotonic clock */
+  /** monotonic time of the last byte received or sent */
   #active = Number.NEGATIVE_INFINITY
   #waiting: Waiting | undefined
 
@@ -95,7 +97,7 @@ export class RtuTransport implements Transport {
     try {
       return await new Promise<Uint8Array>((resolve, reject) => {
         this.#waiting = { unit, request, resolve, reject }
-        // the slave's time begins when the last character has left
+        // the slave's time limit begins when the last character has been sent
         const onTheWire = frame.length * this.#characterMs
         cancel = this.#timers.after(timeoutMs + Math.ceil(onTheWire), () =>
           reject(this.#length > 0 || this.#isDamaged ? badReply(unit) : noReply(unit)),
@@ -109,7 +111,7 @@ export class RtuTransport implements Transport {
     }
   }
 
-  /** Waits until the line was silent for long enough; a line that never is, is given up on after `timeoutMs`. */
+  /** Waits until the line has been silent long enough; fails after `timeoutMs` if it never is. */
   async #silence(timeoutMs: number): Promise<void> {
     const end = this.#clock.mono() + timeoutMs
     for (;;) {
@@ -120,7 +122,7 @@ export class RtuTransport implements Transport {
     }
   }
 
-  /** Drops what came of an answer; a whole one may still follow what switching a transmitter left. */
+  /** Drops a partial answer; a complete one may still follow the noise of a switched transmitter. */
   #damaged(): void {
     this.damagedBytes++
     this.#active = this.#clock.mono()
@@ -128,14 +130,14 @@ export class RtuTransport implements Transport {
     this.#isDamaged = true
   }
 
-  /** Runs once per chunk; a chunk without a request before it is dropped. */
+  /** Runs once per chunk; a chunk without a pending request is dropped. */
   #take(chunk: Uint8Array): void {
     this.#active = this.#clock.mono()
     const waiting = this.#waiting
     if (!waiting) return
     for (let from = 0; from < chunk.length; ) {
       if (this.#length === ROOM) {
-        // noise: the newest half may still hold the beginning of the answer
+        // noise: the newer half may still contain the start of the answer
         this.#buffer.copyWithin(0, ROOM / 2)
         this.#length = ROOM / 2
       }

@@ -1,7 +1,6 @@
-// Buses by what they are plugged into: several sources name the same port or server and share one. The first that opens
-// opens it, the last that closes closes it. What fails: the bus is lost → every source of it is notified, and the next that
-// opens opens it anew; a source that wants other settings than those it is open with is refused (LINK_DOWN, tried again:
-// a reload changes them one by one).
+// Buses by port or server: sources that name the same one share a bus. The first opens it, the last closes it. Errors:
+// when the bus is lost, every source is notified, and the next opening opens the bus again; a source with other
+// settings than those in use is refused (LINK_DOWN, retried, because a reload changes them one by one).
 import { isDeepStrictEqual } from 'node:util'
 import { OsError } from '../../src/lib/errors'
 import type { OpenableEvents } from '../../src/links/contracts'
@@ -12,23 +11,23 @@ interface Entry {
   readonly settings: unknown
   readonly members: Set<Membership>
   readonly opened: Promise<void>
-  /** set once: the bus may be open again for others by then */
+  /** set once: other sources may have reopened the bus by then */
   ended?: Promise<void>
 }
 
 const entries = new Map<string, Entry>()
-/** sources that wait for a port to come back */
+/** sources that wait for their port to return */
 const waiting = new Map<string, Set<() => void>>()
-/** buses that are being closed: opening the same port again waits for that */
+/** buses that are closing: reopening the same port waits for that */
 const closing = new Map<string, Promise<void>>()
 
-/** One source's hold on a bus. */
+/** One source's use of a bus. */
 export class Membership {
   #entry: Entry | undefined
-  /** made at the first opening that fell to this one */
+  /** set by the first opening that this source performed */
   #mine: ModbusBus | undefined
   #events: OpenableEvents | undefined
-  /** counts closings: an opening begun before one counts only for its own caller */
+  /** counts closings: an opening that was overtaken by a close counts only for its own caller */
   #closings = 0
 
   constructor(
@@ -37,13 +36,13 @@ export class Membership {
     readonly make: () => ModbusBus,
   ) {}
 
-  /** The bus, from open to close. Throws LINK_DOWN. */
+  /** The bus, between open and close. Throws LINK_DOWN. */
   get bus(): ModbusBus {
     if (!this.#entry) throw new OsError('LINK_DOWN', `${this.key} is closed`)
     return this.#entry.bus
   }
 
-  /** Throws what the bus throws, and LINK_DOWN when it is open with other settings or closed meanwhile. */
+  /** Throws the errors of the bus, and LINK_DOWN when it is open with other settings or closed meanwhile. */
   async open(events: OpenableEvents): Promise<void> {
     const closings = this.#closings
     const closed = () => new OsError('LINK_DOWN', `${this.key} was closed while opening`)
@@ -60,7 +59,7 @@ export class Membership {
     try {
       await entry.opened
     } catch (error) {
-      // not what was opened since
+      // do not close a later opening
       if (closings === this.#closings) await this.close()
       throw error
     }
@@ -77,7 +76,7 @@ export class Membership {
     if (entry.members.size === 0) await end(this.key, entry)
   }
 
-  /** Tells that the port is back; others that wait for the same one are notified too. */
+  /** Calls `back` when the port has returned, and notifies other sources that wait for the same port. */
   onReturn(back: () => void): () => void {
     const others = waiting.get(this.key) ?? new Set()
     waiting.set(this.key, others.add(back))
@@ -98,7 +97,7 @@ export class Membership {
     const members = new Set<Membership>()
     const opened = bus.transport.open({
       lost: reason => {
-        // a source that opens again from now on opens the bus anew
+        // a source that opens after this reopens the bus
         void end(this.key, entry)
         for (const member of members) member.#events?.lost(reason)
       },
@@ -106,7 +105,7 @@ export class Membership {
         for (const member of members) member.#events?.degraded(reason)
       },
     })
-    opened.catch(() => undefined) // the opener gets its error
+    opened.catch(() => undefined) // the opener gets this error
     const entry: Entry = { bus, settings: this.settings, members, opened }
     entries.set(this.key, entry)
     return entry

@@ -1,8 +1,9 @@
-// Modbus TCP: one connection, one request at a time, answers matched by their transaction number. Many devices close a
-// connection that is quiet for some seconds: that is no loss, the next request connects again.
+// Modbus TCP: one connection, one request at a time; transaction numbers match answers to requests. Many devices close
+// an idle connection after some seconds: that is no loss, because the next request reconnects.
 //
-// What fails: no connection within the time (LINK_DOWN), no answer in time (NO_REPLY; after three in a row the connection is
-// made anew, since the other end may have forgotten it), bytes that are no Modbus (the connection is closed, BAD_REPLY).
+// Errors: no connection within the time limit (LINK_DOWN); no answer in time (NO_REPLY; after three in a row it
+// reconnects, since the other end may have forgotten the connection); bytes that are not Modbus (the connection is
+// closed, BAD_REPLY).
 import { connect, type Socket } from 'node:net'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/lib/timers'
@@ -22,7 +23,7 @@ interface TcpOptions {
 
 const ROOM = 2 * (MAX_ANSWER_BYTES + MBAP_BYTES)
 const KEEPALIVE_MS = 15_000
-/** unanswered requests after which the connection is made anew */
+/** unanswered requests in a row after which it reconnects */
 const MANY = 3
 
 interface Waiting {
@@ -34,7 +35,7 @@ interface Waiting {
 
 export class TcpTransport implements Transport {
   readonly confuses = false
-  /** answers that came too late, and connections made */
+  /** late answers, and connections made */
   readonly counters = { late: 0, connections: 0 }
   readonly #options: TcpOptions
   readonly #timers: Timers
@@ -42,7 +43,7 @@ export class TcpTransport implements Transport {
   #length = 0
   #socket: Socket | undefined
   #events: OpenableEvents | undefined
-  /** counts closings: a connection begun before one does not count for a later opening */
+  /** counts closings: a connection started before a close does not count for a later opening */
   #closings = 0
   #transaction = 0
   #silent = 0
@@ -89,7 +90,7 @@ export class TcpTransport implements Transport {
     }
   }
 
-  /** A connection that the other end closed is made anew; when that fails the link is lost. */
+  /** Reconnects after the other end closed the connection; if that fails, the link is lost. */
   async #again(): Promise<void> {
     try {
       await this.#connect()
@@ -104,7 +105,7 @@ export class TcpTransport implements Transport {
     const closings = this.#closings
     const { address, family } = resolver.known(host) ?? (await resolver.resolve(host))
     const where = hostPort(host, port)
-    const hint = 'check host and port; some devices take one client only'
+    const hint = 'check host and port; some devices accept only one client'
     const socket = connect({
       host: address,
       port,
@@ -151,7 +152,7 @@ export class TcpTransport implements Transport {
     this.#drop(`the connection is gone: ${why}`)
   }
 
-  /** Ends the connection and the request that waits on it; the next request makes another. */
+  /** Closes the connection and fails the pending request; the next request reconnects. */
   #drop(why: string): void {
     const socket = this.#socket
     this.#socket = undefined
@@ -173,7 +174,7 @@ export class TcpTransport implements Transport {
         const waiting = this.#waiting
         if (frame === 'broken') {
           waiting?.reject(badReply(waiting.unit))
-          this.#drop('what came is no Modbus')
+          this.#drop('the answer is not Modbus')
           return
         }
         if (waiting?.transaction === frame.transaction) waiting.resolve(this.#buffer.slice(MBAP_BYTES, frame.size))

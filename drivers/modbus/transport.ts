@@ -1,4 +1,5 @@
-// What carries Modbus requests: a serial line or a TCP connection. One request is on its way at a time; bus.ts sees to that.
+// The transport of Modbus requests: a serial line or a TCP connection. bus.ts ensures that only one request is in
+// transit at a time.
 import { OsError } from '../../src/lib/errors'
 import type { OpenableEvents } from '../../src/links/contracts'
 
@@ -6,15 +7,15 @@ export interface Transport {
   open(events: OpenableEvents): Promise<void>
   close(): Promise<void>
   /**
-   * Sends `request` to a slave and resolves with the PDU that answers it, data or exception, valid until the next
-   * exchange. Throws NO_REPLY (nothing came in time), BAD_REPLY (it was damaged), LINK_DOWN.
+   * Sends `request` to a slave and resolves with the PDU of the answer, data or exception, valid until the next
+   * exchange. Throws NO_REPLY (no answer in time), BAD_REPLY (a damaged answer), LINK_DOWN.
    */
   exchange(unit: number, request: Uint8Array, timeoutMs: number): Promise<Uint8Array>
   /** see Openable */
   onReturn?(back: () => void): () => void
-  /** bytes that came with a wrong parity or stop bit, where the transport knows */
+  /** bytes with a parity or framing error, if the transport can detect them */
   readonly damagedBytes?: number
-  /** an answer that comes after its time may be taken for the answer to the next request to that slave */
+  /** a late answer can be mistaken for the answer to the next request to that slave */
   readonly confuses: boolean
 }
 

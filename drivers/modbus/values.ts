@@ -1,6 +1,6 @@
-// Numbers out of registers: every type and word order that devices use. Pure. Registers are 16 bits, high byte first
-// (V1.1b3, 4.2); how two or four of them make one number is each maker's own choice, hence the orders, named after the
-// bytes of 0xAABBCCDD as they arrive.
+// Decodes numbers from registers: every type and word order in use. Pure. Registers are 16 bits, high byte first
+// (V1.1b3, 4.2); the standard does not define how two or four of them form one number, so each manufacturer chose an
+// order. Orders are named after the bytes of 0xAABBCCDD in transmission order.
 
 export const TYPES = ['u16', 'i16', 'u32', 'i32', 'u64', 'i64', 'f32', 'f64', 'bcd16', 'bcd32', 'bit'] as const
 export type NumberType = (typeof TYPES)[number]
@@ -16,12 +16,12 @@ const scratch = new Uint8Array(8)
 const view = new DataView(scratch.buffer)
 
 /**
- * The number in `bytes` from byte `at` on; null where it is none (a BCD digit above 9). u64 and i64 beyond 2^53 lose their
- * last digits. `bit` is the number of the bit in a register, 0 the lowest.
+ * The number in `bytes` from byte `at` on; null if it is invalid (a BCD digit above 9). u64 and i64 beyond 2^53 lose
+ * precision. `bit` is the number of the bit in a register, 0 the lowest.
  */
 export function numberAt(bytes: Uint8Array, at: number, type: NumberType, order: WordOrder, bit = 0): number | null {
   const size = widthOf(type) * 2
-  // DCBA is both: the words turned round and the bytes in each
+  // DCBA: word order and byte order are both reversed
   const words = order === 'CDAB' || order === 'DCBA'
   const swap = order === 'BADC' || order === 'DCBA' ? 1 : 0
   for (let k = 0; k < size; k++) {
@@ -63,6 +63,6 @@ function bcd(size: number): number | null {
   return value
 }
 
-/** Coil or discrete input number `index` of an answer's data: bit 0 of the first byte is the first. */
+/** Coil or discrete input number `index` of an answer's data: bit 0 of the first byte is number 0. */
 export const coilAt = (bytes: Uint8Array, at: number, index: number): number =>
   (bytes[at + (index >> 3)]! >> (index & 7)) & 1

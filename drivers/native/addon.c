@@ -1,4 +1,4 @@
-/* The addon's entry and the reading of arguments. */
+/* The addon's entry point and its argument parsing. */
 #include "addon.h"
 #include "descriptor.h"
 
@@ -32,7 +32,7 @@ bool addon_bytes(napi_env env, napi_value value, size_t unit, void **data, size_
     };
     napi_typedarray_type type;
     size_t length;
-    /* fails by itself on anything that is no typed array */
+    /* fails on anything that is not a typed array */
     if (napi_get_typedarray_info(env, value, &type, &length, data, NULL, NULL) != napi_ok)
         return false;
     if ((size_t)type >= sizeof sizes || (unit != 0 && sizes[type] != unit))
@@ -60,7 +60,7 @@ void addon_export(napi_env env, napi_value exports, const char *name, napi_callb
         napi_set_named_property(env, exports, name, value);
 }
 
-/* Called once per thread that loads the addon: it keeps no state of its own between calls. */
+/* Called once per thread that loads the addon: it keeps no state between calls. */
 NAPI_MODULE_INIT() {
     addon_unix(env, exports);
     addon_time(env, exports);

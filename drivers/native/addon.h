@@ -1,10 +1,9 @@
-/*
- * What the files of the addon share. The addon moves bytes and nothing else: no policy, no retries, no strings on hot paths.
+/* Shared by the files of the addon. The addon only moves bytes: no policy, no retries, no strings on hot paths.
  *
- * One rule for all functions that JavaScript sees: the result is a number; zero or more is the answer, less than zero is
- * minus errno (who opens something answers with a descriptor instead). Nothing is thrown, so an error costs no more than a result; src/native turns the number into a stable code.
- * Buffers belong to the caller and are used during the call only. Wrong arguments are -EINVAL.
- */
+ * All functions visible to JavaScript follow one rule: the result is a number; zero or more is the answer, less than
+ * zero is minus errno (a function that opens something returns a descriptor instead). They never throw, so an error
+ * costs no more than a result; src/native turns the number into a stable code. Buffers belong to the caller and are
+ * used only during the call. Wrong arguments are -EINVAL. */
 #ifndef OS_NODE_ADDON_H
 #define OS_NODE_ADDON_H
 
@@ -19,11 +18,11 @@
 void addon_args(napi_env env, napi_callback_info info, size_t want, napi_value *args);
 /* A result. */
 napi_value addon_int(napi_env env, int64_t value);
-/* The bytes of a typed array or Buffer; false when it is none. `unit` is the size of one element it must have, 0: any. */
+/* The bytes of a typed array or Buffer; false if it is neither. `unit`: required size of one element, 0: any. */
 bool addon_bytes(napi_env env, napi_value value, size_t unit, void **data, size_t *bytes);
-/* A string with its NUL in `out`; its length, or -1 when it is none, too long or holds a NUL. */
+/* Copies a string with its NUL to `out`; its length, or -1 if it is not a string, is too long or contains a NUL. */
 int addon_text(napi_env env, napi_value value, char *out, size_t size);
-/* A whole number; false when it is none. */
+/* A whole number; false if it is not one. */
 bool addon_number(napi_env env, napi_value value, int32_t *out);
 void addon_export(napi_env env, napi_value exports, const char *name, napi_callback function);
 

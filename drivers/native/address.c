@@ -1,4 +1,4 @@
-/* Addresses: text to the kernel's form when something is opened, and back when a peer is new. */
+/* Addresses: text to the kernel's form when a socket is opened, and back when a peer is new. */
 #define _GNU_SOURCE
 #include "address.h"
 
@@ -47,7 +47,7 @@ socklen_t address_length(const union address *address) {
 void address_clean(uint8_t *slot, socklen_t length) {
     union address address;
     if (length > ADDRESS_SIZE)
-        length = 0; /* not of this kind at all */
+        length = 0; /* another address family */
     memset(slot + length, 0, ADDRESS_SIZE - length);
     memcpy(&address, slot, sizeof address);
     if (address.any.sa_family != AF_INET6 || address.v6.sin6_flowinfo == 0)

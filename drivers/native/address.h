@@ -1,4 +1,4 @@
-/* Addresses as the kernel has them, in slots of one size, so that JavaScript can compare them without knowing them. */
+/* Addresses in the kernel's form, in slots of equal size, so that JavaScript can compare them without parsing them. */
 #ifndef OS_NODE_ADDRESS_H
 #define OS_NODE_ADDRESS_H
 
@@ -17,10 +17,10 @@ union address {
     uint8_t bytes[ADDRESS_SIZE];
 };
 
-/* `text` as 192.0.2.1, ::1 or fe80::1%eth0 of that family (AF_INET, AF_INET6); 0 or minus errno. */
+/* `text` is 192.0.2.1, ::1 or fe80::1%eth0 of that family (AF_INET, AF_INET6); returns 0 or minus errno. */
 int address_parse(const char *text, int family, uint16_t port, union address *out);
 socklen_t address_length(const union address *address);
-/* Makes a slot the kernel has written `length` bytes of comparable: what does not tell peers apart becomes zero. */
+/* Makes a slot of `length` bytes from the kernel comparable: zeroes the bytes that do not identify the peer. */
 void address_clean(uint8_t *slot, socklen_t length);
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * Many datagrams per system call, out of and into buffers of the caller. Nothing is allocated here; what does not fit a
- * batch is left to the next call.
- */
+/* Many datagrams per system call, from and to buffers of the caller. No allocation; what does not fit into a batch is
+ * left for the next call. */
 #define _GNU_SOURCE
 #include "address.h"
 #include "descriptor.h"
@@ -9,14 +7,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* messages per system call: more gain nothing, and 64 of them lie on the stack */
+/* messages per system call: more bring no gain, and 64 of them fit on the stack */
 enum { BATCH = 64 };
 
-/*
- * receive(descriptor, slab, lengths: Uint32Array, peers: Uint8Array | null) → packets received
- * The slab is cut into as many equal slots as `lengths` has places; peers gets 28 bytes for each (null: not asked for).
- * A longer packet is cut off at its slot.
- */
+/* receive(descriptor, slab, lengths: Uint32Array, peers: Uint8Array | null) → packets received
+ * The slab is divided into as many equal slots as `lengths` has elements; `peers` gets 28 bytes per packet (null: not
+ * needed). A packet longer than its slot is truncated. */
 static napi_value receive(napi_env env, napi_callback_info info) {
     napi_value args[4];
     void *slab, *lengths, *peers = NULL;
@@ -58,7 +54,8 @@ static napi_value receive(napi_env env, napi_callback_info info) {
     return addon_int(env, got);
 }
 
-/* Sends the packets in `parts` one after the other, `to` each its own or NULL; how many went, or minus errno for the first. */
+/* Sends the packets in `parts` in order, to one `to` address each, or to none (NULL); returns how many were sent, or
+ * minus errno for the first. */
 static int send_all(int fd, const uint8_t *slab, const uint32_t *offsets, const uint32_t *lengths, size_t count, uint8_t *to) {
     struct mmsghdr messages[BATCH];
     struct iovec parts[BATCH];
@@ -88,10 +85,9 @@ static int send_all(int fd, const uint8_t *slab, const uint32_t *offsets, const 
     return (int)done;
 }
 
-/*
- * send(descriptor, slab, offsets: Uint32Array, lengths: Uint32Array, count, peers: Uint8Array | null) → packets sent
- * With fewer than asked for, the next call tells what is wrong with the next packet; the refusal of an earlier one is gone
- * with it (the kernel reports it once, to the next call), and comes again. peers null: to the connected peer.
+/* send(descriptor, slab, offsets: Uint32Array, lengths: Uint32Array, count, peers: Uint8Array | null) → packets sent
+ * If fewer than `count` were sent, the next call reports the error of the next packet. An earlier asynchronous error is
+ * cleared by that (the kernel reports it once, to the next call) and occurs again. peers null: to the connected peer.
  */
 static napi_value send_batch(napi_env env, napi_callback_info info) {
     napi_value args[6];

@@ -1,7 +1,7 @@
-// Compiles the addon for the processors that this machine has a compiler for: its own, and Debian's cross compilers for the
-// others. One file per platform, cached under .build/native by a stamp of everything it is made of, copied to
-// dist/native/<platform>-<arch>/os_node.node. A processor without a compiler is left out, and the program works without the
-// addon there.
+// Compiles the addon for each processor with an available compiler: this machine's, and others by Debian's cross
+// compilers. One file per platform, cached under .build/native by a hash of all inputs, copied to
+// dist/native/<platform>-<arch>/os_node.node. A processor without a compiler is skipped, and the program works without
+// the addon there.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const here = dirname(fileURLToPath(import.meta.url))
-/** a thread in a call that does not return runs on when Node has unloaded the addon: its code stays */
+/** a thread in a blocked call continues after Node unloads the addon, so its code must stay in memory */
 const NODELETE = '-Wl,-z,nodelete'
 export const FLAGS = [
   '-std=gnu11',
@@ -22,11 +22,11 @@ export const FLAGS = [
   '-Wextra',
   '-Werror',
   '-s',
-  // nothing is thrown through C: tables for that would only be carried
+  // C code throws no exceptions, so unwind tables are not needed
   '-fno-asynchronous-unwind-tables',
   NODELETE,
 ]
-/** undefined behaviour ends the process, so that no test can overlook it */
+/** undefined behaviour ends the process, so that no test can miss it */
 const SANITIZE = [
   '-std=gnu11',
   '-O1',
@@ -38,7 +38,7 @@ const SANITIZE = [
   '-Wextra',
   '-Werror',
 ].concat('-fsanitize=address,undefined', '-fno-sanitize-recover=undefined', '-fno-omit-frame-pointer', NODELETE)
-/** Every processor that os-node is for: Debian's compiler for it, and the package that brings it where it is not the machine's own. */
+/** Every supported processor: Debian's compiler for it, and the package of the cross compiler. */
 export const PROCESSORS = {
   x64: ['x86_64-linux-gnu-gcc', 'gcc-x86-64-linux-gnu'],
   arm64: ['aarch64-linux-gnu-gcc', 'gcc-aarch64-linux-gnu'],
@@ -51,14 +51,14 @@ const versionOf = cc => {
   return status === 0 ? stdout.split('\n')[0] : undefined
 }
 
-/** A compiler that comes without the C library's headers is none. */
+/** A compiler without the C library's headers does not count. */
 function compiles(cc) {
   const program = '#include <stdio.h>\n#include <pthread.h>\nint main(void) { return 0; }\n'
   return spawnSync(cc, ['-x', 'c', '-fsyntax-only', '-'], { input: program }).status === 0
 }
 
 /**
- * Builds for `arch` (x64, arm64, arm; this machine's by default) and answers with where the file is, or why there is none.
+ * Builds for `arch` (x64, arm64, arm; default: this machine's) and returns the path of the file, or why there is none.
  * `root` is the project's folder. Rejects when the C code does not compile.
  */
 export async function buildAddon(root, { arch = process.arch, sanitize = false, say = () => undefined } = {}) {
@@ -82,15 +82,15 @@ export async function buildAddon(root, { arch = process.arch, sanitize = false, 
   })
 }
 
-/** Debian's compiler for a processor, or why there is none. */
+/** Debian's compiler for a processor, or the reason why it is missing. */
 export function compilerFor(arch) {
   const cc = compilerOf(arch)
   return cc && versionOf(cc) ? { cc } : { why: `no C compiler ${cc ?? `for ${arch}`}: apt-get install gcc libc6-dev` }
 }
 
 /**
- * Compiles `sources` into `file` of `dir`, unless it was made of the same (`made`) by the same compiler and flags; where it is.
- * `places`: flags that name folders. Rejects with E_ADDON when the C code does not compile.
+ * Compiles `sources` to `file` in `dir`, unless it is up to date (`made`, compiler and flags are unchanged); returns
+ * its path. `places`: flags with folder names. Rejects with E_ADDON when the C code does not compile.
  */
 export async function compiled({ cc, dir, file, flags, places, sources, made, say }) {
   const digest = createHash('sha256')
@@ -110,13 +110,13 @@ export async function compiled({ cc, dir, file, flags, places, sources, made, sa
   if (status !== 0 && !compiles(cc)) return { why: `${cc} finds no C headers: apt-get install libc6-dev` }
   process.stderr.write(errors)
   if (status !== 0) throw new Error(`E_ADDON: ${cc} could not compile ${file}`)
-  renameSync(fresh, path) // a process that has the old file loaded keeps it
+  renameSync(fresh, path) // a process that has loaded the old file keeps it
   writeFileSync(stamp, digest)
   say()
   return { path, dir }
 }
 
-/** Builds for every processor, and says in one line which had to be left out: platform → file. */
+/** Builds for every processor, and reports skipped ones in one line: platform → file. */
 export async function buildAddons(root, say = () => undefined) {
   const built = new Map()
   const left = []
@@ -131,7 +131,10 @@ export async function buildAddons(root, say = () => undefined) {
   return new Map([...built].sort())
 }
 
-/** What opens a Bluetooth adapter for the service, for each processor whose addon was built: platform → file. Rejects with E_ADDON. */
+/**
+ * The helper that opens a Bluetooth adapter for the service, for each processor whose addon was built: platform → file.
+ * Rejects with E_ADDON.
+ */
 export async function buildHelpers(root, addons) {
   const source = join(here, 'helper/hci_open.c')
   const made = createHash('sha256').update(readFileSync(source)).digest('hex')
@@ -145,13 +148,13 @@ export async function buildHelpers(root, addons) {
   return new Map(await Promise.all(built))
 }
 
-/** Lays the files beside the bundle in `dist`. */
+/** Copies the files next to the bundle in `dist`. */
 export function installAddons(dist, built, name = 'os_node.node') {
   for (const [platform, path] of built) {
     const dir = join(dist, 'native', platform)
     mkdirSync(dir, { recursive: true })
     const fresh = join(dir, `${name}.${process.pid}`)
     copyFileSync(path, fresh)
-    renameSync(fresh, join(dir, name)) // never written over: a gateway at work has it loaded
+    renameSync(fresh, join(dir, name)) // never overwritten in place: a running gateway has it loaded
   }
 }

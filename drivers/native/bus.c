@@ -11,10 +11,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* enough for the deepest work, little enough for a board with many buses */
+/* enough for the deepest call, and small enough for a board with many buses */
 enum { STACK = 256 * 1024 };
 
-/* job numbers in the order they came; BUS_JOBS of them can never overrun it */
+/* a queue of job numbers; there are only BUS_JOBS of them, so it cannot overflow */
 struct line {
     uint8_t numbers[BUS_JOBS];
     unsigned first, count;
@@ -23,11 +23,11 @@ struct line {
 struct bus {
     pthread_mutex_t lock;
     pthread_cond_t work;
-    int owners; /* the JavaScript value and the thread; freed with the last */
+    int owners; /* 2 with the JavaScript value and the thread; the last one frees */
     bool closing, ended;
-    int events; /* the eventfd until JavaScript has it, then -1 */
-    int wake;   /* another end of it, open as long as the thread may write to it */
-    struct bus_job *jobs; /* the thread's own once closing */
+    int events; /* the eventfd until it is passed to JavaScript, then -1 */
+    int wake;   /* a duplicate of it, open as long as the thread may write to it */
+    struct bus_job *jobs; /* owned by the thread once closing */
     struct line waiting, done;
 };
 
@@ -48,7 +48,7 @@ static void close_file(struct bus_job *job) {
     job->file = -1;
 }
 
-/* Lets go of all but the bus itself, which JavaScript may hold much longer. */
+/* Frees everything except the struct itself, which JavaScript may keep much longer. */
 static void empty(struct bus *self) {
     int *const open[] = {&self->events, &self->wake};
     for (unsigned k = 0; k < sizeof open / sizeof *open; k++) {
@@ -64,7 +64,7 @@ static void empty(struct bus *self) {
     self->jobs = NULL;
 }
 
-/* Unlocks, and frees when no user is left. */
+/* Unlocks, and frees if this was the last owner. */
 static void leave(struct bus *self, bool owner_goes) {
     bool last = owner_goes && --self->owners == 0;
     pthread_mutex_unlock(&self->lock);
@@ -93,14 +93,14 @@ static void *run(void *data) {
         pthread_mutex_lock(&self->lock);
         job->result = result;
         job->state = BUS_DONE;
-        /* reported once; JavaScript then reads until there is none */
+        /* signalled once; JavaScript then reads until the queue is empty */
         if (self->done.count == 0)
             eventfd_write(self->wake, 1);
         line_put(&self->done, number);
     }
     pthread_mutex_unlock(&self->lock);
     if (fd >= 0)
-        close(fd); /* may wait for the hardware too */
+        close(fd); /* may block on the hardware too */
     pthread_mutex_lock(&self->lock);
     self->ended = true;
     empty(self);
@@ -116,7 +116,7 @@ static int start(struct bus *self) {
         return -ENOMEM;
     pthread_attr_setstacksize(&how, STACK);
     pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
-    /* signals are for Node's own threads */
+    /* only Node's own threads handle signals */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     self->owners++;
@@ -128,7 +128,7 @@ static int start(struct bus *self) {
     return result;
 }
 
-/* Nothing more is begun; the thread ends when it is free. */
+/* Starts no further jobs; the thread ends after the current one. */
 static void close_bus(struct bus *self, bool owner_goes) {
     pthread_mutex_lock(&self->lock);
     self->closing = true;
@@ -147,7 +147,7 @@ static struct bus *bus_of(napi_env env, napi_value value) {
     return napi_get_value_external(env, value, &data) == napi_ok ? data : NULL;
 }
 
-/* busStart() → bus, or minus errno; it works on what a job of it opens */
+/* busStart() → bus, or minus errno; a job of the bus opens its device */
 static napi_value bus_start(napi_env env, napi_callback_info info) {
     (void)info;
     napi_value value;
@@ -171,7 +171,7 @@ static napi_value bus_start(napi_env env, napi_callback_info info) {
     return addon_int(env, result < 0 ? result : -ENOMEM);
 }
 
-/* busEvents(bus) → descriptor to watch for reading: some jobs are done. To be asked for once. */
+/* busEvents(bus) → descriptor that is readable when jobs are done. Call it only once. */
 static napi_value bus_events(napi_env env, napi_callback_info info) {
     napi_value args[1];
     addon_args(env, info, 1, args);
@@ -183,7 +183,7 @@ static napi_value bus_events(napi_env env, napi_callback_info info) {
     return descriptor_new(env, events);
 }
 
-/* NULL for none, and when closed. */
+/* NULL if there is none, or if the bus is closed. */
 static struct bus_job *job_of(struct bus *self, napi_env env, napi_value value) {
     int32_t number;
     return self != NULL && !self->closing && addon_number(env, value, &number) && number >= 0 && number < BUS_JOBS ? &self->jobs[number] : NULL;
@@ -198,7 +198,7 @@ struct bus_job *bus_take(napi_env env, napi_value bus, size_t length, int *error
     *error = self->closing ? -EBADF : length > BUS_BYTES ? -EMSGSIZE : -EAGAIN;
     if (*error != -EAGAIN)
         return NULL;
-    /* the thread frees no job, so a free one stays free; the last first: its memory is there and warm */
+    /* the thread frees no job, so a free one stays free; the last one first, because its memory is allocated and cached */
     pthread_mutex_lock(&self->lock);
     for (unsigned k = 0; k < BUS_JOBS && job == NULL; k++)
         if (self->jobs[k].state == BUS_FREE)
@@ -242,7 +242,7 @@ napi_value bus_queue(napi_env env, napi_value bus, struct bus_job *job, bus_work
     return addon_int(env, number);
 }
 
-/* busDone(bus) → the number of the job that was done next, or -EAGAIN: the descriptor tells when to ask again */
+/* busDone(bus) → the number of the next finished job, or -EAGAIN: wait for the descriptor */
 static napi_value bus_done(napi_env env, napi_callback_info info) {
     napi_value args[1];
     eventfd_t count;
@@ -260,8 +260,8 @@ static napi_value bus_done(napi_env env, napi_callback_info info) {
     return addon_int(env, result);
 }
 
-/* busResult(bus, job, answer: Uint8Array | null) → the job's result; its answer, unless it failed, goes into `answer`, as much
-   as fits, and the job is free for the next */
+/* busResult(bus, job, answer: Uint8Array | null) → the job's result; unless it failed, its answer is copied to `answer`
+ * as far as it fits, and the job is free again */
 static napi_value bus_result(napi_env env, napi_callback_info info) {
     napi_value args[3];
     void *answer;
@@ -286,7 +286,7 @@ static napi_value bus_result(napi_env env, napi_callback_info info) {
     return addon_int(env, result);
 }
 
-/* busFile(bus, job) → the file a job that is done has opened, as a descriptor; -EBADF: none. To be asked for before busResult. */
+/* busFile(bus, job) → the file that a finished job opened, as a descriptor; -EBADF: none. Call it before busResult. */
 static napi_value bus_file(napi_env env, napi_callback_info info) {
     napi_value args[2];
     addon_args(env, info, 2, args);
@@ -302,7 +302,7 @@ static napi_value bus_file(napi_env env, napi_callback_info info) {
     return file < 0 ? addon_int(env, -EBADF) : descriptor_new(env, file);
 }
 
-/* busCancel(bus, job) → 0 it will not be begun, -EBUSY it runs or must, -EALREADY it is done, -EINVAL there is none */
+/* busCancel(bus, job) → 0 it will not start, -EBUSY it runs or cannot be cancelled, -EALREADY it is done, -EINVAL no such job */
 static napi_value bus_cancel(napi_env env, napi_callback_info info) {
     napi_value args[2];
     addon_args(env, info, 2, args);
@@ -326,7 +326,7 @@ static napi_value bus_cancel(napi_env env, napi_callback_info info) {
     return addon_int(env, result);
 }
 
-/* busClose(bus) → 1 the thread has ended, 0 it will when the call it is in returns; asking again does no harm */
+/* busClose(bus) → 1 the thread has ended, 0 it ends when its current call returns; safe to call again */
 static napi_value bus_close(napi_env env, napi_callback_info info) {
     napi_value args[1];
     addon_args(env, info, 1, args);

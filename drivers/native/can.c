@@ -27,9 +27,9 @@
 enum { BATCH = 64, SLOT = CANFD_MTU };
 enum { OPEN_FD = 1, OPEN_OWN = 2, OPEN_NO_LOOPBACK = 4 };
 enum { WAY_HOST = 1, WAY_SELF = 2 };
-/* where `flags` and `way` lie in a slot */
+/* offsets of `flags` and `way` in a slot */
 enum { FLAGS_AT = 5, WAY_AT = 6 };
-/* times as the kernel hands them over: software, unused, hardware */
+/* timestamps as the kernel returns them: software, unused, hardware */
 struct stamps {
     struct timespec at[3];
 };
@@ -58,7 +58,7 @@ static bool set(int fd, int level, int option, const void *value, size_t size) {
     return setsockopt(fd, level, option, value, (socklen_t)size) == 0;
 }
 
-/* Without it frames have no time, which costs nothing else. */
+/* If it fails, frames have no timestamp; everything else works. */
 static void stamp(int fd) {
     const int stamps = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_RX_HARDWARE |
                        SOF_TIMESTAMPING_RAW_HARDWARE;
@@ -84,11 +84,10 @@ static int prepare(int fd, int32_t flags, int32_t errors, int32_t buffer, const 
     return 0;
 }
 
-/*
- * openCanRaw(interface, flags, errorMask, receiveBuffer, filters: Uint32Array | null) → descriptor or minus errno
- * flags: 1 FD frames too, 2 what this socket sends comes back, 4 what it sends is not heard on this machine. `filters` are
- * pairs id, mask; none (length 0) hears nothing, null hears all. The receive buffer in bytes, 0 leaves it as it is.
- */
+/* openCanRaw(interface, flags, errorMask, receiveBuffer, filters: Uint32Array | null) → descriptor or minus errno
+ * flags: 1 also receive FD frames, 2 receive what this socket sends, 4 other sockets of this machine do not receive
+ * what it sends. `filters` are pairs of id and mask; length 0 receives nothing, null receives everything. Receive
+ * buffer in bytes, 0: unchanged. */
 static napi_value open_can_raw(napi_env env, napi_callback_info info) {
     napi_value args[5];
     int32_t flags, errors, buffer;
@@ -119,7 +118,7 @@ static napi_value open_can_raw(napi_env env, napi_callback_info info) {
 
 static double milliseconds(struct timespec time) { return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6; }
 
-/* The times of a message, 0 where it has none. */
+/* The timestamps of a message, 0 if it has none. */
 static void read_times(struct msghdr *message, double *software, double *hardware) {
     struct stamps stamps;
     *software = 0;
@@ -135,11 +134,9 @@ static void read_times(struct msghdr *message, double *software, double *hardwar
     }
 }
 
-/*
- * receiveCan(descriptor, frames: Uint8Array, times: Float64Array, hardware: Float64Array | null) → frames received
- * As many as both have places for, at most 64. `times` are ms since 1970 by the system's clock; `hardware` ms by the clock of
- * the controller, 0 where it has none.
- */
+/* receiveCan(descriptor, frames: Uint8Array, times: Float64Array, hardware: Float64Array | null) → frames received
+ * As many as fit into both, at most 64. `times` are ms since 1970 of the system clock; `hardware` ms of the
+ * controller's clock, 0 if it has none. */
 static napi_value receive_can(napi_env env, napi_callback_info info) {
     napi_value args[4];
     void *frames, *times, *hardware = NULL;
@@ -176,7 +173,7 @@ static napi_value receive_can(napi_env env, napi_callback_info info) {
     for (int k = 0; k < got; k++) {
         uint8_t *frame = (uint8_t *)frames + (size_t)k * SLOT;
         struct msghdr *message = &messages[k].msg_hdr;
-        /* the kernel leaves the flags of a classic frame unset */
+        /* the kernel does not set the flags of a classic frame */
         frame[FLAGS_AT] = messages[k].msg_len == CANFD_MTU ? frame[FLAGS_AT] | CANFD_FDF : 0;
         frame[WAY_AT] = (message->msg_flags & MSG_DONTROUTE ? WAY_HOST : 0) | (message->msg_flags & MSG_CONFIRM ? WAY_SELF : 0);
         read_times(message, (double *)times + k, timed ? (double *)hardware + k : NULL);
@@ -184,10 +181,8 @@ static napi_value receive_can(napi_env env, napi_callback_info info) {
     return addon_int(env, got);
 }
 
-/*
- * sendCan(descriptor, frames: Uint8Array, first, count) → frames sent, or minus errno when the first one did not go
- * Takes `count` slots from number `first` on. The flag FDF makes a slot an FD frame.
- */
+/* sendCan(descriptor, frames: Uint8Array, first, count) → frames sent, or minus errno if the first one failed
+ * Sends `count` slots from number `first` on. The flag FDF makes a slot an FD frame. */
 static napi_value send_can(napi_env env, napi_callback_info info) {
     napi_value args[4];
     void *frames;

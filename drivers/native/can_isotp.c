@@ -1,8 +1,7 @@
-/*
- * ISO-TP sockets: the kernel cuts packets into CAN frames and puts them together again. They are read by receive() and written
- * by sendOne() like other datagrams. One packet is on its way at a time: sendOne() is -EAGAIN until the peer has all of the
- * last one, and watch() tells when. A transmission that fails later is the next result of receive() or socketError().
- */
+/* ISO-TP sockets: the kernel splits packets into CAN frames and reassembles them. receive() and sendOne() transfer
+ * packets like other datagrams. One packet is in transit at a time: sendOne() returns -EAGAIN until the peer has the
+ * complete previous packet, and watch() reports when. A later transmission error is the next result of receive() or
+ * socketError(). */
 #define _GNU_SOURCE
 #include "can.h"
 #include "descriptor.h"
@@ -12,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* places of `settings` */
+/* indexes of `settings` */
 enum { TX_ID, RX_ID, FLAGS, TX_PAD, RX_PAD, BLOCK_SIZE, ST_MIN, WAIT_MAX, MTU, TX_DL, TX_FLAGS, SETTINGS };
 
 static int prepare(int fd, const uint32_t *settings, int32_t buffer) {
@@ -70,7 +69,7 @@ static napi_value open_isotp(napi_env env, napi_callback_info info) {
     return descriptor_new(env, fd);
 }
 
-/* socketError(descriptor) → 0, or minus the error that was waiting, which is cleared */
+/* socketError(descriptor) → 0, or minus the pending error, which is cleared */
 static napi_value socket_error(napi_env env, napi_callback_info info) {
     napi_value args[1];
     int error = 0;

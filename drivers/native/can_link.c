@@ -1,7 +1,5 @@
-/*
- * What the kernel knows of a CAN interface, asked by netlink, which needs no rights: whether it is up, the state of the bus, error
- * counters, bit rates and how often it was restarted. The answer is there when the question was sent, so nothing waits.
- */
+/* The state of a CAN interface from netlink, which needs no rights: whether it is up, state of the bus, error counters,
+ * bit rates and number of restarts. The kernel answers while the query is sent, so nothing waits. */
 #define _GNU_SOURCE
 #include "can.h"
 #include "descriptor.h"
@@ -15,11 +13,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* places of `out` */
+/* indexes of `out` */
 enum { INDEX, FLAGS, LINK_MTU, KIND, STATE, TX_ERRORS, RX_ERRORS, BITRATE, DATA_BITRATE, RESTART_MS, XSTATS };
 enum { XSTATS_COUNT = 6, PLACES = XSTATS + XSTATS_COUNT };
 enum { KIND_OTHER, KIND_VIRTUAL, KIND_CAN };
-/* state of an interface whose driver tells none */
+/* state of an interface whose driver reports none */
 enum { NO_STATE = 0xff };
 
 static uint32_t word(const struct rtattr *attribute) {
@@ -111,12 +109,10 @@ static int ask(int fd, int index, uint32_t *out) {
     return got < 0 ? -errno : read_answer(&answer.header, (size_t)got, out);
 }
 
-/*
- * canLink(interface, out: Uint32Array(16)) → 0; -ENODEV: there is no such interface
- * out: index, IFF_ flags, mtu, kind (0 no CAN, 1 virtual, 2 CAN), CAN_STATE_ (255: unknown), transmit and receive error
- * counter, bit rate, bit rate of FD data, restart-ms, then since the interface is there: bus errors, times in warning, passive
- * and bus-off, arbitrations lost, restarts.
- */
+/* canLink(interface, out: Uint32Array(16)) → 0; -ENODEV: no such interface
+ * out: index, IFF_ flags, mtu, kind (0 not CAN, 1 virtual, 2 CAN), CAN_STATE_ (255: unknown), transmit and receive
+ * error counter, bit rate, bit rate of FD data, restart-ms, then totals of the interface: bus errors, times in warning,
+ * passive and bus-off, arbitrations lost, restarts. */
 static napi_value can_link(napi_env env, napi_callback_info info) {
     napi_value args[2];
     void *out;
@@ -137,7 +133,8 @@ static napi_value can_link(napi_env env, napi_callback_info info) {
     return addon_int(env, result);
 }
 
-/* openLinkChanges() → descriptor, readable when an interface came, went or changed; what receive() reads there is no matter */
+/* openLinkChanges() → descriptor, readable when an interface was added, removed or changed; the bytes that receive()
+ * reads are irrelevant */
 static napi_value open_link_changes(napi_env env, napi_callback_info info) {
     (void)info;
     struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};

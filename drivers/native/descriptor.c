@@ -1,10 +1,8 @@
-/*
- * Descriptors and their readiness. One call of JavaScript per wake of the event loop, none per packet.
+/* Descriptors and their readiness. One call of JavaScript per wake-up of the event loop, none per packet.
  *
- * The first of these closes the fd, exactly once: close(), the garbage collector (only without a watcher), or the end of
- * the thread. The poll handle lives until libuv has let go of it, one turn of the loop later; everything it refers to lives
- * as long.
- */
+ * The fd is closed exactly once, by the first of: close(), the garbage collector (only without a watcher), the end of
+ * the thread. The poll handle exists until libuv releases it, one turn of the loop later; everything it refers to
+ * exists as long. */
 #include "descriptor.h"
 
 #include <stdlib.h>
@@ -20,7 +18,7 @@ static void on_closed(uv_handle_t *handle) {
     free(handle);
     napi_delete_reference(self->env, self->callback);
     napi_async_destroy(self->env, self->context);
-    /* last: with the hook gone a thread that is ending may end */
+    /* last: without the hook, an ending thread may end */
     napi_remove_async_cleanup_hook(self->hook);
     release(self);
 }
@@ -29,7 +27,7 @@ static void close_now(struct descriptor *self) {
     if (self->fd < 0)
         return;
     if (self->poll != NULL)
-        uv_close((uv_handle_t *)self->poll, on_closed); /* stops watching at once, so the fd may go */
+        uv_close((uv_handle_t *)self->poll, on_closed); /* stops watching immediately, so the fd can be closed */
     self->poll = NULL;
     close(self->fd);
     self->fd = -1;
@@ -89,7 +87,7 @@ static void tell(struct descriptor *self, int events) {
 static void on_wake(uv_poll_t *poll, int status, int events) {
     struct descriptor *self = uv_handle_get_data((uv_handle_t *)poll);
     if (status < 0) {
-        /* libuv stops a handle that saw an error, and does not say which: reading tells it, and clears it */
+        /* libuv stops a handle that had an error without saying which: reading reports and clears it */
         uv_poll_start(poll, self->events, on_wake);
         events = UV_READABLE;
     }
@@ -119,8 +117,9 @@ static int start_watching(napi_env env, struct descriptor *self, napi_value call
     return 0;
 }
 
-/* watch(descriptor, events, callback) → 0; events: 1 readable, 2 writable. callback(events) runs whenever it is; called
-   again it changes the events (the first callback stays). While watched the descriptor keeps itself and the process alive. */
+/* watch(descriptor, events, callback) → 0; events: 1 readable, 2 writable. callback(events) runs whenever they occur; a
+ * second call changes only the events (the first callback stays). While watched, the descriptor keeps itself and the
+ * process alive. */
 static napi_value watch(napi_env env, napi_callback_info info) {
     napi_value args[3];
     napi_valuetype type;
@@ -142,7 +141,7 @@ static napi_value watch(napi_env env, napi_callback_info info) {
     return addon_int(env, uv_poll_start(self->poll, events, on_wake));
 }
 
-/* unref(descriptor) → 0; watched as before, but the process may end */
+/* unref(descriptor) → 0; still watched, but the process may end */
 static napi_value unref(napi_env env, napi_callback_info info) {
     napi_value args[1];
     addon_args(env, info, 1, args);
@@ -154,15 +153,14 @@ static napi_value unref(napi_env env, napi_callback_info info) {
     return addon_int(env, 0);
 }
 
-/* descriptorNumber(descriptor) → the number of the open file, for calls of Node that never block; it is closed with the
-   descriptor, by nobody else */
+/* descriptorNumber(descriptor) → the fd, for Node's non-blocking calls; only the descriptor closes it */
 static napi_value descriptor_number(napi_env env, napi_callback_info info) {
     napi_value args[1];
     addon_args(env, info, 1, args);
     return addon_int(env, descriptor_fd(env, args[0]));
 }
 
-/* close(descriptor) → 0, also when it was closed before */
+/* close(descriptor) → 0, also if it is already closed */
 static napi_value close_descriptor(napi_env env, napi_callback_info info) {
     napi_value args[1];
     addon_args(env, info, 1, args);

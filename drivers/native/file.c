@@ -1,5 +1,5 @@
-/* Files whose reading can wait for hardware (sysfs attributes of sensor chips, 1-Wire), and the space of file systems that a
-   disk or a network may keep waiting: on a thread of a bus. */
+/* Files whose read can wait for hardware (sysfs attributes of sensor chips, 1-Wire), and the space of file systems on a
+ * slow disk or network: on the thread of a bus. */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #include "bus.h"
@@ -11,7 +11,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* The path lies behind the room for the answer. */
+/* The path follows the space for the answer. */
 static int64_t read_file(int *fd, struct bus_job *job) {
     (void)fd;
     size_t done = 0, room = job->answer_length;
@@ -34,7 +34,7 @@ static int64_t read_file(int *fd, struct bus_job *job) {
     return (int64_t)done;
 }
 
-/* The text lies where an answer would, the path behind it. */
+/* The text is in the place of an answer; the path follows it. */
 static int64_t write_file(int *fd, struct bus_job *job) {
     (void)fd;
     int opened = open((const char *)job->bytes + job->answer_length, O_WRONLY | O_NOCTTY | O_CLOEXEC);
@@ -48,7 +48,7 @@ static int64_t write_file(int *fd, struct bus_job *job) {
 
 enum { DEVICE, TOTAL, FREE, AVAILABLE, SPACE };
 
-/* The path lies behind the room for the answer. */
+/* The path follows the space for the answer. */
 static int64_t read_space(int *fd, struct bus_job *job) {
     const char *path = (const char *)job->bytes + job->answer_length;
     struct stat about;
@@ -63,7 +63,7 @@ static int64_t read_space(int *fd, struct bus_job *job) {
     return 0;
 }
 
-/* Queues work on a path, with room for `size` bytes before it: of the answer, or those of `content` unless it is NULL. */
+/* Queues work on a path, after `size` bytes: space for the answer, or `content` unless it is NULL. */
 static napi_value path_job(napi_env env, napi_value bus, napi_value text, const void *content, size_t size,
                            bus_work *work) {
     char path[PATH_MAX];
@@ -80,7 +80,7 @@ static napi_value path_job(napi_env env, napi_value bus, napi_value text, const 
     return bus_queue(env, bus, job, work);
 }
 
-/* fileRead(bus, path, size) → job, whose answer is the file's first `size` bytes and whose result is how many there are */
+/* fileRead(bus, path, size) → job; its answer is the file's first `size` bytes, its result their number */
 static napi_value file_read(napi_env env, napi_callback_info info) {
     napi_value args[3];
     int32_t size;
@@ -90,7 +90,8 @@ static napi_value file_read(napi_env env, napi_callback_info info) {
     return path_job(env, args[0], args[1], NULL, (size_t)size, read_file);
 }
 
-/* fileWrite(bus, path, text) → job that writes the text, at most 255 bytes, in one call; its result is how many were written */
+/* fileWrite(bus, path, text) → job that writes the text, at most 255 bytes, in one call; its result is the number of
+ * bytes written */
 static napi_value file_write(napi_env env, napi_callback_info info) {
     napi_value args[3];
     char content[256];
@@ -100,7 +101,7 @@ static napi_value file_write(napi_env env, napi_callback_info info) {
                       : path_job(env, args[0], args[1], content, (size_t)length, write_file);
 }
 
-/* fileSpace(bus, path) → job, whose answer is four doubles: number of the device, bytes in all, free, and free for users */
+/* fileSpace(bus, path) → job; its answer is four doubles: device number, total bytes, free, and free for users */
 static napi_value file_space(napi_env env, napi_callback_info info) {
     napi_value args[2];
     addon_args(env, info, 2, args);

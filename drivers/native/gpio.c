@@ -1,9 +1,7 @@
-/*
- * GPIO by the kernel's character devices, second version of the interface (Linux 5.10 and newer; the first one goes away).
- * Requested lines are a descriptor, which keeps them for as long as it is open. What may reach the hardware is a job of the
- * chip's thread (bus.h), since a chip behind I2C takes its time and may hang: to request lines, read, set and give them back.
- * What the kernel knows by itself is asked at once: what lines a chip has, and the edges that wait in its queue.
- */
+/* GPIO by the kernel's character devices, version 2 of the interface (Linux 5.10 and newer; version 1 is deprecated).
+ * Requested lines are a descriptor, which owns them while it is open. Calls that can reach the hardware are jobs of the
+ * chip's thread (bus.h), because a chip behind I2C is slow and may hang: request, read, set and release lines. What the
+ * kernel knows without the hardware is queried directly: the lines of a chip, and the edges in its queue. */
 #define _GNU_SOURCE
 #include "bus.h"
 #include "descriptor.h"
@@ -26,7 +24,7 @@ static napi_value open_chip(napi_env env, napi_callback_info info) {
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return addon_int(env, -errno);
-    /* whatever else has this name must not be taken for a chip */
+    /* another kind of device with this name must not count as a chip */
     if (ioctl(fd, GPIO_GET_CHIPINFO_IOCTL, &chip) != 0) {
         int result = -errno;
         close(fd);
@@ -82,7 +80,7 @@ static void add_attribute(struct gpio_v2_line_config *config, struct gpio_v2_lin
     config->attrs[config->num_attrs++] = (struct gpio_v2_line_config_attribute){.attr = attribute, .mask = mask};
 }
 
-/* What a job of the thread works on: the request, and behind it the path of the chip. */
+/* The data of a job: the request, followed by the path of the chip. */
 static int64_t request_work(int *fd, struct bus_job *job) {
     struct gpiochip_info chip;
     struct gpio_v2_line_request request;
@@ -102,11 +100,9 @@ static int64_t request_work(int *fd, struct bus_job *job) {
     return kept < 0 || fcntl(request.fd, F_SETFL, kept | O_NONBLOCK) != 0 ? -errno : 0;
 }
 
-/*
- * gpioRequest(bus, path, lines: Uint32Array, flags, debounceUs, values: Uint8Array, events, consumer) → job, whose file are
- * the lines. All get the same flags (GPIO_V2_LINE_FLAG_…) and debounce time (0: none); outputs begin with `values`, one byte
- * for each line. `events` is how many edges the kernel is to keep until they are read (0: its own choice).
- */
+/* gpioRequest(bus, path, lines: Uint32Array, flags, debounceUs, values: Uint8Array, events, consumer) → job; its file
+ * is the requested lines. All get the same flags (GPIO_V2_LINE_FLAG_…) and debounce time (0: none); outputs start with
+ * `values`, one byte per line. `events`: number of edges that the kernel buffers (0: its default). */
 static napi_value request_lines(napi_env env, napi_callback_info info) {
     napi_value args[8];
     char path[PATH_MAX];
@@ -149,7 +145,7 @@ static napi_value request_lines(napi_env env, napi_callback_info info) {
     return bus_queue(env, args[0], job, request_work);
 }
 
-/* A job on lines of its own: closing the others meanwhile does not take them from it. NULL: *error tells why. */
+/* A job with its own duplicate of the lines: closing the original meanwhile does not affect it. NULL: *error has the reason. */
 static struct bus_job *take_lines(napi_env env, napi_value bus, napi_value lines, int *error) {
     int fd = descriptor_fd(env, lines);
     *error = fd;
@@ -161,7 +157,7 @@ static struct bus_job *take_lines(napi_env env, napi_value bus, napi_value lines
     return job->file < 0 ? NULL : job;
 }
 
-/* The kernel frees the lines when the last process that has them closes them, which may take long: never on Node's thread. */
+/* The kernel frees the lines when the last process closes them, which may take long: never on Node's thread. */
 static int64_t close_work(int *fd, struct bus_job *job) {
     (void)fd;
     close(job->file);
@@ -177,7 +173,7 @@ static int64_t read_work(int *fd, struct bus_job *job) {
     return result < 0 ? result : (int64_t)(values.bits & values.mask);
 }
 
-/* gpioRead(bus, lines, count) → job, whose result has a bit for each of the first `count` lines, at most 32: 1 is active. */
+/* gpioRead(bus, lines, count) → job; its result has a bit for each of the first `count` lines, at most 32: 1 is active. */
 static napi_value read_values(napi_env env, napi_callback_info info) {
     napi_value args[3];
     int32_t count;
@@ -200,7 +196,7 @@ static int64_t set_work(int *fd, struct bus_job *job) {
     return result;
 }
 
-/* gpioSet(bus, lines, index, value) → job; index: its place in the request */
+/* gpioSet(bus, lines, index, value) → job; index: the line's position in the request */
 static napi_value set_value(napi_env env, napi_callback_info info) {
     napi_value args[4];
     int32_t index, value;
@@ -217,7 +213,7 @@ static napi_value set_value(napi_env env, napi_callback_info info) {
     return bus_queue(env, args[0], job, set_work);
 }
 
-/* gpioRelease(bus, lines) → job that gives the lines back, in any case: to be begun before the lines are closed. */
+/* gpioRelease(bus, lines) → job that releases the lines and cannot be cancelled: call it before closing the lines. */
 static napi_value release_lines(napi_env env, napi_callback_info info) {
     napi_value args[2];
     int error;
@@ -229,11 +225,9 @@ static napi_value release_lines(napi_env env, napi_callback_info info) {
     return bus_queue(env, args[0], job, close_work);
 }
 
-/*
- * readGpioEvents(lines, out: Uint32Array) → how many edges (-EAGAIN: none)
- * Twelve words for each, as the kernel has them: time in ns (low, high), 1 rising or 2 falling, line, number among all edges
- * of this request, number among those of the line, six reserved.
- */
+/* readGpioEvents(lines, out: Uint32Array) → number of edges (-EAGAIN: none)
+ * Twelve words for each, in the kernel's form: time in ns (low, high), 1 rising or 2 falling, line, number among all
+ * edges of this request, number among those of the line, six reserved. */
 static napi_value read_events(napi_env env, napi_callback_info info) {
     napi_value args[2];
     void *out;

@@ -1,7 +1,5 @@
-/*
- * Sockets of Bluetooth adapters. A bound socket is read and written as any datagram socket: one HCI packet each. The
- * structures are those of the kernel's bluetooth.h, hci_sock.h and l2cap.h, which the C library has not.
- */
+/* Sockets of Bluetooth adapters. A bound socket is read and written like any datagram socket: one HCI packet per
+ * datagram. The structures are from the kernel's bluetooth.h, hci_sock.h and l2cap.h, which the C library lacks. */
 #define _GNU_SOURCE
 #include "descriptor.h"
 
@@ -41,7 +39,8 @@ struct hci_device_info {
 };
 #define GET_DEVICE_INFO _IOR('H', 211, int)
 
-/* openHci(device, channel) → descriptor; channel 0: raw, beside the kernel's own use; 1: user, in its place (CAP_NET_ADMIN) */
+/* openHci(device, channel) → descriptor; channel 0: raw, in parallel with the kernel; 1: user, instead of the kernel
+ * (CAP_NET_ADMIN) */
 static napi_value open_hci(napi_env env, napi_callback_info info) {
     napi_value args[2];
     int32_t device, channel;
@@ -61,7 +60,8 @@ static napi_value open_hci(napi_env env, napi_callback_info info) {
     return descriptor_new(env, fd);
 }
 
-/* hciInfo(descriptor, device, address) → 1 when the adapter is up, else 0; its address, 6 bytes as HCI has them, in `address` */
+/* hciInfo(descriptor, device, address) → 1 when the adapter is up, else 0; its address, 6 bytes in HCI order, is stored
+ * in `address` */
 static napi_value hci_info(napi_env env, napi_callback_info info) {
     napi_value args[3];
     int32_t device;
@@ -97,10 +97,8 @@ static napi_value hci_filter(napi_env env, napi_callback_info info) {
     return addon_int(env, result < 0 ? -errno : 0);
 }
 
-/*
- * holdLe(adapter, peer, peerType) → descriptor; addresses of 6 bytes, type 1 public, 2 random. The kernel ends a connection
- * that none of its own sockets uses: this one uses it until it is closed.
- */
+/* holdLe(adapter, peer, peerType) → descriptor; addresses of 6 bytes, type 1 public, 2 random. The kernel ends a
+ * connection that none of its own sockets uses: this socket uses it until it is closed. */
 static napi_value hold_le(napi_env env, napi_callback_info info) {
     napi_value args[3];
     int32_t type;

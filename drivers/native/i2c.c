@@ -1,7 +1,6 @@
-/*
- * I2C by the kernel's i2c-dev: one write, one read, or a write and a read without a stop between them. An adapter that knows
- * SMBus only is spoken to by the SMBus calls whose bytes on the wire are the same; what it has no call for is -EOPNOTSUPP.
- */
+/* I2C by the kernel's i2c-dev: one write, one read, or a write and a read without a stop in between. For an adapter
+ * that supports only SMBus, the SMBus calls with the same bytes on the wire are used; without a matching call the
+ * result is -EOPNOTSUPP. */
 #define _GNU_SOURCE
 #include "bus.h"
 
@@ -14,7 +13,7 @@
 
 enum { ADDRESS, WRITES, WRITE_LENGTH, READS, READ_LENGTH };
 
-/* The result is what the adapter can do (I2C_FUNC_…). */
+/* The result is the adapter's functions (I2C_FUNC_…). */
 static int64_t open_device(int *fd, struct bus_job *job) {
     unsigned long functions = 0;
     int opened = open((const char *)job->bytes, O_RDWR | O_CLOEXEC);
@@ -68,7 +67,7 @@ static int smbus_write(int fd, unsigned long can, const uint8_t *bytes, size_t l
     return smbus(fd, I2C_SMBUS_WRITE, bytes[0], I2C_SMBUS_I2C_BLOCK_DATA, &data);
 }
 
-/* `command` NULL: a bare read */
+/* `command` NULL: a plain read */
 static int smbus_read(int fd, unsigned long can, const uint8_t *command, uint8_t *bytes, size_t length) {
     union i2c_smbus_data data;
     int result;
@@ -113,7 +112,7 @@ static int64_t transfer(int *fd, struct bus_job *job) {
     return result < 0 ? result : (int64_t)words[READ_LENGTH];
 }
 
-/* i2cOpen(bus, path) → job, whose result is what the adapter can do */
+/* i2cOpen(bus, path) → job; its result is the adapter's functions */
 static napi_value i2c_open(napi_env env, napi_callback_info info) {
     napi_value args[2];
     int error;
@@ -122,8 +121,8 @@ static napi_value i2c_open(napi_env env, napi_callback_info info) {
     return job == NULL ? addon_int(env, error) : bus_queue(env, args[0], job, open_device);
 }
 
-/* i2cTransfer(bus, address, write: Uint8Array | null, readLength) → job; readLength -1: no read. The answer is what was read,
-   the result its length. */
+/* i2cTransfer(bus, address, write: Uint8Array | null, readLength) → job; readLength -1: no read. The answer is the
+ * bytes read, the result their number. */
 static napi_value i2c_transfer(napi_env env, napi_callback_info info) {
     napi_value args[4];
     void *write = NULL;

@@ -1,14 +1,12 @@
-/* How the C library keeps the memory that was freed. */
+/* Settings for freed memory in the C library. */
 #include "addon.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 
-/*
- * limitMalloc(arenas, keptBytes): threads share that many heaps, and what is freed goes back to the kernel beyond that many
- * bytes, blocks of that size and more at once. -ENOSYS where the C library has no such choice.
- */
+/* limitMalloc(arenas, keptBytes): limits the number of heaps that threads share; free memory beyond `keptBytes` is
+ * returned to the kernel, blocks of at least that size immediately. -ENOSYS if the C library has no such setting. */
 static napi_value limit_malloc(napi_env env, napi_callback_info info) {
     napi_value args[2];
     int32_t arenas, kept;
@@ -23,7 +21,7 @@ static napi_value limit_malloc(napi_env env, napi_callback_info info) {
 #endif
 }
 
-/* trimMalloc() → 1 when pages that hold nothing went back to the kernel, else 0. */
+/* trimMalloc() → 1 when unused pages were returned to the kernel, else 0. */
 static napi_value trim_malloc(napi_env env, napi_callback_info info) {
     (void)info;
 #ifdef __GLIBC__

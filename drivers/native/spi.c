@@ -1,4 +1,4 @@
-/* SPI by the kernel's spidev: transfers with full duplex, several in one go while the chip stays selected. */
+/* SPI by the kernel's spidev: full-duplex transfers, several per call while the chip stays selected. */
 #define _GNU_SOURCE
 #include "bus.h"
 
@@ -19,7 +19,7 @@ static int64_t open_device(int *fd, struct bus_job *job) {
     int opened = open((const char *)job->bytes, O_RDWR | O_CLOEXEC);
     if (opened < 0)
         return -errno;
-    /* kernels before 3.15 know the narrow form only */
+    /* kernels before 3.15 support only the 8-bit form */
     if ((ioctl(opened, SPI_IOC_WR_MODE32, &mode) < 0 && (mode > 0xff || ioctl(opened, SPI_IOC_WR_MODE, &narrow) < 0)) ||
         ioctl(opened, SPI_IOC_WR_BITS_PER_WORD, &bits) < 0 || ioctl(opened, SPI_IOC_WR_MAX_SPEED_HZ, &speed) < 0) {
         int error = errno;
@@ -71,12 +71,10 @@ static napi_value spi_open(napi_env env, napi_callback_info info) {
     return bus_queue(env, args[0], job, open_device);
 }
 
-/*
- * spiTransfer(bus, segments: Uint32Array, bytes, length) → job
- * Four words for each segment: length, flags (1 sends, 2 receives, 4 lets go of the chip after it), speed (0: the bus's),
- * delay µs | bits per word << 16. The first `length` of `bytes` are those of all segments in order, sent and replaced by what
- * came; the whole is the answer.
- */
+/* spiTransfer(bus, segments: Uint32Array, bytes, length) → job
+ * Four words per segment: length, flags (1 sends, 2 receives, 4 deselects the chip after it), speed (0: the bus's),
+ * delay µs | bits per word << 16. The first `length` of `bytes` are those of all segments in order; received bytes
+ * replace them, and all of them are the answer. */
 static napi_value spi_transfer(napi_env env, napi_callback_info info) {
     napi_value args[4];
     void *words, *bytes;

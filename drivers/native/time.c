@@ -1,4 +1,4 @@
-/* How well the kernel's clock is kept, as its time service (chrony, ntpd, systemd-timesyncd) reported it. Read only. */
+/* The accuracy of the kernel's clock, as its time service (chrony, ntpd, systemd-timesyncd) reported it. Read only. */
 #include "addon.h"
 
 #include <string.h>

@@ -1,8 +1,6 @@
-/*
- * Serial ports: opening, settings, modem lines and closing, all of which may wait for a driver that waits for its hardware, so
- * all of it on the thread of a bus; and who switches the direction of an RS485 driver. Bytes are read and written elsewhere, on
- * a duplicate of the non-blocking descriptor.
- */
+/* Serial ports: opening, settings, modem lines and closing, all of which may block in a driver that waits for its
+ * hardware, so all run on the thread of a bus; also the direction switching of an RS485 driver. Other code reads and
+ * writes the bytes, on a duplicate of the non-blocking descriptor. */
 #define _GNU_SOURCE
 #include "bus.h"
 
@@ -25,12 +23,12 @@ enum { NO_FLOW, RTS_CTS, XON_XOFF };
 enum { LINES_ON, LINES_OFF, LINES };
 
 static int64_t open_port(int *fd, struct bus_job *job) {
-    /* non-blocking: a port without carrier would wait for one */
+    /* non-blocking: otherwise a port without carrier waits for one */
     *fd = open((const char *)job->bytes, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
     return *fd < 0 ? -errno : 0;
 }
 
-/* A pseudo-terminal keeps the mark of TIOCEXCL for as long as its other end lives, even when its user was killed. */
+/* A pseudo-terminal keeps TIOCEXCL as long as its other end is open, even after its user was killed. */
 static bool is_pseudo(int fd) {
     struct stat about;
     if (fstat(fd, &about) != 0 || !S_ISCHR(about.st_mode))
@@ -39,15 +37,15 @@ static bool is_pseudo(int fd) {
     return driver >= UNIX98_PTY_SLAVE_MAJOR && driver < UNIX98_PTY_SLAVE_MAJOR + UNIX98_PTY_MAJOR_COUNT;
 }
 
-/* flock keeps those out who ask for a lock, root too; TIOCEXCL all but root. */
+/* flock excludes programs that request a lock, root included; TIOCEXCL excludes everyone but root. */
 static int64_t lock_port(int fd) {
     if (flock(fd, LOCK_EX | LOCK_NB) != 0)
         return errno == EWOULDBLOCK ? -EBUSY : -errno;
     return !is_pseudo(fd) && ioctl(fd, TIOCEXCL) < 0 ? -errno : 0;
 }
 
-/* Bytes as they are, at any baud rate; what the driver made of that is the result. A byte with a wrong parity or stop bit comes
-   as FF 00 X, a break as FF 00 00, a byte FF as FF FF (drivers/serial/marks.ts). */
+/* Raw bytes at any baud rate; the result is the rate that the driver set. A byte with a parity or framing error is read
+ * as FF 00 X, a break as FF 00 00, a byte FF as FF FF (drivers/serial/parity-marks.ts). */
 static int64_t set_port(int fd, const uint32_t *words) {
     static const tcflag_t sizes[] = {CS5, CS6, CS7, CS8}, parities[] = {[EVEN] = PARENB, [ODD] = PARENB | PARODD};
     struct termios2 state;
@@ -63,13 +61,13 @@ static int64_t set_port(int fd, const uint32_t *words) {
     state.c_cc[VTIME] = 0;
     state.c_cc[VSTART] = 0x11;
     state.c_cc[VSTOP] = 0x13;
-    /* what came before came with other settings */
+    /* bytes received before had other settings */
     if (ioctl(fd, TCSETS2, &state) < 0 || ioctl(fd, TCFLSH, TCIOFLUSH) < 0 || ioctl(fd, TCGETS2, &state) < 0)
         return -errno;
     return state.c_ospeed;
 }
 
-/* In one go: what a peer sends once the port is open must not come before the old is thrown away. */
+/* In one job: bytes that a peer sends once the port is open must not arrive before the old ones are flushed. */
 static int64_t take_port(int *fd, struct bus_job *job) {
     int64_t result = open_port(fd, job);
     if (result >= 0)
@@ -92,13 +90,13 @@ static int64_t set_lines(int *fd, struct bus_job *job) {
     return 0;
 }
 
-/* What was not sent is thrown away; a driver that cannot do so waits until it is out. Where all of it was sent nothing is thrown
-   away: a pseudo-terminal would take it from the reader at its other end. */
+/* Discards unsent bytes; a driver that cannot do so blocks until they are sent. When everything was sent nothing is
+ * discarded: on a pseudo-terminal that would take bytes from the reader at its other end. */
 static int64_t close_port(int *fd, struct bus_job *job) {
     int closing = *fd, waiting = 0;
     (void)job;
     *fd = -1;
-    ioctl(closing, TIOCNXCL); /* the mark would stay as long as root has the port open too */
+    ioctl(closing, TIOCNXCL); /* otherwise the exclusive mode would stay as long as root has the port open too */
     bool sent = ioctl(closing, TIOCOUTQ, &waiting) == 0 && waiting == 0;
     ioctl(closing, TCFLSH, sent ? TCIFLUSH : TCIOFLUSH);
     return close(closing) < 0 ? -errno : 0;
@@ -131,7 +129,7 @@ static napi_value tty_open(napi_env env, napi_callback_info info) {
     return job == NULL ? addon_int(env, error) : bus_queue(env, args[0], job, open_port);
 }
 
-/* Queues work on numbers of zero and more: the arguments after the bus. */
+/* Queues work with non-negative numbers: the arguments after the bus. */
 static napi_value numbers_job(napi_env env, napi_callback_info info, size_t count, bus_work *work) {
     napi_value args[1 + STATE_WORDS];
     int32_t numbers[STATE_WORDS];
@@ -148,9 +146,9 @@ static napi_value numbers_job(napi_env env, napi_callback_info info, size_t coun
     return bus_queue(env, args[0], job, work);
 }
 
-/* ttyTake(bus, path, baudrate, dataBits, parity, stopBits, flow) → job that opens, locks and sets; its result is the baud rate
-   there is now, its file a duplicate to read and write; -EBUSY: another program has the port. Parity: 0 none, 1 even, 2 odd;
-   flow: 0 none, 1 RTS and CTS, 2 XON and XOFF. */
+/* ttyTake(bus, path, baudrate, dataBits, parity, stopBits, flow) → job that opens, locks and configures the port; its
+ * result is the actual baud rate, its file a duplicate to read and write; -EBUSY: another program has the port. Parity:
+ * 0 none, 1 even, 2 odd; flow: 0 none, 1 RTS and CTS, 2 XON and XOFF. */
 static napi_value tty_take(napi_env env, napi_callback_info info) {
     static const int32_t least[SETTINGS] = {1, 5, NO_PARITY, 1, NO_FLOW}, most[SETTINGS] = {INT32_MAX, 8, ODD, 2, XON_XOFF};
     napi_value args[2 + SETTINGS];
@@ -173,17 +171,17 @@ static napi_value tty_lines(napi_env env, napi_callback_info info) {
     return numbers_job(env, info, LINES, set_lines);
 }
 
-/* ttyClose(bus) → job; to be called when no process has the duplicate any more: before, it closes its own descriptor only */
+/* ttyClose(bus) → job; call it when no process has the duplicate any more: before that, it closes only its own descriptor */
 static napi_value tty_close(napi_env env, napi_callback_info info) {
     return numbers_job(env, info, 0, close_port);
 }
 
-/* rs485Set(bus, flags, delayBefore, delayAfter) → job; SER_RS485_… flags, ms. The kernel takes of it what it can. */
+/* rs485Set(bus, flags, delayBefore, delayAfter) → job; SER_RS485_… flags, ms. The kernel applies what it supports. */
 static napi_value rs485_set(napi_env env, napi_callback_info info) {
     return numbers_job(env, info, STATE_WORDS, set_state);
 }
 
-/* rs485Get(bus) → job, whose answer is flags, delayBefore and delayAfter as 32-bit numbers */
+/* rs485Get(bus) → job; its answer is flags, delayBefore and delayAfter as 32-bit numbers */
 static napi_value rs485_get(napi_env env, napi_callback_info info) {
     napi_value args[1];
     int error;

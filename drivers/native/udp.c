@@ -1,7 +1,5 @@
-/*
- * UDP sockets. They never block: what cannot be done now is -EAGAIN, and watch() tells when it can.
- * Families are 4 and 6; an IPv6 socket bound to :: hears IPv4 as well.
- */
+/* UDP sockets. They never block: an operation that cannot be done now is -EAGAIN, and watch() reports when it can.
+ * Families are 4 and 6; an IPv6 socket bound to :: also receives IPv4. */
 #define _GNU_SOURCE
 #include "address.h"
 #include "descriptor.h"
@@ -13,16 +11,16 @@
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
 #endif
-/* places in SO_MEMINFO's table */
+/* indexes of SO_MEMINFO's table */
 enum { MEM_RCVBUF = 1, MEM_SNDBUF = 3, MEM_DROPS = 8, MEM_COUNT = 9 };
 
-/* Only root gets a buffer beyond net.core.*mem_max; for others the kernel cuts it down to that. */
+/* Only root can exceed net.core.*mem_max; for others the kernel reduces the buffer to that. */
 static void set_buffer(int fd, int option, int forced, int32_t bytes) {
     if (bytes > 0 && setsockopt(fd, SOL_SOCKET, forced, &bytes, sizeof bytes) != 0)
         setsockopt(fd, SOL_SOCKET, option, &bytes, sizeof bytes);
 }
 
-/* openUdp(family, receiveBuffer, sendBuffer) → descriptor or minus errno; a buffer of 0 bytes is left as it is */
+/* openUdp(family, receiveBuffer, sendBuffer) → descriptor or minus errno; a buffer of 0 bytes is unchanged */
 static napi_value open_udp(napi_env env, napi_callback_info info) {
     napi_value args[3];
     int32_t family, receive, send;
@@ -71,7 +69,7 @@ static napi_value bind_udp(napi_env env, napi_callback_info info) {
     return addon_int(env, bind(fd, &address.any, address_length(&address)) == 0 ? 0 : -errno);
 }
 
-/* connectUdp(descriptor, address, port) → 0; from then on only that peer is heard */
+/* connectUdp(descriptor, address, port) → 0; from then on only packets of that peer are received */
 static napi_value connect_udp(napi_env env, napi_callback_info info) {
     union address address;
     int fd = target(env, info, &address);

@@ -1,7 +1,5 @@
-/*
- * Datagrams to AF_UNIX sockets, which Node has none of (sd_notify, syslog), and descriptors that another process opened for this one.
- * The sockets never block: with a full queue at the other end the caller gets -EAGAIN.
- */
+/* Datagrams to AF_UNIX sockets, which Node does not support (sd_notify, syslog), and descriptors that another process
+ * opened for this one. The sockets never block: if the queue at the other end is full, the caller gets -EAGAIN. */
 #define _GNU_SOURCE
 #include "descriptor.h"
 
@@ -21,7 +19,7 @@ static int send_to(const struct sockaddr_un *to, socklen_t to_length, const void
     return result;
 }
 
-/* Reads a path into `to`; the length of the address, or 0. A path that begins with @ is in the abstract name space. */
+/* Reads a path into `to`; the length of the address, or 0. A path with a leading @ is in the abstract name space. */
 static socklen_t read_path(napi_env env, napi_value value, struct sockaddr_un *to) {
     memset(to, 0, sizeof *to);
     to->sun_family = AF_UNIX;
@@ -30,7 +28,7 @@ static socklen_t read_path(napi_env env, napi_value value, struct sockaddr_un *t
         return 0;
     if (to->sun_path[0] == '@')
         to->sun_path[0] = '\0';
-    /* an abstract name ends with its length, a path with its NUL */
+    /* an abstract name ends at its length, a path at its NUL */
     size_t name = (size_t)length + (to->sun_path[0] == '\0' ? 0 : 1);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + name);
 }
@@ -48,7 +46,7 @@ static napi_value send_unix_datagram(napi_env env, napi_callback_info info) {
     return addon_int(env, send_to(&to, length, data, bytes));
 }
 
-/* The descriptor of a socket of `type` that `use` (bind, connect) took the path for. */
+/* The descriptor of a socket of `type`, after `use` (bind, connect) was called with the path. */
 static napi_value open_unix(napi_env env, napi_value path, int type,
                             int (*use)(int, const struct sockaddr *, socklen_t)) {
     struct sockaddr_un at;
@@ -73,14 +71,14 @@ static napi_value open_unix_datagram(napi_env env, napi_callback_info info) {
     return open_unix(env, args[0], SOCK_DGRAM, bind);
 }
 
-/* connectUnixPackets(path) → descriptor of a connection that keeps packets apart; for sendOne() and takeDescriptor() */
+/* connectUnixPackets(path) → descriptor of a connection that preserves packet boundaries; for sendOne() and takeDescriptor() */
 static napi_value connect_unix_packets(napi_env env, napi_callback_info info) {
     napi_value args[1];
     addon_args(env, info, 1, args);
     return open_unix(env, args[0], SOCK_SEQPACKET, connect);
 }
 
-/* takeDescriptor(connection) → the descriptor that the next packet carries; else minus the errno that is in it */
+/* takeDescriptor(connection) → the descriptor in the next packet; else minus the errno in the packet */
 static napi_value take_descriptor(napi_env env, napi_callback_info info) {
     napi_value args[1];
     addon_args(env, info, 1, args);

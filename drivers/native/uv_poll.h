@@ -1,7 +1,5 @@
-/*
- * The few names of libuv that the addon uses. libuv's own header comes with no package; these declarations are part of its
- * stable interface (1.x), and node exports the functions. The handle is opaque: its size is asked for.
- */
+/* The few names of libuv that the addon uses. No package has libuv's header; these declarations are part of its stable
+ * interface (1.x), and node exports the functions. The handle is opaque: a function returns its size. */
 #ifndef OS_NODE_UV_POLL_H
 #define OS_NODE_UV_POLL_H
 

@@ -1,4 +1,4 @@
-// What master and slave on a bus of several have in common: packets that wait for their turn, bounded and counted.
+// Shared by master and slave on a multi-drop bus: the bounded and counted queue of packets.
 import type { Clock } from '../../src/lib/clock'
 import type { Logger } from '../../src/lib/logger'
 import type { Timers } from '../../src/lib/timers'
@@ -7,7 +7,7 @@ import type { Medium } from '../../src/links/contracts'
 export interface TurnParts {
   /** packets in frames on the half-duplex line */
   inner: Medium
-  /** resolves when the line is silent; rejects with TIMEOUT when that takes too long */
+  /** resolves when the line is silent; rejects with TIMEOUT if that takes too long */
   silence: () => Promise<void>
   clock: Clock
   timers: Timers
@@ -15,11 +15,11 @@ export interface TurnParts {
   random: () => number
   /** bytes of the frame around a packet */
   frameSize: (packet: Uint8Array) => number
-  /** milliseconds that many bytes take on the line */
+  /** milliseconds on the line for that many bytes */
   lineMs: (bytes: number) => number
 }
 
-/** packets that wait at most, and how long: who sent them has long sent them again then */
+/** limits of the queue, in packets and time: senders have retransmitted long before that */
 const MAX_WAITING = 64
 const WAIT_MS = 10_000
 
@@ -49,20 +49,20 @@ export class Outbox {
     return this.#waiting[0]?.packet
   }
 
-  /** Resolves true when it was sent, false when its turn did not come in time or too many wait. */
+  /** Resolves true when the packet was sent, false when it timed out or the queue is full. */
   add(packet: Uint8Array): Promise<boolean> {
     if (this.#waiting.length >= MAX_WAITING) {
       this.tally.refused++
       return Promise.resolve(false)
     }
     return new Promise(resolve => {
-      // the caller's buffer may be used again before its turn comes
+      // the caller may reuse its buffer before the packet is sent
       this.#waiting.push({ packet: packet.slice(), until: this.#clock.mono() + WAIT_MS, done: resolve })
       if (!this.#cancel) this.#expireLater()
     })
   }
 
-  /** Sends the first one by `send` and tells its sender. */
+  /** Sends the first packet by `send` and resolves its sender's promise. */
   async sendFirst(send: (packet: Uint8Array) => Promise<boolean>): Promise<boolean> {
     const first = this.#waiting.shift()
     if (!first) return false

@@ -1,9 +1,9 @@
-// A Line on two wires: one end speaks at a time. It never begins while something comes in, waits a little after the last
-// character (the other end's transmitter has to let go), and takes its own words, which many adapters hear, for what they
-// are. NULs that switching a transmitter leaves on the wire are dropped.
+// A Line on two wires: only one end may send at a time. It never starts sending during a reception, waits a little
+// after the last character (the other end must release the bus), and recognizes the echo of its own frames, which many
+// adapters receive. NULs from switching a transmitter are dropped.
 //
-// What fails: a line that is never silent (noise, a transmitter that hangs): writes are refused with TIMEOUT after
-// BUSY_MS; an echo that is not what was sent (a collision): counted, and handed on, where no checksum will hold.
+// Errors: a line that is never silent (noise, a stuck transmitter): writes are refused with TIMEOUT after BUSY_MS. An
+// echo that differs from what was sent (a collision): it is counted and passed on; the checksum then fails.
 
 import type { Clock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
@@ -14,28 +14,28 @@ import type { Line, OpenableEvents } from '../../src/links/contracts'
 interface HalfDuplexOptions {
   clock: Clock
   timers: Timers
-  /** silence before this end speaks */
+  /** silence before this end sends */
   turnaroundMs: number
-  /** silence after which a packet that has begun is over */
+  /** silence that ends a packet in progress */
   gapMs: number
-  /** a packet has begun to come in and is not over */
+  /** a packet is being received */
   receiving: () => boolean
-  /** 0 up to 1: where two ends may begin at once, they wait unequally long */
+  /** 0 up to 1: random delay, for two ends that may start simultaneously */
   jitter?: () => number
-  /** called when bytes of others came */
+  /** called when bytes from other stations were received */
   heard?: () => void
 }
 
-/** a line that is busy for so long is broken */
+/** a line that is busy for this long is broken */
 const BUSY_MS = 5000
-/** a wire on which so many frames of others came where an echo had to come has none */
+/** after this many foreign frames in place of an expected echo, the wire has no echo */
 const UNHEARD = 8
-/** frames whose echo is still waited for; where so many did not come back, there is no echo either */
+/** frames whose echo is awaited; after this many without echo, there is none either */
 const KNOWN = 256
 
 export class HalfDuplexLine implements Line {
   readonly name: string
-  /** `echoes`: frames of our own that were heard and dropped */
+  /** `echoes`: own frames that were received and dropped */
   readonly tally = { echoes: 0, collisions: 0, nuls: 0 }
   readonly #wire: Line
   readonly #options: HalfDuplexOptions
@@ -43,12 +43,12 @@ export class HalfDuplexLine implements Line {
   #onDamaged: (byte: number) => void = () => undefined
   readonly #turns = new SerialQueue()
   #heardAt = Number.NEGATIVE_INFINITY
-  /** what was sent and may come back, however late, and how much of the first one did */
+  /** sent frames whose echo may still arrive, and the number of matched bytes of the first one */
   #expected: Uint8Array[] = []
   #matched = 0
-  /** own frames that did not come back */
+  /** own frames in a row without an echo */
   #unheard = 0
-  /** nothing came since the last silence: a NUL now is none of a frame */
+  /** nothing was received since the last silence: a NUL now is not part of a frame */
   #silent = true
 
   constructor(wire: Line, options: HalfDuplexOptions) {
@@ -84,7 +84,7 @@ export class HalfDuplexLine implements Line {
     return this.#wire.onReturn?.(back) ?? (() => undefined)
   }
 
-  /** Sends when the line is free; one after the other. Rejects with LINK_DOWN or TIMEOUT. */
+  /** Sends when the line is free, one write after the other. Rejects with LINK_DOWN or TIMEOUT. */
   write(bytes: Uint8Array): Promise<void> {
     return this.#turns.run(() => this.#write(bytes))
   }
@@ -101,19 +101,19 @@ export class HalfDuplexLine implements Line {
     }
   }
 
-  /** An adapter or a busy machine may hold an echo back for long: its bytes say what it is, not the time. */
+  /** An adapter or a busy machine can delay an echo for long: it is recognized by its bytes, not by time. */
   #expect(bytes: Uint8Array): void {
     if (this.tally.echoes === 0 && this.#unheard >= UNHEARD) return
     this.#expected.push(bytes)
     if (this.#expected.length <= KNOWN) return
     this.#unheard += KNOWN
-    // half of an echo, and the rest never came
+    // half of an echo, and the remaining bytes never arrived
     if (this.#matched > 0) this.tally.collisions++
     this.#expected = this.tally.echoes > 0 ? [bytes] : []
     this.#matched = 0
   }
 
-  /** Resolves when the line is free to speak on. Rejects with TIMEOUT when it never is. */
+  /** Resolves when the line is free to send on. Rejects with TIMEOUT if it stays busy. */
   async silence(): Promise<void> {
     const { clock, timers, turnaroundMs, gapMs, receiving, jitter = () => 0 } = this.#options
     const start = clock.mono()
@@ -131,7 +131,7 @@ export class HalfDuplexLine implements Line {
     }
   }
 
-  /** A break before anything else is what switching a transmitter leaves; in an echo, two have spoken at once. */
+  /** A break at the start comes from switching a transmitter; within an echo, two stations have sent simultaneously. */
   #damaged(byte: number): void {
     const now = this.#options.clock.mono()
     this.#silent ||= now - this.#heardAt >= this.#options.gapMs
@@ -165,12 +165,12 @@ export class HalfDuplexLine implements Line {
     this.#handler(foreign.subarray(from))
   }
 
-  /** What is not our own: the chunk itself while nothing is expected. */
+  /** The bytes that are no echo: the chunk itself while no echo is expected. */
   #withoutEcho(chunk: Uint8Array): Uint8Array {
     if (this.#expected.length === 0) return chunk
     const out = new Uint8Array(this.#matched + chunk.length)
     let size = 0
-    /** it was no echo: what looked like one belongs to another packet */
+    /** it was no echo: the matched bytes belong to another packet */
     const give = (): void => {
       const [frame] = this.#expected
       out.set(frame!.subarray(0, this.#matched), size)
@@ -192,7 +192,10 @@ export class HalfDuplexLine implements Line {
     return out.subarray(0, size)
   }
 
-  /** Which frame sent later begins like the first one and goes on with `byte`: the first one's echo is lost then. -1: none. */
+  /**
+   * Index of a later frame that begins with the bytes matched so far and continues with `byte`: the first one's echo is
+   * lost then. -1: none.
+   */
   #laterEcho(byte: number): number {
     const begun = this.#expected[0]!.subarray(0, this.#matched)
     return this.#expected.findIndex(

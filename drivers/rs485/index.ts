@@ -1,9 +1,9 @@
-// The RS485 medium (specification, "Transporter media"): packets in frames with LRC (D8) on two wires, between
-// two ends, or as master or slave of a bus of several. The direction of the transceiver is the kernel's business, or the
-// adapter's: it is never switched by this program, which cannot do it in time (R17).
+// The RS485 medium (specification, "Transporter media"): packets in frames with LRC (D8) on two wires, between two
+// ends, or as master or slave of a multi-drop bus. The kernel or the adapter switches the direction of the transceiver,
+// never this program, which would be too slow (R17).
 //
-// What fails: a port whose driver cannot switch, or no addon to tell it: refused, unless the adapter does it by itself
-// (`direction: "auto_hardware"`); the rest as drivers/serial.
+// Errors: a port whose driver cannot switch the direction, or no addon to configure it: refused, unless the adapter
+// switches automatically (`direction: "auto_hardware"`); other errors as in drivers/serial.
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
@@ -26,12 +26,12 @@ import { MasterMedium } from './master'
 import { type Rs485Options, rs485Options } from './rs485-options'
 import { SlaveMedium } from './slave'
 
-/** two times what USB adapters hold characters back (16 ms), and a busy sender's pauses */
+/** twice the 16 ms that USB adapters buffer characters, plus the pauses of a busy sender */
 const MIN_GAP_MS = 40
 /** 02, LRC and 03 around a packet */
 const FRAME = 3
 
-/** Tells the UART's driver to switch the direction. Throws what a person can do about it. */
+/** Makes the UART's driver switch the direction. Throws an error that says what to do. */
 async function kernelDirection(options: Rs485Options, port: OpenPort): Promise<void> {
   try {
     await setRs485(port.bus, {
@@ -46,7 +46,7 @@ async function kernelDirection(options: Rs485Options, port: OpenPort): Promise<v
     if (code === 'TIMEOUT') throw cause
     throw new OsError('UNSUPPORTED', `${port.path} does not switch the direction: its driver cannot (${message})`, {
       cause,
-      hint: 'give direction "auto_hardware" if the adapter switches by itself, else use another port',
+      hint: 'set direction to "auto_hardware" for an automatic adapter, else use another port',
     })
   }
 }
@@ -63,9 +63,9 @@ export function createRs485(name: string, raw: unknown, context: DriverContext &
   const options = checkOptions(rs485Options, raw, name)
   const { mode, role, port } = options
   if (port === '')
-    throw missing(name, 'port', 'set RESOURCES.physical_config.rs485.port, best to a name of /dev/serial/by-id')
+    throw missing(name, 'port', 'set RESOURCES.physical_config.rs485.port, best to a name in /dev/serial/by-id')
   if (role === 'master' && options.slaves.length === 0)
-    throw missing(name, 'slaves', 'list the AIDs the master is to ask')
+    throw missing(name, 'slaves', 'list the AIDs that the master polls')
   const { mode: _, ...settings } = options
   return sharedMedium('RS485', {
     name,
@@ -97,7 +97,7 @@ function makeBus(name: string, options: Rs485Options, context: DriverContext & S
     gapMs,
     turnaroundMs: options.turnaround_ms ?? Math.max(5, Math.ceil(lineMs(settings, 3.5))),
     receiving: () => framed.deframer.waiting,
-    // two equal ends may both have something to say; a turn belongs to one
+    // two equal ends may start simultaneously, so they add a random delay; on a bus with turns only one may send
     ...(role === 'point_to_point' && { jitter: Math.random }),
     heard: () => heard(),
   })

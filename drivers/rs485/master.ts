@@ -1,10 +1,11 @@
-// The master of a bus of several: asks one station after the other (PING that names it, see protocol/turns), waits for the
-// end of its turn, and sends its own packets in between. Only the polled station may speak, so nothing collides.
+// The master of a multi-drop bus: polls one station after the other (a PING that names it, see protocol/turns), waits
+// for the end of its turn, and sends its own packets in between. Only the polled station may send, so packets do not
+// collide.
 //
-// What fails: a station that does not begin, or falls silent in the middle, costs one turn time-out; after three of these it
-// is polled ever more rarely, at last every 15 s, and named in the link's reason. Another master on the bus is known by
-// polls that are not ours: this one falls silent for a while and looks again, so that of two masters one goes on; since each
-// listens before its first poll, it is the one that was there.
+// Errors: a station that does not start, or stops in the middle, costs one turn time-out; after three of these it is
+// polled less and less often, down to every 15 s, and named in the link's reason. Another master on the bus is detected
+// by polls that are not ours: this master then stops for a while and checks again, so that only one of two masters
+// continues; since each listens before its first poll, it is the one that came first.
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
 import { SequenceCounter } from '../../src/protocol/control'
 import { buildPoll, isPoll, isTurnEnd, POLL_SIZE, parseTurnEnd, TURN_END_SIZE } from '../../src/protocol/polling-turns'
@@ -13,19 +14,19 @@ import { Outbox, type TurnParts } from './bus'
 
 interface MasterOptions {
   name: string
-  /** names the bus, for example its port */
+  /** identifies the bus, for example its port */
   bus: string
   slaves: readonly number[]
   turnTimeoutMs: number
   turnBytes: number
   pollIntervalMs: number
-  /** runs a turn while no other user of the port asks anything */
+  /** runs a turn while no other user of the port sends requests */
   exclusive: <T>(run: () => Promise<T>) => Promise<T>
 }
 
 class Station {
   misses = 0
-  /** polled again at this time */
+  /** time of the next poll */
   dueAt = 0
   waiting = 0
   constructor(readonly aid: number) {}
@@ -33,15 +34,15 @@ class Station {
 
 const MISSES = 3
 const RAREST_MS = 15_000
-/** own packets between two turns, so that the stations get theirs */
+/** own packets between two turns, so that stations still get theirs */
 const OWN_PACKETS = 8
-/** after a poll of another master: no poll of ours for once to twice as long */
+/** after a poll of another master: do not poll for this time, up to twice as long */
 const FOREIGN_MS = 5000
-/** listens at most so long before the first poll */
+/** longest listening time before the first poll */
 const LISTEN_MS = 1000
-/** more than this many turns' bytes is no turn any more */
+/** a turn with more than this multiple of its byte limit has overrun */
 const OVERRUN = 2
-/** own polls that are known again: an echo may come so late that the line no longer waits for it */
+/** own polls that are recognized later: an echo may arrive after the line has stopped expecting it */
 const KNOWN_POLLS = 64
 
 export class MasterMedium implements Medium {
@@ -57,9 +58,9 @@ export class MasterMedium implements Medium {
   #events: OpenableEvents | undefined
   #run = 0
   #wake: () => void = () => undefined
-  /** the turn that goes on: its station, its poll's number, and how it hears of what comes */
+  /** the current turn: its station, number of its poll, and a callback for its end */
   #turn: { aid: number; seq: number; ended: (waiting: number) => void; heard: () => void } | undefined
-  /** the last ones of our own */
+  /** our own most recent polls */
   readonly #polls: Uint8Array[] = []
   #silentUntil = 0
   #complaint = ''
@@ -95,7 +96,7 @@ export class MasterMedium implements Medium {
     this.#events = events
     this.#complaint = ''
     const { turnTimeoutMs, pollIntervalMs } = this.#options
-    // as long as another master, whose stations answer, leaves between two polls
+    // as long as the pause that another active master leaves between two polls
     this.#silentUntil = this.#parts.clock.mono() + Math.min(LISTEN_MS, turnTimeoutMs + pollIntervalMs)
     for (const station of this.#stations) {
       station.misses = station.dueAt = station.waiting = 0
@@ -124,7 +125,7 @@ export class MasterMedium implements Medium {
     return sent
   }
 
-  /** Something came in, whatever it is: the station that has the turn is at work. */
+  /** Bytes were received, whatever they are: the polled station is active. */
   heard(): void {
     this.#turn?.heard()
   }
@@ -137,24 +138,25 @@ export class MasterMedium implements Medium {
       const delayMs = Math.max(next.dueAt, this.#silentUntil) - now
       if (this.#outbox.length > 0 && now >= this.#silentUntil) await this.#own(run)
       else if (delayMs > 0) await this.#sleep(delayMs)
-      else await this.#options.exclusive(() => this.#ask(next, run)).catch(() => this.#sleep(FOREIGN_MS)) // the port is gone
+      // the port is lost
+      else await this.#options.exclusive(() => this.#ask(next, run)).catch(() => this.#sleep(FOREIGN_MS))
       if (now >= this.#silentUntil) this.#judge()
     }
   }
 
-  /** The station whose turn is next: the one due for longest. */
+  /** The station to poll next: the one that is overdue longest. */
   #next(): Station {
     return this.#stations.reduce((a, b) => (b.dueAt < a.dueAt ? b : a))
   }
 
-  /** Own packets; a turn follows even where there are more. */
+  /** Sends own packets; a turn follows even if more are queued. */
   async #own(run: number): Promise<void> {
     await this.#options
       .exclusive(async () => {
         for (let k = 0; k < OWN_PACKETS && this.#outbox.first && run === this.#run; k++)
           await this.#outbox.sendFirst(packet => this.#parts.inner.send(packet))
       })
-      .catch(() => undefined) // the port is gone: clear() refuses what waits
+      .catch(() => undefined) // the port is lost: clear() refuses the queued packets
     const next = this.#next()
     if (run === this.#run && next.dueAt <= this.#parts.clock.mono())
       await this.#options.exclusive(() => this.#ask(next, run)).catch(() => undefined)
@@ -178,7 +180,7 @@ export class MasterMedium implements Medium {
     if (waiting >= 0) {
       station.misses = 0
       station.waiting = waiting
-      // a station with more is polled again after the others
+      // a station with more packets is polled again after the others
       station.dueAt = now + (waiting > 0 ? 1 : pollIntervalMs)
       return
     }
@@ -188,7 +190,7 @@ export class MasterMedium implements Medium {
     station.dueAt = now + Math.max(pollIntervalMs, rarer)
   }
 
-  /** Resolves how many packets still wait there, or -1 when the station did not answer. */
+  /** Resolves the number of packets still queued at the station, or -1 if it did not answer. */
   #awaitTurn(aid: number, seq: number): Promise<number> {
     const { timers, clock, lineMs } = this.#parts
     const { turnTimeoutMs, turnBytes } = this.#options
@@ -204,7 +206,7 @@ export class MasterMedium implements Medium {
       }
       const late = (): void => {
         if (spoke) this.#tally.cut_turns++
-        // it is alive when it said something, though the end of its turn was lost
+        // a station that sent something is alive, even if the end of its turn was lost
         ended(spoke ? 0 : -1)
       }
       const wait = (ms: number): void => {
@@ -217,7 +219,7 @@ export class MasterMedium implements Medium {
         else wait(turnTimeoutMs)
       }
       this.#turn = { aid, seq, ended, heard }
-      // the poll itself, and a first packet that comes in one piece out of an adapter
+      // the poll itself, plus a first packet that an adapter delivers in one piece
       wait(turnTimeoutMs + lineMs(2 * POLL_SIZE + TURN_END_SIZE))
     })
   }
@@ -233,7 +235,7 @@ export class MasterMedium implements Medium {
       if (turn && end.seq === turn.seq && end.aid === turn.aid) turn.ended(end.waiting)
       return
     }
-    // a peer that knows no turns answers the PING and is done
+    // a peer without support for turns answers the PING, which ends its turn
     if (packet[0] === COMMAND.PONG && packet.length === 3 && turn && ((packet[1]! << 8) | packet[2]!) === turn.seq) {
       turn.ended(0)
       return
@@ -247,10 +249,10 @@ export class MasterMedium implements Medium {
     this.#tally.foreign_polls++
     this.#silentUntil = clock.mono() + FOREIGN_MS * (1 + random())
     this.#turn?.ended(0)
-    this.#complain('another master is on this bus: only one may ask')
+    this.#complain('another master is on this bus: only one may poll')
   }
 
-  /** Says which stations do not answer. */
+  /** Reports the stations that do not answer. */
   #judge(): void {
     const dead = this.#stations.filter(({ misses }) => misses >= MISSES).map(({ aid }) => aid)
     this.#complain(dead.length === 0 ? '' : `no answer from ${dead.join(', ')}`)
@@ -266,7 +268,7 @@ export class MasterMedium implements Medium {
     return new Promise(resolve => {
       const cancel = this.#parts.timers.after(Math.max(1, Math.ceil(ms)), resolve)
       this.#wake = () => {
-        // what another master says counts more than what waits here
+        // another master's poll has priority over our own queue
         if (this.#parts.clock.mono() < this.#silentUntil && this.#events) return
         cancel()
         resolve()

@@ -1,4 +1,4 @@
-// Options of the RS485 medium, as in Config.json: what they mean, their bounds and defaults.
+// Options of the RS485 medium, as in Config.json: meaning, bounds and defaults.
 import * as v from 'valibot'
 import { choice, flag, int, list, maybeInt } from '../../src/config/fields'
 import { serialEntries } from '../serial/serial-options'
@@ -11,7 +11,7 @@ export const rs485Options = v.object({
   direction: choice(
     ['kernel', 'auto_hardware'],
     'kernel',
-    'who switches sender and receiver: the driver of the UART by RTS, or an adapter that does it by itself (most USB ones)',
+    'who switches sender and receiver: the driver of the UART by RTS, or an adapter that does it automatically (most USB ones)',
   ),
   rts_on_send: flag(true, 'direction kernel: level of RTS while sending; the other one after it'),
   delay_before_ms: int(0, 'direction kernel: pause between RTS and the first bit', { max: 100 }),
@@ -23,15 +23,18 @@ export const rs485Options = v.object({
     'point_to_point: two ends; master: polls each of slaves in turn; slave: sends only when polled',
   ),
   slaves: list(aid, 'role master: the addresses (AIDs) that are polled'),
-  // the texts of all media that have the key: in a link they are written once
+  // shared text of all media with this key: a link documents it once
   address: int(0, 'of a slave: the address it answers to, 0: its AID; on a SLIP line: the IPv4 address of this end', {
     max: 4_294_967_294,
   }),
-  turn_timeout_ms: int(250, 'role master: how long a slave may take to begin, and to go on', { min: 10, max: 10_000 }),
-  turn_bytes: int(1024, 'role master: what a slave may send in one turn', { min: 64, max: 65_535 }),
-  poll_interval_ms: int(100, 'role master: pause between two rounds while no unit has more', { max: 60_000 }),
+  turn_timeout_ms: int(250, 'role master: longest wait for an answer, and longest pause in it', {
+    min: 10,
+    max: 10_000,
+  }),
+  turn_bytes: int(1024, 'role master: most bytes per turn of a slave', { min: 64, max: 65_535 }),
+  poll_interval_ms: int(100, 'role master: pause between two rounds without more packets', { max: 60_000 }),
   max_packet: int(256, 'bytes of the largest packet', { min: 64, max: 4096 }),
-  gap_ms: maybeInt('silence after which nothing more of a packet is expected; left out: from the baud rate', {
+  gap_ms: maybeInt('silence that ends a packet; left out: from the baud rate', {
     min: 2,
     max: 5000,
   }),

@@ -1,28 +1,29 @@
-// A slave on a bus of several: what is to be sent waits until the master asks this address, goes out within the bytes the
-// master gives, and then ends its turn. It never speaks without a poll, so two slaves cannot talk over each other.
+// A slave on a multi-drop bus: packets are queued until the master polls this address, sent within the byte limit of
+// the poll, and followed by the end of the turn. It never sends without a poll, so two slaves cannot collide.
 //
-// What other slaves say in their turns is not for this one; a turn is over with its end, or when the line was silent. A slave
-// that comes so late that another station was polled meanwhile (a busy machine) keeps its packets for its next turn.
+// Packets of other slaves in their turns are ignored; a turn is over at its end packet, or after silence on the line. A
+// slave that reacts so late that another station has been polled meanwhile (a busy machine) keeps its packets for its
+// next turn.
 //
-// What fails: no master asks (degraded after QUIET_MS, packets refused after WAIT_MS), no address yet (degraded).
+// Errors: no master polls (degraded after QUIET_MS, packets refused after WAIT_MS); no address yet (degraded).
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
 import { buildTurnEnd, isTurnEnd, parsePoll } from '../../src/protocol/polling-turns'
 import { Outbox, type TurnParts } from './bus'
 
-/** a master that is there asks more often, even an address that was silent for long */
+/** an active master polls more often, even an address that was silent for long */
 const QUIET_MS = 90_000
-/** two clocks, and what adapters hold back */
+/** safety margin for two clocks and the delay of adapters */
 const ALMOST = 0.8
 
 interface SlaveOptions {
   name: string
-  /** names the bus, for example its port */
+  /** identifies the bus, for example its port */
   bus: string
-  /** the address it answers to, null: none yet */
+  /** the address of this slave, null: none yet */
   address: () => number | null
-  /** as the master's: after so long a silence a turn is over */
+  /** same as the master's: a turn is over after this much silence */
   turnTimeoutMs: number
-  /** the end of another one's turn is to be heard */
+  /** the end packet of another station's turn is expected */
   expectEnd: (seq: number) => void
 }
 
@@ -37,9 +38,9 @@ export class SlaveMedium implements Medium {
   #events: OpenableEvents | undefined
   #cancelQuiet: (() => void) | undefined
   #complaining = false
-  /** another one has the turn */
+  /** another station has the turn */
   #foreign = false
-  /** counts the polls heard, for any station */
+  /** counts polls of any station */
   #polls = 0
   #heardAt = 0
 
@@ -70,7 +71,8 @@ export class SlaveMedium implements Medium {
     this.#events = events
     this.#complaining = false
     this.#quiet()
-    if (this.#options.address() === null) this.#complain('no address on the bus yet: give the option address, or an id')
+    if (this.#options.address() === null)
+      this.#complain('no address on the bus yet: set the option address, or get an id')
   }
 
   async close(): Promise<void> {
@@ -89,7 +91,7 @@ export class SlaveMedium implements Medium {
     return this.#outbox.add(packet)
   }
 
-  /** Something came in, whatever it is. */
+  /** Bytes were received, whatever they are. */
   heard(): void {
     const now = this.#parts.clock.mono()
     if (now - this.#heardAt >= ALMOST * this.#options.turnTimeoutMs) this.#foreign = false
@@ -123,23 +125,23 @@ export class SlaveMedium implements Medium {
       if (size > left && sent > 0) break
       left -= size
       if (!(await this.#mayGoOn(turn))) return
-      if (!(await this.#outbox.sendFirst(packet => inner.send(packet)))) return // the line is gone, or never silent
+      if (!(await this.#outbox.sendFirst(packet => inner.send(packet)))) return // the line is lost, or never silent
     }
     if (await this.#mayGoOn(turn)) await inner.send(buildTurnEnd(seq, aid, this.#outbox.length))
   }
 
-  /** Waits until the line is free; false when the master has polled again meanwhile, so that this turn is over. */
+  /** Waits until the line is free; false if the master has polled again meanwhile, so that this turn is over. */
   async #mayGoOn(turn: number): Promise<boolean> {
     const free = await this.#parts.silence().then(
       () => true,
-      () => false, // never silent: the master sees a missed turn
+      () => false, // never silent: for the master this is a missed turn
     )
     if (free && this.#events && turn === this.#polls) return true
     this.#tally.late_turns++
     return false
   }
 
-  /** Polled now; complains when polls no longer come. */
+  /** Called at each poll; degrades the link when polls stop. */
   #quiet(): void {
     this.#cancelQuiet?.()
     this.#cancelQuiet = this.#parts.timers.after(QUIET_MS, () => {

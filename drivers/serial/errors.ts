@@ -1,8 +1,8 @@
-// What a serial port's errors mean, in words for the person at the board.
+// Explains errors of a serial port for the person at the board.
 import { asOsError, errno, OsError } from '../../src/lib/errors'
 import { groupOf } from '../../src/lib/writable'
 
-/** What an error of opening means. */
+/** Explains an error of opening. */
 export function openError(error: unknown, path: string): OsError {
   const { message, code, details } = asOsError(error)
   if (code === 'TIMEOUT')
@@ -14,7 +14,7 @@ export function openError(error: unknown, path: string): OsError {
   switch (details['errno'] ?? '') {
     case 'EACCES':
     case 'EPERM': {
-      // gone meanwhile: what it is on every Debian
+      // the port was removed meanwhile: use the group of every Debian
       const group = groupOf(path) ?? 'dialout'
       return new OsError('NO_ACCESS', `no permission to open ${path}: this user is not in the group ${group}`, {
         cause: error,
@@ -51,7 +51,7 @@ export function openError(error: unknown, path: string): OsError {
   }
 }
 
-/** Why a port that was open is lost. */
+/** The reason why an open port is lost. */
 export function lostReason(error: unknown, path: string): string {
   const code = errno(error)
   if (error === null || code === 'EIO' || code === 'ENXIO' || code === 'ENODEV' || code === undefined)

@@ -1,9 +1,9 @@
-// A serial port as a Line. Users of the same port with the same settings share one opened port: all hear what comes
-// in, writes go out one after the other, and who needs question and answer undisturbed takes the port for a while.
+// A serial port as a Line. Users of the same port with the same settings share one opened port: all receive the same
+// bytes, writes are sent one after the other, and a user can lock the port for a request and its answer.
 //
-// What fails: a port that is not there, may not be opened or is in use: see errors.ts and names.ts; other settings than
-// those it is open with: LINK_DOWN. Lost by one, it is lost by all. While it is away the names are looked at four times a
-// second: what is plugged in again is open within half a second, under whatever name the kernel gives it.
+// Errors: a port that is missing, not permitted or in use: see errors.ts and names.ts; settings other than those in
+// use: LINK_DOWN. When one user loses the port, all lose it. While the port is missing, its name is checked four times
+// a second: a replugged adapter is open again within half a second, whatever name the kernel gives it.
 
 import { isDeepStrictEqual } from 'node:util'
 import { asOsError, closedWhileOpening, OsError } from '../../src/lib/errors'
@@ -19,27 +19,27 @@ export interface SerialContext extends DriverContext {
   timers?: Timers
   names?: Pick<PortNames, 'resolve' | 'isTaken' | 'usbOf'>
   openPort?: typeof OpenPort.open
-  /** Called with every opened port before it is used, for what termios does not know (RS485). A throw fails the opening. */
+  /** Called with every opened port before use, for settings outside termios (RS485). A throw fails the opening. */
   prepare?: (port: OpenPort) => void | Promise<void>
 }
 
 const LOOK_MS = 250
-/** a baud rate that is further off than this garbles characters */
+/** a baud rate with a larger deviation garbles characters */
 const OFF_BY = 0.03
-/** ports without a wire have no baud rate: the far end of a USB cable */
+/** ports without a wire have no baud rate: the device end of a USB cable */
 const VIRTUAL = /^\/dev\/ttyGS/
-/** a port that was open for so long worked; and how long one waits after it hung up */
+/** a port that was open for this long worked; also the wait after it hung up */
 const WORKED_MS = 1000
 const FRESH_MS = 3000
-/** adapters of one hub come back in any order: so long a number that another one got first is not taken for ours */
+/** adapters of one hub reappear in any order: for this long, another adapter with our number is not taken for ours */
 const OTHER_MS = 1000
 
-/** One port that is open or opening, and those that use it. */
+/** One port that is open or opening, and its users. */
 class Shared {
   readonly members = new Set<SerialLine>()
   port: OpenPort | undefined
   readonly opened: Promise<void>
-  /** who has the port for itself, and who waits for it */
+  /** queue of the users that lock the port */
   readonly #turns = new SerialQueue()
 
   constructor(
@@ -56,7 +56,7 @@ class Shared {
     return this.#turns.run(run)
   }
 
-  /** Takes it out of use: the next user opens it anew. */
+  /** Takes it out of use: the next user reopens it. */
   async end(): Promise<void> {
     if (ports.get(this.path) === this) ports.delete(this.path)
     await this.opened.catch(() => undefined) // its openers get the error
@@ -65,7 +65,7 @@ class Shared {
 }
 
 const ports = new Map<string, Shared>()
-/** what was behind a name when it was last open: of all lines together, since any of them may open it next */
+/** the adapter behind a name when it was last open; shared by all lines, since any of them may open it next */
 const behind = new Map<string, UsbIdentity>()
 
 export class SerialLine implements Line {
@@ -79,15 +79,15 @@ export class SerialLine implements Line {
   #onDamaged: (byte: number) => void = () => undefined
   #shared: Shared | undefined
   #events: OpenableEvents | undefined
-  /** what the name stood for at the last try */
+  /** the device behind the name at the last attempt */
   #tried: string | null = null
   #device: string | undefined
-  /** when another adapter was first seen where ours was */
+  /** when another adapter was first seen in place of ours */
   #otherSince: number | undefined
   /** when it was opened, and when it hung up after it had worked */
   #openedAt = 0
   #hungUpAt: number | undefined
-  /** until when a device that has come is tried at every look */
+  /** until when a new device is tried at every check */
   #freshUntil = 0
 
   constructor(name: string, settings: SerialSettings, context: SerialContext) {
@@ -98,17 +98,17 @@ export class SerialLine implements Line {
     this.#timers = context.timers ?? systemTimers
   }
 
-  /** the device in use, for example '/dev/ttyUSB0'; undefined while it is not open */
+  /** the device in use, for example '/dev/ttyUSB0'; undefined while it is closed */
   get device(): string | undefined {
     return this.#shared?.port?.path
   }
 
-  /** the opened port; undefined while there is none */
+  /** the opened port; undefined while closed */
   get port(): OpenPort | undefined {
     return this.#shared?.port
   }
 
-  /** One handler; the last one set counts. */
+  /** Sets the only handler; a second call replaces it. */
   onData(handler: (chunk: Uint8Array) => void, damaged: (byte: number) => void = () => undefined): void {
     this.#handler = handler
     this.#onDamaged = damaged
@@ -152,7 +152,7 @@ export class SerialLine implements Line {
     if (shared) await this.#leave(shared)
   }
 
-  /** Settles when the bytes are on the wire, as the baud rate tells. Rejects with LINK_DOWN or TIMEOUT. */
+  /** Resolves when the bytes are on the wire, as computed from the baud rate. Rejects with LINK_DOWN or TIMEOUT. */
   async write(bytes: Uint8Array): Promise<void> {
     const port = this.#shared?.port
     if (!port || !this.#events) throw new OsError('LINK_DOWN', `${this.settings.port} is not open`)
@@ -166,8 +166,8 @@ export class SerialLine implements Line {
   }
 
   /**
-   * Runs `run` while no other user runs one on the same port: a question and its answer. What others write without it goes
-   * out all the same. Rejects with LINK_DOWN while the port is not open.
+   * Runs `run` while no other user runs one on the same port: a request and its answer. Plain writes of others are not
+   * held back. Rejects with LINK_DOWN while the port is closed.
    */
   exclusive<T>(run: () => Promise<T>): Promise<T> {
     const shared = this.#shared
@@ -201,8 +201,8 @@ export class SerialLine implements Line {
   }
 
   /**
-   * Its device is still there, and worked before it hung up: tried again once, after a moment, whatever came before. Or it
-   * has come just now, and could not be opened yet: drivers and udev take their time.
+   * True in two cases. The device still exists, and worked before it hung up: retry once, after a moment. Or the device
+   * is new and could not be opened yet: drivers and udev need time.
    */
   #mayCallAgain(): boolean {
     if (this.#context.clock.mono() < this.#freshUntil) return true
@@ -215,7 +215,7 @@ export class SerialLine implements Line {
     this.#events?.lost(reason)
   }
 
-  /** The device the name refers to now. Throws NOT_FOUND, for a moment also where another adapter has the number of ours. */
+  /** The device the name refers to now. Throws NOT_FOUND, for a moment also when another adapter has our number. */
   async #resolve(): Promise<string> {
     const { port } = this.settings
     const before = behind.get(port)
@@ -227,12 +227,12 @@ export class SerialLine implements Line {
     return this.#names.resolve(port, before)
   }
 
-  /** The node the name refers to now, null: none. */
+  /** The device node the name refers to now, null: none. */
   async #look(): Promise<string | null> {
     try {
       return nodeIdentity(await this.#resolve())
     } catch {
-      return null // not there, or several that fit
+      return null // missing, or several matches
     }
   }
 
@@ -320,9 +320,9 @@ export class SerialLine implements Line {
   }
 }
 
-/** The port as a Line; see above. */
+/** The port as a Line; see the module head. */
 export const serialLine = (name: string, settings: SerialSettings, context: SerialContext): SerialLine =>
   new SerialLine(name, settings, context)
 
-/** Milliseconds a number of bytes takes on such a line. */
+/** Transmission time of a number of bytes in milliseconds. */
 export const lineMs = (settings: SerialSettings, bytes: number): number => bytes * characterMs(settings)

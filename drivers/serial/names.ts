@@ -1,9 +1,9 @@
-// Names of serial ports (R15). A port is named by a path (best one of /dev/serial/by-id), by its plain name, or by what the
-// USB adapter says of itself; ttyUSB0 that came back as ttyUSB1 is found again by its adapter.
+// Names of serial ports (R15). A port is named by a path (preferably in /dev/serial/by-id), by its plain name, or by
+// the USB adapter's identity; when ttyUSB0 returns as ttyUSB1 it is recognized by its adapter.
 //
-// What fails: a name that fits no port, or several: NOT_FOUND, with the ports that are there. The kernel answers for an adapter
-// under its lock, which it may hold while the adapter is reset: so it is queried on a thread, and one that does not answer says
-// nothing of itself.
+// Errors: a name that matches no port, or several: NOT_FOUND, with a list of the existing ports. The kernel reads an
+// adapter's attributes under a lock, which it may hold during a reset of the adapter: so a thread reads them, and an
+// adapter that does not answer has no identity.
 import { readdirSync, realpathSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
@@ -14,35 +14,35 @@ import { FileReader } from '../../src/native/files'
 export interface UsbIdentity {
   readonly vendor: string
   readonly product: string
-  /** '' where the adapter has none */
+  /** '' if the adapter has none */
   readonly serial: string
-  /** which socket, and which interface of the adapter, for example '1-1.3:1.0' */
+  /** socket and interface of the adapter, for example '1-1.3:1.0' */
   readonly place: string
 }
 
 interface PortInfo {
   /** for example '/dev/ttyUSB0' */
   readonly path: string
-  /** names of /dev/serial/by-id */
+  /** names in /dev/serial/by-id */
   readonly ids: readonly string[]
   readonly usb?: UsbIdentity
 }
 
 const USB_PATTERN = /^usb:([0-9a-f]{4}):([0-9a-f]{4})(?::(.+))?$/i
 
-/** Empty: no such folder, so nothing of that kind. */
+/** Empty: no such folder. */
 const listOf = (dir: string): string[] => orElse([], () => readdirSync(dir).sort())
 
-/** The text of an attribute; null: there is none, or it does not come in time. */
+/** The text of an attribute; null: missing, or not returned in time. */
 type Attribute = (path: string) => Promise<string | null>
 
 const DEADLINE_MS = 1000
 
-/** Runs `ask` with the attributes of one device: on a thread of its own, so that one that hangs holds up no other. */
+/** Runs `ask` with the attributes of one device: on a separate thread, so that one that hangs does not delay another. */
 async function asking<T>(device: string, ask: (attribute: Attribute) => Promise<T>): Promise<T> {
   let reader: FileReader | undefined
   const read = async (path: string): Promise<string> => {
-    // without the addon no port is opened
+    // without the addon no port can be opened
     if (!nativeOrNull()) return readFile(path, 'latin1')
     reader ??= new FileReader(`attributes of ${device}`)
     const into = Buffer.alloc(4096)
@@ -53,7 +53,7 @@ async function asking<T>(device: string, ask: (attribute: Attribute) => Promise<
       try {
         return (await read(path)).trim()
       } catch {
-        return null // a port says only what it has
+        return null // an attribute that this port lacks
       }
     })
   } finally {
@@ -61,7 +61,7 @@ async function asking<T>(device: string, ask: (attribute: Attribute) => Promise<
   }
 }
 
-/** null: a dangling link, or nothing */
+/** null: a dangling link, or no file */
 const realOf = (path: string): string | null => orElse(null, () => realpathSync(path))
 
 export class PortNames {
@@ -75,8 +75,9 @@ export class PortNames {
   }
 
   /**
-   * The device a name refers to now. `before`: the device it referred to when it was last open, looked for where the name is
-   * gone, or is a number that another adapter has now. Throws NOT_FOUND with what is there as its hint.
+   * The device a name refers to now. `before`: the device's adapter when it was last open, searched for if the name is
+   * missing or its number now belongs to another adapter. Throws NOT_FOUND with a list of the existing ports as its
+   * hint.
    */
   async resolve(port: string, before?: UsbIdentity): Promise<string> {
     if (port === '') throw await this.#missing('no serial port is named')
@@ -94,12 +95,12 @@ export class PortNames {
     throw await this.#missing(`there is no serial port ${port}`)
   }
 
-  /** Whether the name is a number of the kernel's that another adapter has now, while the one `before` is nowhere. */
+  /** Whether the name is a kernel number that now belongs to another adapter, while the adapter `before` is missing. */
   async isTaken(port: string, before: UsbIdentity): Promise<boolean> {
     return (await this.#isAnother(port, before)) && (await this.#where(before)) === undefined
   }
 
-  /** Links are no numbers: one of by-path means whatever is in that socket. */
+  /** Links are not numbers: one in by-path means whatever is plugged into that socket. */
   async #isAnother(port: string, before: UsbIdentity): Promise<boolean> {
     const place = port.startsWith('/') ? port : join(this.#dev, port)
     const usb = realOf(place) === place ? await this.usbOf(place) : undefined
@@ -110,7 +111,7 @@ export class PortNames {
     return (await this.list()).find(({ usb }) => usb && isSame(adapter, usb))?.path
   }
 
-  /** What a USB adapter says of the device, undefined for others. */
+  /** The identity of a USB adapter, undefined for other devices. */
   usbOf(device: string): Promise<UsbIdentity | undefined> {
     return asking(basename(device), attribute => this.#usb(device, attribute))
   }
@@ -148,7 +149,7 @@ export class PortNames {
     return found.flat()
   }
 
-  /** `NOT_FOUND: …`, with every port that is there in the hint. */
+  /** `NOT_FOUND: …`, with all existing ports in the hint. */
   async #missing(text: string): Promise<OsError> {
     const there = (await this.list()).map(({ path, ids: [id] }) => (id ? `${id} (${basename(path)})` : path))
     const hint =
@@ -171,19 +172,19 @@ export class PortNames {
   }
 }
 
-/** The same adapter and interface: by its serial number, or by the socket it is in where it has none. */
+/** The same adapter and interface: by its serial number, or if it has none, by its socket. */
 function isSame(a: UsbIdentity, b: UsbIdentity): boolean {
   if (a.vendor !== b.vendor || a.product !== b.product || a.serial !== b.serial) return false
   if (a.serial === '') return a.place === b.place
   return a.place.split(':')[1] === b.place.split(':')[1]
 }
 
-/** What tells one device node from the one that stood there before; null: none is there. */
+/** Distinguishes a device node from an earlier one with the same path; null: no node. */
 export function nodeIdentity(path: string): string | null {
   try {
     const { dev, ino, rdev, mode, gid, ctimeMs } = statSync(path)
     return [dev, ino, rdev, mode, gid, ctimeMs].join(':')
   } catch {
-    return null // gone
+    return null // removed
   }
 }

@@ -1,27 +1,27 @@
-// What termios writes between the bytes of a port with INPCK and PARMRK: FF 00 X stands for a byte X with a wrong parity or
-// stop bit (FF 00 00 also for a break), FF FF for a byte FF. A mark may be cut anywhere between two reads.
+// Decodes the marks that termios inserts with INPCK and PARMRK: FF 00 X is a byte X with a parity or framing error (FF
+// 00 00 also a break), FF FF is a byte FF. A mark can be split at any place between two reads.
 //
-// What fails: FF in front of anything else is no mark that a kernel writes: it counts as a damaged byte.
+// Errors: FF before anything else is not a mark that a kernel writes: it counts as a damaged byte.
 
 const MARK = 0xff
 
 export interface MarkedBytes {
   /** `chunk` is only valid during the call */
   data(chunk: Uint8Array): void
-  /** a byte that is not to be believed, where it came between the others */
+  /** a byte with an error, at its position among the others */
   damaged(byte: number): void
 }
 
 export class MarkReader {
   readonly #to: MarkedBytes
-  /** how much of a mark has come: nothing, FF, FF 00 */
+  /** the part of a mark received so far: nothing, FF, FF 00 */
   #seen: 0 | 1 | 2 = 0
 
   constructor(to: MarkedBytes) {
     this.#to = to
   }
 
-  /** Hands on the bytes in their order. Overwrites `chunk`. Runs for every read: without FF the chunk passes as it is. */
+  /** Passes on the bytes in order. Overwrites `chunk`. Runs for every read: a chunk without FF is passed on unchanged. */
   push(chunk: Uint8Array): void {
     const first = this.#seen > 0 ? 0 : chunk.indexOf(MARK)
     if (first < 0) {

@@ -1,9 +1,10 @@
-// One opened serial port. Bytes that come in are handed on as they come; bytes that go out leave in order, and a write
-// settles when they are on the wire as far as the baud rate tells: what waits, waits here, where it is bounded and can
-// be given up, and not in the kernel, where seconds of old frames would be ahead of an answer.
+// One opened serial port. Received bytes are passed on immediately; writes are sent in order, and a write resolves when
+// its bytes are on the wire, as computed from the baud rate. The queue is here, where it is bounded and can time out,
+// not in the kernel, where seconds of old frames would delay an answer.
 //
-// What fails: the port is unplugged or hangs up → `lost`; nothing goes out for `write_timeout_ms` (flow control, a wedged
-// adapter) → what waits is refused with TIMEOUT and `stuck` is reported, until bytes go again. Nothing here blocks.
+// Errors: the port is unplugged or hangs up: `lost`. No byte is sent for `write_timeout_ms` (flow control, a stuck
+// adapter): queued writes are refused with TIMEOUT and `stuck` is reported, until bytes are sent again. Nothing here
+// blocks.
 import { readSync, writeSync } from 'node:fs'
 import type { Clock } from '../../src/lib/clock'
 import { errno, OsError } from '../../src/lib/errors'
@@ -16,7 +17,7 @@ import { characterMs, type SerialSettings } from './serial-options'
 
 interface PortEvents extends MarkedBytes {
   lost(reason: string): void
-  /** nothing goes out; '' : again it does */
+  /** no bytes can be sent; '': they can again */
   stuck(reason: string): void
 }
 
@@ -26,17 +27,17 @@ interface Write {
   done: (error?: OsError) => void
 }
 
-/** frames and bytes that wait at most */
+/** limits of the queue, in frames and bytes */
 const MAX_WRITES = 128
 const MAX_BYTES = 262_144
-/** how far ahead of the wire the kernel is filled: a busy loop must not leave gaps in what goes out */
+/** the kernel's buffer is filled this far ahead of the wire: a busy loop must not cause gaps in the output */
 const AHEAD_MS = 20
-/** reads of one turn, so that one fast port does not starve the others */
+/** reads per wake-up, so that one fast port does not starve the others */
 const READS = 8
 
-// read into by every port, one at a time: the bytes are handed on before the next read
+// shared read buffer of all ports: the bytes are passed on before the next read
 const buffer = Buffer.allocUnsafeSlow(4096)
-/** devices that are being opened or closed: no other begins meanwhile */
+/** devices being opened or closed: no other opening starts meanwhile */
 const openings = new Set<string>()
 
 export class OpenPort {
@@ -51,7 +52,7 @@ export class OpenPort {
   #writes: Write[] = []
   #waiting = 0
   #cancelTimer: (() => void) | undefined
-  /** when the last byte written to the kernel is on the wire */
+  /** when the last byte passed to the kernel will be on the wire */
   #wireFree = 0
   #progress = 0
   #stuck = false
@@ -78,8 +79,8 @@ export class OpenPort {
   }
 
   /**
-   * Opens with an exclusive lock. Rejects with NO_ACCESS, PORT_BUSY, CONFIG_INVALID, LINK_DOWN, E_NO_ADDON; TIMEOUT when the
-   * driver does not answer, and BUS_STUCK until it does.
+   * Opens with an exclusive lock. Rejects with NO_ACCESS, PORT_BUSY, CONFIG_INVALID, LINK_DOWN, E_NO_ADDON; TIMEOUT
+   * when the driver does not answer, and BUS_STUCK until it does.
    */
   static async open(
     path: string,
@@ -104,29 +105,29 @@ export class OpenPort {
     }
   }
 
-  /** bits per second that the driver of the port really uses */
+  /** the actual bits per second of the driver */
   get baudrate(): number {
     return this.#tty.baudrate
   }
 
-  /** For calls that tell the driver more (RS485). */
+  /** For further calls to the driver (RS485). */
   get bus(): NativeThread {
     return this.#tty.bus
   }
 
-  /** Milliseconds from now until the last byte written to the kernel is on the wire, by computation. */
+  /** Computed milliseconds until the last byte passed to the kernel is on the wire. */
   get wireFreeMs(): number {
     return Math.max(0, this.#wireFree - this.#clock.mono())
   }
 
   /**
-   * Sends. Settles when the bytes are on the wire, as the baud rate tells; they must stay as they are until then. Rejects
-   * with LINK_DOWN or TIMEOUT, and at once when too much waits already.
+   * Sends. Resolves when the bytes are on the wire, as computed from the baud rate; they must not change until then.
+   * Rejects with LINK_DOWN or TIMEOUT, and immediately when the queue is full.
    */
   write(bytes: Uint8Array): Promise<void> {
     if (this.#closed) return Promise.reject(new OsError('LINK_DOWN', `${this.path} is closed`))
     if (this.#writes.length >= MAX_WRITES || this.#waiting + bytes.length > MAX_BYTES)
-      return Promise.reject(new OsError('TIMEOUT', `${this.path} does not take more now`))
+      return Promise.reject(new OsError('TIMEOUT', `${this.path} accepts no more bytes now`))
     return new Promise((resolve, reject) => {
       this.#writes.push({ bytes, at: 0, done: error => (error ? reject(error) : resolve()) })
       this.#waiting += bytes.length
@@ -138,8 +139,8 @@ export class OpenPort {
   }
 
   /**
-   * Refuses what waits and closes; what the kernel holds is thrown away. Safe to call twice, never rejects. A driver that
-   * does not come back is waited for a second; until it does, the port is not opened again.
+   * Refuses queued writes and closes; bytes in the kernel are discarded. Safe to call twice, never rejects. It waits
+   * one second for a driver that does not return; until it does, the port cannot be reopened.
    */
   close(): Promise<void> {
     this.#closed ??= this.#close()
@@ -149,7 +150,7 @@ export class OpenPort {
   #close(): Promise<void> {
     this.#tty.unwatch()
     this.#cancelTimer?.()
-    // what was written is on its way; closing throws away what the kernel holds
+    // all writes are in the kernel, which discards its bytes at closing
     this.#letOut = this.#writes.length === 0 && this.#wireFree > 0
     this.#refuse(new OsError('LINK_DOWN', `${this.path} was closed`))
     openings.add(this.path)
@@ -158,7 +159,7 @@ export class OpenPort {
       .finally(() => openings.delete(this.path))
   }
 
-  /** Waits until the last bytes are on the wire: as long as they are ahead of it, and a little. */
+  /** Waits until the last bytes are on the wire: their computed time, and a little more. */
   #sentOut(): Promise<void> {
     if (!this.#letOut || this.#isLost) return Promise.resolve()
     return new Promise(resolve => {
@@ -178,7 +179,7 @@ export class OpenPort {
   #read(): number {
     try {
       const got = readSync(this.#tty.fd, buffer, 0, buffer.length, null)
-      // a terminal gives nothing only when it has hung up
+      // a terminal reads 0 bytes only after it has hung up
       if (got === 0) this.#lose(null)
       return got
     } catch (error) {
@@ -187,14 +188,14 @@ export class OpenPort {
     }
   }
 
-  /** Gives the kernel what the wire is ready for; comes again by timer while something waits. */
+  /** Passes bytes to the kernel as fast as the wire sends them; a timer calls it again while writes are queued. */
   #push(): void {
     this.#cancelTimer = undefined
     const delayMs = this.#advance()
     if (delayMs !== null) this.#cancelTimer = this.#timers.after(Math.max(1, Math.ceil(delayMs)), () => this.#push())
   }
 
-  /** Milliseconds after which to go on, null: nothing waits. */
+  /** Milliseconds until the next call, null: nothing is queued. */
   #advance(): number | null {
     for (;;) {
       const write = this.#writes[0]
@@ -227,7 +228,7 @@ export class OpenPort {
     this.#events.stuck('')
   }
 
-  /** Bytes taken, 0: none now, -1: the port is lost. */
+  /** Number of bytes accepted, 0: none now, -1: the port is lost. */
   #write(write: Write): number {
     try {
       const taken = writeSync(this.#tty.fd, write.bytes, write.at)
@@ -242,8 +243,8 @@ export class OpenPort {
 
   #giveUp(): void {
     const { flow, write_timeout_ms } = this.#settings
-    const why = flow === 'none' ? 'the adapter takes no bytes' : `the peer holds the line (flow: ${flow})`
-    const reason = `${this.path}: nothing went out for ${write_timeout_ms / 1000} s, ${why}`
+    const why = flow === 'none' ? 'the adapter accepts no bytes' : `the peer holds the line (flow: ${flow})`
+    const reason = `${this.path}: no byte was sent for ${write_timeout_ms / 1000} s, ${why}`
     this.#stuck = true
     this.#refuse(new OsError('TIMEOUT', reason))
     this.#events.stuck(reason)

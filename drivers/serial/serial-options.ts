@@ -1,4 +1,4 @@
-// Options of a serial port, as every driver that uses one has them in Config.json.
+// Options of a serial port, shared by all drivers that use one in Config.json.
 import type { InferOutput } from 'valibot'
 import { object } from 'valibot'
 import { choice, int, maybeFlag, text } from '../../src/config/fields'
@@ -16,17 +16,17 @@ export const serialEntries = (baudrate: number) => ({
   flow: choice(['none', 'rts_cts', 'xon_xoff'], 'none', 'flow control'),
   dtr: maybeFlag('level of DTR while the port is open; left out: as the system sets it (on)'),
   rts: maybeFlag('level of RTS while the port is open; left out: as the system sets it (on)'),
-  write_timeout_ms: int(5000, 'after this long without a byte going out, what waits is dropped', {
+  write_timeout_ms: int(5000, 'queued writes are dropped after this long without a byte sent', {
     min: 100,
     max: 60_000,
   }),
 })
 
-/** Only for its type: a port's settings with every default filled in. */
+/** Used only for its type: a port's settings with every default filled in. */
 const serialOptions = object(serialEntries(9600))
 export type SerialSettings = InferOutput<typeof serialOptions>
 
-/** The serial settings out of a driver's checked options. */
+/** Extracts the serial settings from a driver's validated options. */
 export const serialSettings = (options: SerialSettings): SerialSettings => ({
   port: options.port,
   baudrate: options.baudrate,
@@ -39,6 +39,6 @@ export const serialSettings = (options: SerialSettings): SerialSettings => ({
   write_timeout_ms: options.write_timeout_ms,
 })
 
-/** Milliseconds one character takes on the wire: start bit, data, parity, stop. */
+/** Milliseconds per character on the wire: start bit, data, parity, stop. */
 export const characterMs = ({ baudrate, data_bits, parity, stop_bits }: SerialSettings): number =>
   ((1 + data_bits + (parity === 'none' ? 0 : 1) + stop_bits) * 1000) / baudrate

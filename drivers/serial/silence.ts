@@ -1,5 +1,6 @@
-// Timers for "nothing came for so long" on a line. A busy loop runs its timers before it reads: what arrived in time would
-// look like silence. So the function is called only after the loop has looked at what is there to read.
+// Timers for "nothing received for this long" on a line. A busy event loop runs its timers before it reads, so bytes
+// that arrived in time would look like silence. So the function is called only after the loop has read what is
+// available.
 import { systemTimers, type Timers } from '../../src/lib/timers'
 
 export const afterReading = (timers: Timers = systemTimers): Timers => ({

@@ -1,9 +1,9 @@
-// The bytes of an IPv4 link over a serial line: SLIP framing (RFC 1055), IPv4 (RFC 791), UDP (RFC 768), the echo of ICMP
-// (RFC 792). Pure functions over caller-owned buffers.
+// The bytes of an IPv4 link over a serial line: SLIP framing (RFC 1055), IPv4 (RFC 791), UDP (RFC 768), ICMP echo (RFC
+// 792). Pure functions over caller-owned buffers.
 //
-// What fails: a frame with a wrong escape or longer than the link's MTU is dropped whole; a datagram whose lengths or
-// checksums do not hold, that is a fragment, or that is neither UDP nor an echo request is dropped. Each is counted by its
-// reason, nothing throws.
+// Errors: a frame with a wrong escape, or longer than the link's MTU, is dropped; so is a datagram with a wrong length
+// or checksum, a fragment, or one that is neither UDP nor an echo request. Each is counted by its reason; nothing
+// throws.
 
 const END = 0xc0
 const ESC = 0xdb
@@ -13,7 +13,7 @@ const ESC_ESC = 0xdd
 const IP_HEADER = 20
 const UDP_HEADER = 8
 const ICMP_HEADER = 8
-/** what the headers take of every datagram */
+/** size of a datagram's headers */
 export const HEADERS = IP_HEADER + UDP_HEADER
 const PROTOCOL_ICMP = 1
 const PROTOCOL_UDP = 17
@@ -23,10 +23,10 @@ const FRAGMENT = 0x3fff
 const TTL = 64
 const BROADCAST = 0xffffffff
 
-/** Bytes of a frame around a datagram of `size` bytes at most. */
+/** Largest frame for a datagram of `size` bytes. */
 export const slipSize = (size: number): number => 2 * size + 2
 
-/** Writes a datagram as one frame, with an END before it that ends whatever noise there was. Returns the bytes written. */
+/** Writes a datagram as one frame; a leading END terminates noise before it. Returns the bytes written. */
 export function encodeSlip(datagram: Uint8Array, out: Uint8Array): number {
   let at = 0
   out[at++] = END
@@ -41,7 +41,7 @@ export function encodeSlip(datagram: Uint8Array, out: Uint8Array): number {
   return at
 }
 
-/** Takes bytes as they come and hands on whole frames; `frame` is only valid during the call. */
+/** Assembles complete frames from received bytes; `frame` is valid only during the call. */
 export class SlipDecoder {
   readonly #buffer: Uint8Array
   readonly #onFrame: (frame: Uint8Array) => void
@@ -56,14 +56,14 @@ export class SlipDecoder {
     this.#onFrame = onFrame
   }
 
-  /** The line was opened anew: what was begun is over. */
+  /** The line was reopened: drops an incomplete frame. */
   reset(): void {
     this.#used = 0
     this.#escaped = false
     this.#broken = false
   }
 
-  /** A byte came that is not to be believed: what comes before the next END belongs to the same frame. */
+  /** Reports a damaged byte: all bytes up to the next END belong to the same frame. */
   damaged(): void {
     this.#broken = true
   }
@@ -112,10 +112,10 @@ const put16 = (bytes: Uint8Array, at: number, value: number): void => {
   bytes[at + 1] = value
 }
 
-/** Protocol, addresses and length, which UDP's checksum covers too. */
+/** The part of the header that UDP's checksum covers: protocol, addresses and length. */
 const pseudoSum = (bytes: Uint8Array, length: number): number => sum16(bytes, 12, 20, PROTOCOL_UDP + length)
 
-/** The number of a dotted IPv4 address, or null when it is none. */
+/** The number of a dotted IPv4 address, or null if it is invalid. */
 export function parseIp(text: string): number | null {
   const parts = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text)?.slice(1).map(Number)
   if (!parts || parts.some(part => part > 255)) return null
@@ -155,24 +155,24 @@ export function encodeUdp(payload: Uint8Array, from: Endpoint, to: Endpoint, id:
   put16(out, 26, 0)
   out.set(payload, HEADERS)
   const sum = ~sum16(out, IP_HEADER, IP_HEADER + length, pseudoSum(out, length)) & 0xffff
-  // a checksum of zero would say that there is none
+  // a checksum field of zero would mean no checksum
   put16(out, 26, sum === 0 ? 0xffff : sum)
   return IP_HEADER + length
 }
 
-/** Why a frame was not taken. */
+/** Why a frame was refused. */
 export type Refusal = 'bad_header' | 'bad_checksum' | 'fragments' | 'other_protocol' | 'other_address'
 
 export interface Received {
   kind: 'udp' | 'echo'
   from: Endpoint
-  /** UDP: the port it came to */
+  /** UDP: the destination port */
   port: number
   /** UDP: the payload; echo: the ICMP message. A view of the frame. */
   payload: Uint8Array
 }
 
-/** Reads one frame that came for `own`. */
+/** Parses one frame addressed to `own`. */
 export function decode(frame: Uint8Array, own: number): Received | Refusal {
   if (frame.length < IP_HEADER || frame[0]! >> 4 !== 4) return 'bad_header'
   const header = (frame[0]! & 0x0f) * 4

@@ -1,5 +1,6 @@
-// The media UIP and IWIP (specification, "Transporter media"): UDP over IPv4 to boards with uIP, Contiki or lwIP, over SLIP
-// on a serial line; IWIP also over this machine's network. Declarations; see medium.ts and network.ts for what fails.
+// The media UIP and IWIP (specification, "Transporter media"): UDP over IPv4 to boards with uIP, Contiki or lwIP, over
+// SLIP on a serial line; IWIP also over this machine's network. Declarations; medium.ts and network.ts describe the
+// errors.
 import { OsError } from '../../src/lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
@@ -12,7 +13,7 @@ import { type IwipOptions, iwipOptions, type UipOptions, uipOptions } from './sl
 
 export { iwipOptions, uipOptions } from './slip-options'
 
-/** ports of sending ends, one each (RFC 6335: dynamic ports) */
+/** local ports of sending ends, one each (RFC 6335: dynamic ports) */
 const FIRST_PORT = 49_152
 const PORTS = 16_384
 let opened = 0
@@ -41,11 +42,11 @@ function slipMedium(name: string, medium: string, options: Options, context: Dri
   return new SlipMedium(line, { medium, mtu, own, peer, logger: context.logger })
 }
 
-/** Where there is no device for a medium that needs one. */
+/** The error when a required device is not configured. */
 const noDevice = (name: string): OsError =>
   new OsError('CONFIG_INVALID', `options of ${name}: device: the serial port of the board is needed`, {
     details: { link: name, keys: ['device'] },
-    hint: 'for example "device": "/dev/serial/by-id/…"; ls /dev/serial/by-id shows the ports there are',
+    hint: 'for example "device": "/dev/serial/by-id/…"; ls /dev/serial/by-id lists the ports',
   })
 
 /** Options as in Config.json. Throws CONFIG_INVALID with the key. */
@@ -59,7 +60,7 @@ export const uipDriver: MediumDriver<UipOptions> = {
   },
 }
 
-/** `udp`: the medium that carries it where no serial line is named. */
+/** `udp`: the medium that is used if no serial line is configured. */
 export const iwipDriver = (udp: MediumDriver): MediumDriver<IwipOptions> => ({
   medium: 'IWIP',
   schema: iwipOptions,
@@ -69,7 +70,7 @@ export const iwipDriver = (udp: MediumDriver): MediumDriver<IwipOptions> => ({
     if (device) return slipMedium(name, 'IWIP', { ...options, device }, context)
     const maxPacket = mtu - HEADERS
     const inner = udp.create(name, { mode, host, port, listen_host, max_packet: maxPacket }, context)
-    // what a listening end answers is small
+    // a listening end only sends small answers
     const way = async () => (mode === 'send' && host ? wayTo(host, port) : null)
     return new BoundedMedium(inner, 'IWIP', maxPacket, context.logger, way)
   },

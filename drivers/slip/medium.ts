@@ -1,10 +1,10 @@
-// UDP over IPv4 over SLIP on a byte stream: the native link of boards with uIP, Contiki or lwIP on a serial port. Nothing
-// of the kernel's network takes part: headers and checksums are made here.
+// UDP over IPv4 over SLIP on a byte stream: the native link of boards with uIP, Contiki or lwIP on a serial port. The
+// kernel's network is not involved: headers and checksums are made here.
 //
-// What fails: a line that cannot be opened or is lost is reported by the line. A packet larger than the peer's MTU is refused:
-// send() is false, counted and named in the log with both sizes, since a fragment would be lost on such a board. What comes
-// and does not hold is dropped and counted by reason in `counters.detail`. A listening end answers echo requests, so that
-// the board can ping it.
+// Errors: the line reports that it cannot be opened or is lost. A packet larger than the peer's MTU is refused: send()
+// is false, it is counted and logged with both sizes, because such a board would lose a fragment. Invalid received data
+// is dropped and counted by reason in `counters.detail`. A listening end answers echo requests, so that the board can
+// ping it.
 
 import { asOsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
@@ -30,14 +30,14 @@ interface SlipOptions {
   medium: string
   mtu: number
   own: Endpoint
-  /** where send() goes; left out by who only listens */
+  /** destination of send(); absent if it only listens */
   peer?: Endpoint
   logger: Logger
 }
 
-/** frames handed to the line and not yet taken; a stuck port costs no more memory than these */
+/** frames passed to the line and not yet accepted; bounds the memory for a stuck port */
 const MAX_PENDING = 64
-/** peers whose way back is remembered; a board has one address */
+/** peers whose return address is remembered; a board has one address */
 const MAX_ORIGINS = 256
 
 export class SlipMedium implements Medium {
@@ -89,7 +89,7 @@ export class SlipMedium implements Medium {
     return Object.keys(detail).length === 0 ? this.#tally : { ...this.#tally, detail }
   }
 
-  /** One handler; the last one set counts. */
+  /** Sets the only handler; a second call replaces it. */
   onPacket(handler: PacketHandler): void {
     this.#handler = handler
   }
@@ -116,7 +116,7 @@ export class SlipMedium implements Medium {
     if (packet.length > this.maxPacket) {
       this.#dropped.too_large++
       this.#tally.errors++
-      // one line for each size, not for each packet
+      // log once per size, not per packet
       if (this.#reportedLength !== packet.length)
         this.#options.logger.warn(
           `PACKET_TOO_LARGE: ${packet.length} bytes to ${ipText(to.ip)}, which takes ${this.maxPacket} (mtu ${this.#options.mtu})`,
@@ -130,7 +130,7 @@ export class SlipMedium implements Medium {
     return taken
   }
 
-  /** The datagram is in the line's own buffer when this returns, before its promise ends. */
+  /** The datagram is copied to the line's buffer when this returns, before its promise resolves. */
   async #write(datagram: Uint8Array): Promise<boolean> {
     if (!this.#open || this.#pending >= MAX_PENDING) {
       this.#tally.errors++

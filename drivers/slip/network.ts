@@ -1,9 +1,9 @@
-// IWIP without a serial line: UDP over IPv4 by this machine's own network, to boards with lwIP, within what such a board
-// takes. Everything but the size is the UDP medium's, which is handed in.
+// IWIP without a serial line: UDP over IPv4 on this machine's network, to boards with lwIP, within the size limits of
+// such a board. Everything except the size is left to the UDP medium, which is passed in.
 //
-// What fails: what fails there; and a packet larger than one datagram of the peer's MTU is refused by name and counted, in
-// both directions, since the kernel would send it in fragments, and many lwIP boards are built without putting them together.
-// For the same reason the link does not open over an interface that takes less than the MTU (LINK_DOWN, with what to say).
+// Errors: those of the UDP medium; and a packet larger than one datagram of the peer's MTU is refused and counted, in
+// both directions, because the kernel would send fragments, and many lwIP boards are built without reassembly. For the
+// same reason the link does not open over an interface with a smaller MTU (LINK_DOWN, with what to do).
 import { OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
@@ -22,8 +22,8 @@ export class BoundedMedium implements Medium {
   readonly #way: () => Promise<Way | null>
 
   /**
-   * `medium`: the name it goes by; `maxPacket`: bytes of the largest packet, headers not counted; `way`: the interface that
-   * leads to the peer, null where it is not known.
+   * `medium`: its name; `maxPacket`: bytes of the largest packet without headers; `way`: the interface that leads to
+   * the peer, null if unknown.
    */
   constructor(
     inner: Medium,

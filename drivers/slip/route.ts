@@ -1,5 +1,5 @@
-// Which interface of this machine leads to an address, and how large a datagram it takes in one piece. Asked of the kernel: a
-// connected UDP socket has the interface's own address; nothing is sent. What is unknown is null, never an error.
+// The interface of this machine that leads to an address, and its largest unfragmented datagram. Determined by the
+// kernel: a connected UDP socket gets the interface's address; nothing is sent. Unknown is null, never an error.
 import { createSocket } from 'node:dgram'
 import { readFileSync } from 'node:fs'
 import { interfaces } from '../../src/links/network'
@@ -25,7 +25,7 @@ export async function wayTo(host: string, port: number): Promise<Way | null> {
     const mtu = Number(readFileSync(`/sys/class/net/${found[0].split(':')[0]}/mtu`, 'latin1'))
     return Number.isInteger(mtu) && mtu > 0 ? { interface: found[0], mtu } : null
   } catch {
-    return null // no way there now: the UDP medium tells that itself
+    return null // no route now: the UDP medium reports that
   } finally {
     socket.close()
   }

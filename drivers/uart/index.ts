@@ -1,5 +1,5 @@
-// The UART medium (specification, "Transporter media"): packets in frames on a serial port (D8). An uplink, a
-// receiver and dispatch on the same port share it. What fails: see drivers/serial.
+// The UART medium (specification, "Transporter media"): packets in frames on a serial port (D8). An uplink, a receiver
+// and dispatch on the same port share it. Errors: see drivers/serial.
 import { OsError } from '../../src/lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
@@ -8,10 +8,10 @@ import { sharedMedium } from '../kit/shared'
 import { afterReading, lineMs, type SerialContext, serialLine, serialSettings } from '../serial'
 import { type UartOptions, uartOptions } from './uart-options'
 
-/** two times what USB adapters hold characters back (16 ms), and a busy sender's pauses */
+/** twice the 16 ms that USB adapters buffer characters, plus the pauses of a busy sender */
 const MIN_GAP_MS = 40
 
-/** Silence after which a packet is over: 20 characters, or what adapters and busy loops need. */
+/** Silence that ends a packet: 20 characters, or more for adapters and busy loops. */
 const gapOf = (options: UartOptions): number => options.gap_ms ?? Math.max(MIN_GAP_MS, Math.ceil(lineMs(options, 20)))
 
 /** A medium on a serial port. Throws CONFIG_INVALID. */
@@ -20,7 +20,7 @@ function createUart(name: string, raw: unknown, context: DriverContext & SerialC
   const settings = serialSettings(options)
   if (settings.port === '')
     throw new OsError('CONFIG_INVALID', `options of ${name}: port is missing`, {
-      hint: 'set RESOURCES.physical_config.uart.port, best to a name of /dev/serial/by-id',
+      hint: 'set RESOURCES.physical_config.uart.port, best to a name in /dev/serial/by-id',
       details: { link: name, keys: ['port'] },
     })
   const { framing, max_packet: maxPacket, mode } = options

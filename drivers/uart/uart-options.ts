@@ -1,4 +1,4 @@
-// Options of the UART medium, as in Config.json: what they mean, their bounds and defaults.
+// Options of the UART medium, as in Config.json: meaning, bounds and defaults.
 import { type InferOutput, object } from 'valibot'
 import { choice, int, maybeInt } from '../../src/config/fields'
 import { serialEntries } from '../serial/serial-options'
@@ -11,7 +11,7 @@ export const uartOptions = object({
   ...serialEntries(115_200),
   framing: choice(['uart', 'cobs'], 'uart', 'uart: 02 packet 03, as every peer; cobs: for os-node at both ends'),
   max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 64, max: 16_384 }),
-  gap_ms: maybeInt('silence after which nothing more of a packet is expected; left out: from the baud rate', {
+  gap_ms: maybeInt('silence that ends a packet; left out: from the baud rate', {
     min: 2,
     max: 5000,
   }),

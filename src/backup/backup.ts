@@ -1,8 +1,8 @@
-// Writes a backup of a data directory, which is only read: a gateway may run on it. What belongs together is looked at in one turn: the
-// segments of the log, which only grow, up to their size of that moment, then the allocator's file with its journal. Files that
-// are replaced at once (atomic.ts) are read when their turn comes.
+// Writes a backup of a data directory, which is only read: a gateway may run on it. Files that belong together are captured
+// in one turn: the log segments, which only grow, up to their current size, then the allocator's file with its journal. Files
+// that are replaced atomically (atomic.ts) are read later.
 //
-// What fails: a file that went meanwhile (a window that grew too old) is left out. Any other error of the system ends the backup.
+// Errors: a file that was removed meanwhile (an expired window) is left out. Any other error of the system ends the backup.
 import { dirname, join } from 'node:path'
 import { asOsError, errno, OsError } from '../lib/errors'
 import { type HeldFile, holdFile, realFiles } from '../lib/files'
@@ -13,9 +13,9 @@ import { type Secrets, seal } from './seal'
 
 export interface BackupSource {
   readonly dataDir: string
-  /** text of Config.json, and the same without its secrets */
+  /** text of Config.json, complete and without its secrets */
   readonly config: { readonly whole: string; readonly bare: string; readonly leftOut: readonly string[] }
-  /** whole paths of files that do not go into it: Config.json, session keys */
+  /** absolute paths of excluded files: Config.json, session keys */
   readonly except: readonly string[]
   readonly about: Pick<BackupHeader, 'version' | 'created' | 'device_id' | 'assigned_id'>
   /** absent: no secrets */
@@ -24,7 +24,7 @@ export interface BackupSource {
 
 export interface BackupResult {
   readonly files: number
-  /** of the files, not packed */
+  /** of the files, uncompressed */
   readonly bytes: number
   readonly secrets: boolean
   readonly left_out: readonly string[]
@@ -32,20 +32,17 @@ export interface BackupResult {
 
 interface Held {
   readonly path: string
-  /** a segment or the allocator's file, opened in time */
+  /** a segment or the allocator's file, opened early */
   readonly file?: HeldFile
   readonly bytes?: Buffer
 }
 
 const TRIES = 10
 
-/**
- * Writes the file `to`, which is there whole or not at all. Throws USAGE where one is there and not to be replaced (`force`), DISK_FULL,
- * STORAGE.
- */
+/** Writes the file `to` atomically. Throws USAGE if it exists and may not be replaced (`force`), DISK_FULL, STORAGE. */
 export async function backupTo(to: string, force: boolean, source: BackupSource): Promise<BackupResult> {
   if (!force && realFiles.exists(to))
-    throw new OsError('USAGE', `${to} is there already`, { hint: 'name another file, or replace it with --force' })
+    throw new OsError('USAGE', `${to} already exists`, { hint: 'name another file, or replace it with --force' })
   const part = `${to}.${process.pid}.part`
   try {
     const fd = written(to, () => realFiles.open(part, 'w'))
@@ -100,12 +97,12 @@ export async function writeBackup(source: BackupSource, sink: Sink): Promise<Bac
   }
 }
 
-/** Opens what may go or change together with something else, without a pause between. */
+/** Opens files that may be removed or change together, without yielding in between. */
 function hold(dataDir: string, paths: readonly string[]): Held[] {
   const held: Held[] = []
   for (const path of paths) {
     const whole = join(dataDir, path)
-    if (path.endsWith('.journal')) continue // with the file it belongs to
+    if (path.endsWith('.journal')) continue // handled with the file it belongs to
     const isIds = paths.includes(`${path}.journal`)
     if (!isIds && !path.endsWith('.seg')) held.push({ path })
     else {
@@ -121,7 +118,10 @@ function hold(dataDir: string, paths: readonly string[]): Held[] {
   return held
 }
 
-/** The journal loses its lines once the file that holds them too is in place: as long as that is the same file, both belong together. */
+/**
+ * The journal loses its lines after the file that contains them is in place: as long as that is the same file, both belong
+ * together.
+ */
 function withJournal(path: string, whole: string): Held[] {
   for (let left = TRIES; ; left--) {
     const file = holdFile(whole)

@@ -1,25 +1,26 @@
-// Which files of a data directory a backup holds. Left out is what belongs to this run or this machine, what is made again, and what
-// must not come back old: session keys, and templates of senders, by which a packet of today would be decoded wrongly.
+// Which files of a data directory are in a backup. Excluded: files of this run or this machine, files that are created again,
+// and files that must not be restored from an older state: session keys, and templates of senders, with which a current
+// packet would be decoded wrongly.
 import { join } from 'node:path'
 import { errno } from '../lib/errors'
 import type { Files } from '../lib/files'
 
-/** the data directory of a gateway's own upstream lies in that of the gateway */
+/** the data directory of the local upstream is inside that of the gateway */
 const UPSTREAM = 'upstream/'
 
-/** of this run or machine: stays where it is at a restore, too */
+/** of this run or machine: not replaced by a restore either */
 const OF_THE_MACHINE = /^(os-node\.(lock|sock).*|native|parts|\.parts-.*|\.writable|restore)$/
-/** made again, or not to come back old */
+/** created again, or must not be restored from an older state */
 const NOT_KEPT =
   /^(starts\.json|frozen\.json|plugin-starts\.json|config\.last-good\.json|restored\.json|device_registry|secure_sessions.*)$/
 const UNFINISHED = /\.(tmp|part)$|\.damaged/
 const SECRET = /^(token\.json|web_users\.json|.*\.(pem|key))$/
 
-/** A path in the data directory, from the one or the other that it is in. */
+/** A path relative to the data directory that contains it. */
 const within = (path: string): string => (path.startsWith(UPSTREAM) ? path.slice(UPSTREAM.length) : path)
 const first = (path: string): string => within(path).split('/', 1)[0]!
 
-/** True for what a restore leaves where it is. */
+/** True for files that a restore does not touch. */
 export const staysHere = (path: string): boolean => OF_THE_MACHINE.test(first(path))
 
 export const isSecretFile = (path: string): boolean => SECRET.test(path.slice(path.lastIndexOf('/') + 1))
@@ -29,7 +30,10 @@ function isKept(path: string): boolean {
   return !within(path).startsWith('log/') || path.endsWith('.seg')
 }
 
-/** Paths of the regular files in `dir`, its folders included, sorted; `takes` says of a path whether it and what is below it counts. */
+/**
+ * Paths of the regular files in `dir` and its folders, sorted; `takes` decides whether a path and everything below it is
+ * included.
+ */
 export function filesIn(dir: string, files: Files, takes: (path: string) => boolean = () => true, at = ''): string[] {
   const found: string[] = []
   for (const name of files.list(join(dir, at)).sort()) {
@@ -51,6 +55,6 @@ function kindOf(path: string, files: Files): 'file' | 'folder' | 'other' {
   }
 }
 
-/** What of `dataDir` goes into a backup; `except`: whole paths of files that do not. */
+/** The files of `dataDir` for a backup; `except`: absolute paths of excluded files. */
 export const contentsOf = (dataDir: string, files: Files, except: readonly string[]): string[] =>
   filesIn(dataDir, files, path => isKept(path) && !except.includes(join(dataDir, path)))

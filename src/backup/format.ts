@@ -1,8 +1,8 @@
-// The backup file: one line `os-node backup 1`, then records of a kind (one letter), a length (u32 big endian) and bytes: the header
-// (H), for each file its name (F), its bytes deflated in pieces (D) and their SHA-256 (E), the sealed secrets (S), and the end (Z),
-// which holds the SHA-256 of everything before it.
+// The backup file: one line `os-node backup 1`, then records of a kind (one letter), a length (u32 big endian) and bytes: the
+// header (H), for each file its name (F), its bytes deflated in pieces (D) and their SHA-256 (E), the sealed secrets (S), and
+// the end (Z) with the SHA-256 of everything before it.
 //
-// Errors: E_BACKUP for a file that is none, of another format, cut short or damaged; nothing of it counts then.
+// Errors: E_BACKUP for a file that is no backup, has another format, is truncated or damaged; none of it is used then.
 import { createHash, type Hash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { deflateRaw, inflateRawSync } from 'node:zlib'
@@ -10,13 +10,13 @@ import { asOsError, errno, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { isObject } from '../lib/objects'
 
-/** of the file; another one is refused */
+/** of the file; other versions are refused */
 export const FORMAT = 1
 const FIRST_LINE = `os-node backup ${FORMAT}\n`
 const FIRST = /^os-node backup (\d{1,6})\n/
-/** bytes of a file in one record */
+/** bytes of a file per record */
 export const PIECE = 1 << 20
-/** no record of ours is longer: secrets are some files of a few KB */
+/** maximum record length: secrets are a few files of a few KB */
 const MOST = 16 << 20
 
 export interface BackupHeader {
@@ -26,9 +26,9 @@ export interface BackupHeader {
   readonly created: number
   readonly device_id: string
   readonly assigned_id: number
-  /** secrets are in it, sealed */
+  /** it contains sealed secrets */
   readonly secrets: boolean
-  /** keys of Config.json that were left out, for they hold secrets */
+  /** keys of Config.json that were left out because they contain secrets */
   readonly left_out: readonly string[]
 }
 
@@ -39,7 +39,7 @@ const deflate = promisify(deflateRaw)
 const json = (value: object): Buffer => Buffer.from(JSON.stringify(value))
 const newHash = (): Hash => createHash('sha256')
 
-/** Writes the records in their order. */
+/** Writes the records in order. */
 export class BackupWriter {
   readonly #sink: Sink
   readonly #all = newHash()
@@ -50,7 +50,7 @@ export class BackupWriter {
     this.#sink = sink
   }
 
-  /** Returns the bytes that the seal of the secrets is bound to. */
+  /** Returns the bytes to which the seal of the secrets is bound. */
   async begin(header: BackupHeader): Promise<Buffer> {
     await this.#send(Buffer.from(FIRST_LINE))
     const bytes = json(header)
@@ -95,7 +95,7 @@ export class BackupWriter {
   }
 }
 
-/** Who reads a backup: each file comes as begin, pieces, end. */
+/** The reader of a backup: each file is reported as begin, pieces, end. */
 export interface BackupVisitor {
   header?(header: BackupHeader, bytes: Buffer): void
   file?(path: string): void
@@ -107,7 +107,7 @@ export interface BackupVisitor {
 const wrong = (path: string, why: string, hint?: string): OsError =>
   new OsError('E_BACKUP', `${path}: ${why}; nothing was changed`, hint ? { hint } : {})
 
-/** A name in a backup is `Config.json`, or leads into the data directory. Throws E_BACKUP for any other. */
+/** A name in a backup is `Config.json`, or a path inside the data directory. Throws E_BACKUP for any other. */
 export function refuseOutside(file: string, name: string): void {
   const inside =
     name.startsWith('data/') && !name.includes('\0') && name.split('/').every(part => !['', '.', '..'].includes(part))
@@ -120,7 +120,7 @@ function parsed(path: string, payload: Buffer): Record<string, unknown> {
     const value: unknown = JSON.parse(payload.toString('utf8'))
     if (isObject(value)) return value
   } catch {
-    // said below
+    // reported below
   }
   throw wrong(path, 'a record of it is damaged')
 }
@@ -137,7 +137,7 @@ function headerFrom(path: string, payload: Buffer): BackupHeader {
   }
 }
 
-/** The format of a file. Throws E_BACKUP for anything but ours. */
+/** The format of a file. Throws E_BACKUP for any other format. */
 function start(path: string, files: Files): number {
   let text: string
   try {
@@ -160,7 +160,7 @@ function start(path: string, files: Files): number {
   return first[0].length
 }
 
-/** The header alone, unchecked. Throws E_BACKUP. */
+/** The header alone, not verified. Throws E_BACKUP. */
 export function backupHeader(path: string, files: Files = realFiles): BackupHeader {
   const at = start(path, files)
   const head = files.readAt(path, at, 5)
@@ -169,10 +169,10 @@ export function backupHeader(path: string, files: Files = realFiles): BackupHead
   return headerFrom(path, files.readAt(path, at + 5, length))
 }
 
-/** Work in steps: after each a gateway may do something else. */
+/** Work in steps: after each step a gateway may do other work. */
 export type Steps<T> = Generator<void, T>
 
-/** All steps at once. */
+/** Runs all steps. */
 export function allOf<T>(steps: Steps<T>): T {
   for (;;) {
     const { done, value } = steps.next()
@@ -180,7 +180,7 @@ export function allOf<T>(steps: Steps<T>): T {
   }
 }
 
-/** Reads the whole file and checks every byte of it, a record in a step. Throws E_BACKUP, and what the visitor throws. */
+/** Reads the complete file and verifies every byte, one record per step. Throws E_BACKUP, and the errors of the visitor. */
 export function* readBackup(path: string, files: Files, visitor: BackupVisitor): Steps<void> {
   let at = start(path, files)
   const size = files.size(path)

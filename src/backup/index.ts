@@ -1,4 +1,5 @@
-// Backup and restore of a gateway's state: its configuration and its data directory in one file. The program itself has settle.ts only.
+// Backup and restore of a gateway's state: its configuration and its data directory in one file. The program itself only
+// contains settle.ts.
 export { type BackupResult, type BackupSource, backupTo, writeBackup } from './backup'
 export { type BackupHeader, backupHeader, type Sink } from './format'
 export { checkBackup, finishRestore, prepareRestore, type RestoreResult, restoreBackup } from './restore'

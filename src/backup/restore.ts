@@ -1,11 +1,11 @@
-// Puts a backup in the place of a data directory's state. First the whole file is read and checked, then everything is written
-// into <data>/restore/new and synced; until then nothing was changed. The plan (<data>/restore/plan.json) decides: once it
-// is on the disk the restore goes on to its end, at the next command or start where the power was cut. Phase `out` moves the old state
-// to <data>/restore/old-N, phase `in` the new one into its place; each step may be done again. The old state is removed when the new
-// one has started once. Config.json is never missing: it is copied, then replaced at once.
+// Restores the state of a data directory from a backup. First the complete file is read and verified, then everything is
+// written into <data>/restore/new and synced; until then nothing is changed. The plan (<data>/restore/plan.json) is the point
+// of no return: once it is on the disk, an interrupted restore is completed by the next command or start. Phase `out` moves
+// the old state to <data>/restore/old-N, phase `in` moves the new one into its place; each step may be repeated. The old
+// state is removed after the new one has started once. Config.json is never missing: it is copied, then replaced atomically.
 //
-// Errors: E_BACKUP, E_PASSPHRASE, and those of the system while the new state is written: nothing is changed then. Later ones leave the
-// plan, and the next command goes on.
+// Errors: E_BACKUP, E_PASSPHRASE, and those of the system while the new state is written: nothing is changed then. Later
+// errors leave the plan, and the next command continues.
 import { dirname, join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno, OsError } from '../lib/errors'
@@ -20,9 +20,9 @@ import { type Plan, planPath, RESTORED_FILE, readPlan, side } from './settle'
 export interface RestoreOptions {
   readonly file: string
   readonly dataDir: string
-  /** where Config.json goes */
+  /** target path of Config.json */
   readonly configPath: string
-  /** absent: the secrets of the backup, if there are any, stay in it */
+  /** absent: secrets in the backup are not restored */
   readonly passphrase?: string | undefined
   /** UNIX ms */
   readonly now: number
@@ -32,18 +32,21 @@ export interface RestoreOptions {
 export interface RestoreResult extends BackupHeader {
   readonly files: number
   readonly secrets_restored: boolean
-  /** where the old state is until the new one has started once; null: there was none */
+  /** the old state, kept until the new one has started once; null: there was none */
   readonly old_state: string | null
 }
 
-/** Checks `file`, then restores it. The caller has the lock of the data directory. */
+/** Verifies `file`, then restores it. The caller has the lock of the data directory. */
 export function restoreBackup(options: RestoreOptions): RestoreResult {
   const result = allOf(preparing(options))
   finishRestore(options.dataDir, options.files)
   return result
 }
 
-/** The same, but for taking the state over: the next command or start does that. So it may run in the gateway whose state is replaced. */
+/**
+ * Like restoreBackup(), without the replacement of the state: the next command or start does that. So it may run in the
+ * gateway whose state is replaced.
+ */
 export async function prepareRestore(options: RestoreOptions): Promise<RestoreResult> {
   for (const steps = preparing(options); ; await turn()) {
     const { done, value } = steps.next()
@@ -77,7 +80,7 @@ function* preparing(options: RestoreOptions): Steps<RestoreResult> {
   }
 }
 
-/** Reads all of a backup. Throws E_BACKUP, E_PASSPHRASE. */
+/** Reads and verifies a complete backup. Throws E_BACKUP, E_PASSPHRASE. */
 export const checkBackup = (file: string, passphrase: string | undefined, files: Files = realFiles): Checked =>
   allOf(checking(file, passphrase, files))
 
@@ -104,7 +107,7 @@ function* checking(file: string, passphrase: string | undefined, files: Files): 
   return { header: value, secrets }
 }
 
-/** Takes a restore that was cut off to its end; does nothing where there is none. The caller has the lock. */
+/** Completes an interrupted restore; does nothing if there is none. The caller has the lock. */
 export function finishRestore(dataDir: string, files: Files = realFiles): void {
   let plan = readPlan(dataDir, files)
   try {
@@ -120,13 +123,13 @@ export function finishRestore(dataDir: string, files: Files = realFiles): void {
     }
   } catch (cause) {
     const why = diskFault(cause) ?? asOsError(cause).message
-    throw new OsError('STORAGE', `the restore stopped half-way (${why}); the next command on ${dataDir} goes on`, {
+    throw new OsError('STORAGE', `the restore was interrupted (${why}); the next command on ${dataDir} completes it`, {
       cause,
     })
   }
 }
 
-/** Writes the new state beside the old one; everything of it is on the medium then. Returns how many files. */
+/** Writes the new state into a separate folder; all of it is on flash then. Returns the number of files. */
 function* stage(
   file: string,
   fresh: string,
@@ -199,7 +202,7 @@ function moveIn(dataDir: string, { config }: Plan, files: Files): void {
   if (files.exists(data)) move(data, dataDir, filesIn(data, files), files)
 }
 
-/** Moves files; the new names are on the medium before the old ones go for good. */
+/** Moves files; the new names are on flash before the old ones are removed. */
 function move(from: string, to: string, paths: readonly string[], files: Files): void {
   const folders = (root: string): Set<string> => {
     const all = new Set<string>([root])
@@ -216,7 +219,7 @@ function move(from: string, to: string, paths: readonly string[], files: Files):
 const writePlan = (dataDir: string, plan: Plan, files: Files): void =>
   atomicWrite(planPath(dataDir), JSON.stringify(plan), files)
 
-/** Removes the files of a folder, and the folder where there is one. */
+/** Removes the files of a folder, and the folder if it exists. */
 function clear(dir: string, files: Files): void {
   if (!files.exists(dir)) return
   for (const path of filesIn(dir, files)) files.remove(join(dir, path))

@@ -1,6 +1,7 @@
-// The secrets of a backup, sealed with a passphrase: scrypt makes the key, AES-256-GCM seals, bound to the header of the backup.
+// Seals the secrets of a backup with a passphrase: scrypt derives the key, AES-256-GCM seals, bound to the header of the
+// backup.
 //
-// Errors: E_PASSPHRASE where it does not open: another passphrase, or a damaged seal; nothing of it is used then.
+// Errors: E_PASSPHRASE if it cannot be opened: wrong passphrase, or a damaged seal; none of it is used then.
 import { createCipheriv, createDecipheriv, scryptSync } from 'node:crypto'
 import { OsError } from '../lib/errors'
 import { newSalt } from '../lib/scrypt'
@@ -8,10 +9,10 @@ import { newSalt } from '../lib/scrypt'
 const SALT = 16
 const NONCE = 12
 const TAG = 16
-/** 64 MiB and a fraction of a second on a small board, for each guess */
+/** 64 MiB and a fraction of a second on a small board, per guess */
 const COST = { N: 65_536, r: 8, p: 1, maxmem: 80 << 20 }
 
-/** Secret files by their path in the backup, as base64; `Config.json` is the whole one. */
+/** Secret files by their path in the backup, as base64; `Config.json` is the complete file. */
 export type Secrets = Readonly<Record<string, string>>
 
 const keyOf = (passphrase: string, salt: Buffer): Buffer => scryptSync(passphrase.normalize('NFC'), salt, 32, COST)

@@ -101,6 +101,8 @@
   })
   cached = file = code = undefined
   keepHeapSmall(true)
+  // V8 takes a growth factor below 2 for 2 when it makes another heap, that of a worker
+  process.on('worker', worker => worker.once('online', () => keepHeapSmall(true)))
   script.runInThisContext().call(exports, exports, require, module, __filename, __dirname, importModule)
   if (isStale) writeCache(0)
 })()

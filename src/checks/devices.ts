@@ -1,5 +1,5 @@
-// What the checks of this machine share: the devices that the configuration names, who may use them, and whether the native
-// addon loads. Nothing is opened or changed, and nothing here throws.
+// Shared by the checks of this machine: the devices in the configuration, who may use them, and whether the native
+// addon loads. It opens and changes nothing, and never throws.
 import { accessSync, constants, existsSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import type { ConfigStore } from '../config'
@@ -9,7 +9,7 @@ import { mediumEnabled } from '../links/enabled'
 import { MEDIA } from '../links/registry'
 import { native } from '../native'
 
-/** Why the native addon does not load; null: it does. */
+/** Why the native addon does not load; null if it loads. */
 export function addonProblem(): string | null {
   try {
     native()
@@ -19,7 +19,7 @@ export function addonProblem(): string | null {
   }
 }
 
-/** What this user may do with a device: read and write it, or not, with the group that may. */
+/** Whether this user may read and write a device, and if not, the group that may. */
 export type DeviceAccess = { state: 'fine' | 'missing' } | { state: 'forbidden'; group: string | undefined }
 
 /** The user this process runs as. */
@@ -38,7 +38,7 @@ export function deviceAccess(path: string): DeviceAccess {
   }
 }
 
-/** Device files that the configuration names, with who names them. Media that are off need nothing. */
+/** Device files in the configuration, with the links that name them. Disabled media need nothing. */
 export function configuredDevices(config: ConfigStore): Map<string, string[]> {
   const found = new Map<string, string[]>()
   const note = (path: string, owner: string): void => {
@@ -55,7 +55,7 @@ export function configuredDevices(config: ConfigStore): Map<string, string[]> {
       for (const options of [RESOURCES.physical_config, RESOURCES.transport_config] as Record<string, unknown>[])
         visit(options[options_name], name)
   for (const link of [...gateway.uplinks, ...gateway.receivers, ...(gateway.sources ?? [])]) visit(link, link.name)
-  // the number of an I2C bus stands for its file
+  // the number of an I2C bus means its device file
   for (const { name, bus } of (gateway.sources ?? []) as { name: string; bus?: unknown }[])
     if (Number.isInteger(bus)) note(`/dev/i2c-${bus}`, name)
   return found

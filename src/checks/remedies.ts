@@ -1,6 +1,6 @@
-// What to do about what is missing. The built-in table may be written to <data>/env_guard/resources.json and changed there: a
-// gateway's owner may know a better remedy. Words only: nothing here is ever run. A file that cannot be read is logged, and the
-// built-in table counts.
+// Advice about missing resources. The built-in table can be written to <data>/env_guard/resources.json and changed
+// there, since a gateway's owner may know a better remedy. Texts only: nothing here is ever executed. If the file
+// cannot be read, that is logged and the built-in table applies.
 import * as v from 'valibot'
 import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno } from '../lib/errors'
@@ -19,7 +19,7 @@ const REMEDY = v.object({
 const FILE = v.object({ remedies: v.array(REMEDY) })
 export type Remedy = v.InferOutput<typeof REMEDY>
 
-/** First match counts. `{resource}`, `{group}` and `{user}` are filled in. */
+/** The first match applies. `{resource}`, `{group}` and `{user}` are filled in. */
 export const BUILTIN_REMEDIES: readonly Remedy[] = [
   {
     kind: 'permission',
@@ -40,16 +40,16 @@ export const BUILTIN_REMEDIES: readonly Remedy[] = [
   {
     kind: 'device',
     resource: '/dev/tty',
-    remedy: 'plug the adapter in, or correct the port: ls -l /dev/serial/by-id shows those that are there',
+    remedy: 'plug the adapter in, or correct the port: ls -l /dev/serial/by-id',
   },
-  { kind: 'device', resource: '/dev/gpiochip', remedy: 'correct the chip: os-node gpio lists those that are there' },
+  { kind: 'device', resource: '/dev/gpiochip', remedy: 'correct the chip: os-node gpio lists the chips' },
   {
     kind: 'device',
     resource: '/^can\\d|can-isotp/',
     remedy:
       'plug the adapter in, or enable its overlay; then load the modules (modprobe can-isotp) and bring the interface up: ip link set {resource} up type can bitrate 500000',
   },
-  { kind: 'device', resource: '', remedy: 'check that {resource} is plugged in and named right' },
+  { kind: 'device', resource: '', remedy: 'check the name and the plug of {resource}' },
   {
     kind: 'package',
     resource: 'native addon',
@@ -60,11 +60,11 @@ export const BUILTIN_REMEDIES: readonly Remedy[] = [
 
 const fits = ({ resource }: Remedy, name: string): boolean => {
   const [, pattern] = /^\/(.+)\/$/.exec(resource) ?? []
-  // a path begins with a slash too, and does not end with one
+  // a path also begins with a slash, but does not end with one
   return pattern === undefined ? name.includes(resource) : new RegExp(pattern).test(name)
 }
 
-/** What to do, in words. */
+/** The advice as text. */
 export function remedyFor(
   remedies: readonly Remedy[],
   kind: Kind,

@@ -5,12 +5,12 @@ import { spawn } from 'node:child_process'
 function openers({ platform, env }: { platform: string; env: Record<string, string | undefined> }): string[] {
   if (platform === 'darwin') return ['open']
   if (platform === 'win32') return ['explorer.exe']
-  // without a screen these would start a browser in the terminal, or wait for ever
+  // without a screen these would open a browser in the terminal, or wait forever
   if (!env.DISPLAY && !env.WAYLAND_DISPLAY && !env.BROWSER) return []
   return [...(env.BROWSER ? [env.BROWSER] : []), 'xdg-open', 'sensible-browser', 'x-www-browser']
 }
 
-/** True when a program took the link. */
+/** True when a program accepted the link. */
 export async function openUrl(url: string, machine: Parameters<typeof openers>[0] = process): Promise<boolean> {
   for (const program of openers(machine)) {
     const started = await new Promise<boolean>(resolve => {

@@ -1,5 +1,5 @@
-// Talks to a running gateway over its control socket (D17). The gateway says every few seconds that it works on a request; a
-// gateway that says nothing for half a minute is reported as TIMEOUT, one that goes away in the middle as NO_GATEWAY.
+// Talks to a running gateway over its control socket (D17). While it works on a request, the gateway reports that every
+// few seconds; a gateway that is silent for half a minute is reported as TIMEOUT, a lost connection as NO_GATEWAY.
 
 import { connect, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -21,15 +21,15 @@ interface Request {
 }
 
 interface AskOptions {
-  /** takes the rows of a streaming command; the next is read when the promise settles */
+  /** receives the rows of a streaming command; the next row is read after the promise resolves */
   onRow?(row: unknown): Promise<void> | void
-  /** bytes done, and of how many */
+  /** bytes done, and total bytes */
   progress?(done: number, total: number): void
   signal?: AbortSignal
   silenceMs?: number
 }
 
-/** An error as the gateway wrote it, back in its class. */
+/** Restores an error that the gateway serialized. */
 function revive(value: unknown): OsError {
   const { error, code, hint, ...details } = (typeof value === 'object' && value !== null ? value : {}) as Record<
     string,
@@ -67,7 +67,7 @@ export async function ask(socket: Socket, request: Request, options: AskOptions 
   alive()
   socket.write(`${JSON.stringify({ id: 1, ...request })}\n`)
   const lines = createInterface({ input: socket, crlfDelay: Infinity })
-  // a destroyed socket never says 'end', which is all that readline listens for
+  // a destroyed socket never emits 'end', the only event that readline listens for
   socket.once('close', () => lines.close())
   try {
     for await (const line of lines) {
@@ -103,7 +103,7 @@ const noRight = (path: string, cause: unknown): OsError =>
     hint: 'join the group of the gateway or use sudo',
   })
 
-/** Without the right to read the lock it is unknown whether a gateway runs. Throws FORBIDDEN. */
+/** Throws FORBIDDEN without the right to read the lock: then it is unknown whether a gateway runs. */
 function mayLook(path: string): void {
   try {
     readRegular(path)
@@ -136,11 +136,11 @@ function dial(path: string): Promise<Socket | undefined> {
 
 interface Found {
   readonly socket?: Socket
-  /** who holds the data directory when there is no listener */
+  /** the owner of the data directory if there is no listener */
   readonly owner?: LockInfo
 }
 
-/** Looks for the gateway of a data directory once. */
+/** Searches once for the gateway of a data directory. */
 export async function findGateway(dataDir: string): Promise<Found> {
   mayLook(lockPath(dataDir))
   const owner = await findOwner(dataDir)
@@ -152,8 +152,8 @@ export async function findGateway(dataDir: string): Promise<Found> {
 const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
 /**
- * Waits while the owner is starting or, for a command that changes files, while another short command has the directory.
- * Throws LOCKED when that takes too long.
+ * Waits while the owner is starting or, for a command that changes files, while another short command has the
+ * directory. Throws LOCKED on a time-out.
  */
 export async function waitForGateway(
   dataDir: string,

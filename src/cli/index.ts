@@ -1,5 +1,5 @@
-// The command line. Parses, looks for a running gateway of the data directory, runs the command there or here, prints. stdout
-// holds the result and nothing else; logs and hints go to stderr. Every error ends with the exit code of the errors table.
+// The command line: parses, finds the running gateway of the data directory, runs the command there or here, prints.
+// stdout gets only the result; logs and hints go to stderr. Every error ends with the exit code of the errors table.
 import { readFileSync } from 'node:fs'
 import { isUnfinished } from '../backup/settle'
 import {
@@ -42,7 +42,7 @@ export interface LocalSetup {
   readonly config: ConfigStore
   readonly logger: Logger
   readonly signal: AbortSignal
-  /** held for commands that change files; a command that starts a gateway takes its own */
+  /** held for commands that change files; a command that starts a gateway takes its own lock */
   readonly lock?: DataLock
   print(value: Record<string, unknown>, text: string): void
 }
@@ -54,9 +54,9 @@ export interface CliDeps {
   readonly stdout: Out
   readonly stderr: Out
   readonly signal: AbortSignal
-  /** in front of each log line: whose it is, where two processes share a terminal */
+  /** prefix of each log line, to distinguish two processes that share a terminal */
   readonly logPrefix?: string
-  /** what the configuration may say besides what every gateway knows */
+  /** configuration keys beyond those that every gateway knows */
   readonly fragments?: readonly Fragment[]
   context(setup: LocalSetup): Promise<CommandContext>
   /** reads a file named on the command line; `-` is stdin */
@@ -65,7 +65,7 @@ export interface CliDeps {
   secret?(what: string): Promise<string>
   readonly files?: Files
   readonly verbs?: readonly AnyVerb[]
-  /** how long a starting gateway or another command is waited for */
+  /** how long to wait for a starting gateway or another command */
   readonly waitMs?: number
 }
 
@@ -75,7 +75,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   const paint = paintFor(stderr, env)
   let asJson = argv.includes('--json')
   watchReader(stdout)
-  // a gateway goes on when the reader of its log is gone
+  // a gateway keeps running when the reader of its log exits
   watchReader(stderr)
   try {
     const [first] = argv
@@ -101,13 +101,13 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
       place?.remove()
     }
   } catch (thrown) {
-    // who reads stdout left early: nothing is wrong with the command
+    // the reader of stdout exited early: no error of the command
     if (thrown instanceof ReaderLeft) return 0
     const error = asOsError(thrown)
     const answer = errorJson(error, argv[0] ?? '')
     if (asJson) stdout.write(`${JSON.stringify(answer)}\n`)
     stderr.write(errorText(error.message, answer.hint, paint))
-    // a defect: where it is, in words of the sources
+    // a bug: print its position in the sources
     if (error.code === 'INTERNAL' && error.cause instanceof Error) {
       mapStacks()
       stderr.write(`${error.cause.stack}\n`)
@@ -147,7 +147,7 @@ async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps:
   const secret = deps.secret ?? (what => readSecret(what, process.stdin, stderr))
   const warn = (text: string): void => logger.warn(text)
   const options = verb.prepare ? await verb.prepare(parsed, path => readNamed(path, read), secret, warn) : parsed
-  // rows on a terminal show how far it is
+  // progress of rows on a terminal
   const bar = new ProgressBar(verb.rowText && deps.stdout.isTTY ? undefined : stderr, 0, undefined, bytesText)
   try {
     return await runVerb(verb, options, config, logger, deps, json, bar)
@@ -177,7 +177,7 @@ async function runVerb(
     const changes = holds(verb.changes, options)
     const found = waitForGateway(config.dataDir, { waitMs: deps.waitMs ?? 5000, changes, signal })
     const socket = await found.catch(error => {
-      // a gateway that hangs is what the doctor is called for
+      // a gateway that hangs is one of the problems the doctor is used for
       if (!verb.tolerant || changes) throw error
       logger.warn(asOsError(error).message)
       return undefined
@@ -187,7 +187,7 @@ async function runVerb(
       const onRow = rowPrinter(verb, json, deps)
       const request = ask(socket, { command: verb.name, options: own }, { onRow, progress, signal })
       const answer = await request.catch(error => {
-        // what goes on until it is stopped was stopped
+        // an endless command was stopped as intended
         if (holds(verb.endless, options) && signal.aborted) return { exitCode: 0 } as GatewayAnswer
         throw error
       })
@@ -199,7 +199,7 @@ async function runVerb(
   return await executeHere(verb, options, config, logger, show, deps, json, progress)
 }
 
-/** A restore that was cut off goes on to its end before anything reads the state. Throws LOCKED, STORAGE. */
+/** Completes an interrupted restore before anything reads the state. Throws LOCKED, STORAGE. */
 async function endRestore({ dataDir, path }: ReturnType<typeof findConfig>): Promise<void> {
   if (!isUnfinished(dataDir)) return
   actAsOwner([dataDir, path])
@@ -256,7 +256,7 @@ async function executeHere(
   }
 }
 
-/** Rows are what the verb makes of them, with --json and where it makes nothing JSON lines; an empty text is no line. */
+/** Rows are printed as text by the verb; with --json, or without a text function, as JSON lines. An empty text prints no line. */
 function rowPrinter(verb: AnyVerb, json: boolean, { stdout, env }: CliDeps): (row: unknown) => Promise<void> {
   if (json || !verb.rowText) return row => writeLine(stdout, JSON.stringify(row))
   const paint = paintFor(stdout, env)
@@ -272,8 +272,8 @@ type Show = (
 ) => Promise<void>
 
 /**
- * How a result is printed: with --json one line with `via`, and what the specification shows as JSON; else text. A result that
- * is an error is one text on stderr.
+ * Prints a result: with --json one line with `via`, and as JSON where the specification shows JSON; else text. A result
+ * that is an error is one text on stderr.
  */
 function printer(verb: AnyVerb, json: boolean, { stdout, stderr, env }: CliDeps): Show {
   const paint = paintFor(stdout, env)

@@ -1,5 +1,5 @@
-// stdout and stderr of the CLI. Colours only on a terminal; a reader that leaves early (| head) ends the output quietly;
-// rows are written at the pace of who reads them.
+// stdout and stderr of the CLI. Colours only on a terminal; a reader that exits early (| head) ends the output without
+// an error; rows are written at the reader's pace.
 
 import { type Paint, PLAIN } from '../commands'
 
@@ -22,20 +22,20 @@ export function paintFor(out: Out, env: Record<string, string | undefined>): Pai
   return coloured ? { bold: ink(1), dim: ink(2), good: ink(32), bad: ink(31), warn: ink(33) } : PLAIN
 }
 
-/** Thrown into a stream of rows when its reader is gone. */
+/** Thrown into a stream of rows when its reader has exited. */
 export class ReaderLeft extends Error {}
 
 const watched = new WeakSet<Out>()
 const broken = new WeakSet<Out>()
 
-/** Notes when the reader of a stream is gone, instead of ending the process with EPIPE. */
+/** Records that the reader of a stream has exited, instead of ending the process with EPIPE. */
 export function watchReader(out: Out): void {
   if (watched.has(out)) return
   watched.add(out)
   out.on('error', () => broken.add(out))
 }
 
-/** Writes one line and waits while the reader is slow. Throws ReaderLeft when it is gone. */
+/** Writes one line and waits while the reader is slow. Throws ReaderLeft when it has exited. */
 export async function writeLine(out: Out, text: string): Promise<void> {
   if (broken.has(out)) throw new ReaderLeft()
   if (out.write(`${text}\n`)) return

@@ -1,21 +1,23 @@
-// Root on the files of another user. What fails: a user id without a name has no groups but its own; nothing here throws.
+// A process of root that changes files of another user. A user id without a name has only its own group; nothing here
+// throws.
 import { statSync } from 'node:fs'
 
-/** What a process may become. */
+/** Functions that change the user of a process. */
 type System = NodeJS.Process & { initgroups?: (user: number, group: number) => void }
 
-/** The owner of a file; undefined: it is not there. */
+/** The owner of a file; undefined if it does not exist. */
 function ownerOf(path: string): { uid: number; gid: number } | undefined {
   try {
     return statSync(path)
   } catch {
-    return undefined // a first start makes it, as the user who starts
+    return undefined // the first start creates it, as the user who starts
   }
 }
 
 /**
- * Root that changes files of another user goes on as that user, for the rest of this process: else the gateway, which runs as that
- * user, could not read what root left. `paths`: the data directory and the configuration; the first that is there counts.
+ * A root process that changes files of another user switches to that user for its remaining lifetime: otherwise the
+ * gateway, which runs as that user, could not read the files. `paths`: the data directory and the configuration; the
+ * first existing one decides.
  */
 export function actAsOwner(paths: readonly string[], system: System = process as System): void {
   if (system.getuid?.() !== 0) return

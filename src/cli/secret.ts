@@ -1,5 +1,5 @@
-// A secret from the user of the command: at a terminal it is prompted for and not shown, else it is the first line of stdin.
-// What fails: an end without a line, and Ctrl-C, are USAGE.
+// Reads a secret from the user: at a terminal it is prompted for and not shown, else it is the first line of stdin.
+// Errors: USAGE for an end without a line, and for Ctrl-C.
 import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { OsError } from '../lib/errors'

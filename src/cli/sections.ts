@@ -1,5 +1,6 @@
-// The display sections and where they come from (D17): a running gateway, queried over its control socket at each look, or this process and
-// the files while none runs. A gateway that starts or stops meanwhile is found at the next look.
+// The data of the display sections (D17): from a running gateway, queried over its control socket at each update, or
+// from this process and the files while none runs. A gateway that starts or stops in between is noticed at the next
+// update.
 import type { DisplayFormat, Plain, SectionFilter, SectionInfo, SectionReader } from '../display'
 import { OsError } from '../lib/errors'
 import { ask, findGateway } from './client'
@@ -38,7 +39,7 @@ export class GatewaySections implements SectionReader {
     return sections as Record<string, Plain>
   }
 
-  /** Null: no gateway runs. Throws FORBIDDEN, NO_GATEWAY, TIMEOUT, and what the gateway answers. */
+  /** Null: no gateway runs. Throws FORBIDDEN, NO_GATEWAY, TIMEOUT, and the gateway's own errors. */
   async #ask(command: string, options: Record<string, unknown>): Promise<Record<string, unknown> | null> {
     const { socket, owner } = await findGateway(this.#dataDir)
     if (socket) {

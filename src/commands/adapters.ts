@@ -1,4 +1,4 @@
-// What commands use of the rooms below: the log, by itself and of a gateway at work, and the library's node.
+// Adapters from other rooms to commands: the log (from files, or of a running gateway) and the library's node.
 import { join } from 'node:path'
 import type { Gateway } from '../gateway/gateway'
 import { OsError } from '../lib/errors'
@@ -7,10 +7,10 @@ import { exportFacts, exportRow, type Selection, segmentsIn, verify, verifying }
 import type { NodeBase } from '../node/node'
 import type { LogAccess, NodeLike, Watch } from './context'
 
-/** the bytes that are left are a sum over all segments */
+/** the remaining size is summed over all segments, so not for every row */
 const ROWS_A_REPORT = 256
 
-/** A gateway works on between two segments. */
+/** The gateway continues its work between two segments. */
 async function verifyInSteps(dir: string, selection: Selection, { signal, progress }: Watch) {
   const steps = verifying(dir, realFiles, selection)
   for (;;) {
@@ -49,7 +49,7 @@ export const logOf = (dataDir: string): LogAccess => {
   }
 }
 
-/** The log of a gateway at work: export reads along with it. */
+/** The log of a running gateway: export reads it while the gateway writes. */
 export const logOfGateway = (gateway: Gateway): LogAccess => ({
   ...logOf(gateway.config.dataDir),
   summary: async () => gateway.log.status(),

@@ -1,11 +1,11 @@
-// A command line as one text → argv, with the quoting people know and nothing else of a shell: no variables, no globs, no
-// pipes, no substitution. Unbalanced quotes are BAD_REQUEST.
+// Splits a command line into argv, with the usual quoting and no other shell features: no variables, globs, pipes or
+// substitution. Unbalanced quotes are BAD_REQUEST.
 import { OsError } from '../lib/errors'
 import { isSecretName, MASK, maskText, mayBeSecret, VALUE } from '../lib/secrets'
 
 const MAX_CHARS = 64 * 1024
 
-/** Throws BAD_REQUEST for an empty line, one too long, and one with an open quote. `os-node` in front may be there. */
+/** Throws BAD_REQUEST for a line that is empty, too long, or has an open quote. A leading `os-node` is allowed. */
 export function splitCommand(line: string): string[] {
   if (line.length > MAX_CHARS) throw new OsError('BAD_REQUEST', `a command is at most ${MAX_CHARS} characters`)
   const argv: string[] = []
@@ -19,7 +19,7 @@ export function splitCommand(line: string): string[] {
     } else if (c === '\\') {
       const next = line[++k]
       if (next === undefined) throw new OsError('BAD_REQUEST', 'the command ends with a backslash')
-      // within double quotes a backslash stands for itself but before " and \
+      // within double quotes a backslash is literal except before " and \
       word = (word ?? '') + (quote && next !== '"' && next !== '\\' ? `\\${next}` : next)
     } else if (quote) {
       if (c === quote) quote = ''
@@ -42,7 +42,7 @@ export function splitCommand(line: string): string[] {
 /** Verbs whose words are a key and its value. */
 const SETS = /^config-set$/
 
-/** The command line for the log: control characters and the values of secrets are not in it. */
+/** The command line for the log, without control characters and secret values. */
 export function auditText(argv: readonly string[]): string {
   const setsSecret =
     argv.some((word, k) => /^--key(=|$)/.test(word) && namesSecret(keyAt(argv, k))) ||
@@ -57,12 +57,12 @@ export function auditText(argv: readonly string[]): string {
     const text = value === undefined ? maskText(word) : `--${name}=${maskText(value)}`
     return /[\s"'\\]/.test(text) || text === '' ? JSON.stringify(text) : text
   })
-  // control characters would forge lines of the log
+  // control characters could forge lines of the log
   const text = shown.join(' ').replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029]/g, '?')
   return text.length > 500 ? `${text.slice(0, 500)}…` : text
 }
 
-/** What is called `value`, or is in a list, may be the secret of a pair. */
+/** A key named `value`, or an element of a list, may be the secret of a pair. */
 function namesSecret(key: string): boolean {
   const parts = key.split(/[.[\]]+/).filter(Boolean)
   const inPair = /^[a-z]/i.test(key) && parts.length > 2 && (VALUE.test(parts.at(-1)!) || /^\d+$/.test(parts.at(-1)!))

@@ -1,10 +1,10 @@
-// What a started gateway says of itself to people: who it is, where it forwards to, where to look.
+// The start message of a gateway for people: its name, its uplinks, its page.
 import { join } from 'node:path'
 import type { Gateway } from '../gateway/gateway'
 import type { StartOverrides } from './context'
 import { isLocal, loginUrl, openable, phoneCode } from './login'
 
-/** `token`: the admin token, printed this once; null: there is one already. */
+/** `token`: the admin token, printed only this once; null: one exists already. */
 export function banner(
   gateway: Gateway,
   role: 'run' | 'serve',
@@ -37,7 +37,7 @@ export function banner(
   return lines.join('\n')
 }
 
-/** What a phone in the network meets. */
+/** Lines for a phone on the same network. */
 const lanLines = ({ config }: Gateway, url: string, token: string | null): string[] => [
   ...(isLocal(openable(url))
     ? ['               this machine has no network address yet; the page is reachable as soon as it has one']

@@ -1,5 +1,6 @@
-// The completion script of a shell, made from the schemas of verbs and plugin commands, so that it cannot offer what the parser
-// refuses. zsh takes the script of bash through its own bashcompinit. The script starts no program: what it offers is in it.
+// The completion script of a shell, generated from the schemas of verbs and plugin commands, so that it offers exactly
+// what the parser accepts. zsh uses the bash script through its bashcompinit. The script starts no program: all offers
+// are in it.
 import type { OptionSpec } from '../lib/command-options'
 import { MEDIA } from '../links/registry'
 import { type AnyVerb, GLOBAL_OPTIONS } from './verb'
@@ -9,25 +10,25 @@ export type Shell = (typeof SHELLS)[number]
 
 type Options = Readonly<Record<string, OptionSpec>>
 
-/** What follows some words: each way to spell those words, the words that may follow, and the options. */
+/** What can follow some words: each spelling of those words, the words that may follow, and the options. */
 interface Node {
   readonly spellings: readonly string[]
   readonly words: readonly string[]
   readonly options: Options
 }
 
-/** A plugin: its own name, the verb for it (if any), and its commands. */
+/** A plugin: its name, its verb (if any), and its commands. */
 export interface CompletedPlugin {
   readonly name: string
   readonly verb?: AnyVerb
   readonly commands: Readonly<Record<string, { readonly options?: Options; readonly operands?: readonly string[] }>>
 }
 
-/** What the script is made of. */
+/** The input of the script. */
 interface Offers {
   readonly verbs: readonly AnyVerb[]
   readonly plugins: readonly CompletedPlugin[]
-  /** names of this program and, where one is a verb, that verb */
+  /** names of this program → the verb of that name, or null */
   readonly programs: Readonly<Record<string, string | null>>
   /** of the configuration */
   readonly keys: readonly string[]
@@ -35,7 +36,7 @@ interface Offers {
 
 const HELP: Options = { help: GLOBAL_OPTIONS.help! }
 
-/** Words in single quotes for a shell; none of ours holds a quote. */
+/** Words in single quotes for a shell; no word contains a quote. */
 const quoted = (words: Iterable<string>): string => `'${[...words].join(' ')}'`
 
 const namesOf = ({ name, aliases = [] }: AnyVerb): string[] =>
@@ -44,11 +45,11 @@ const namesOf = ({ name, aliases = [] }: AnyVerb): string[] =>
 const choicesOf = (operands: readonly string[] = [], options: Options = {}): string[] =>
   operands.flatMap(name => [...(options[name]?.choices ?? [])])
 
-/** Names of files may hold blanks; bash marks folders by a slash, zsh has no compopt. */
+/** File names may contain blanks; bash marks folders with a slash, zsh has no compopt. */
 const files = (kind: 'f' | 'd'): string =>
   `local IFS=$'\\n'; compopt -o filenames 2> /dev/null; COMPREPLY=( $(compgen -${kind} -- "$cur") ); return 0`
 
-/** What to do at the value of an option. */
+/** The completion of an option's value. */
 function offerFor({ value, choices }: OptionSpec): string {
   if (choices) return `offer=${quoted(choices)}`
   if (value === 'PATH') return files('f')
@@ -94,7 +95,7 @@ export function completionScript(shell: Shell, offers: Offers): string {
   const words = nodes.map(({ spellings, words: free, options }, at) => {
     for (const spelling of spellings) places.push([spelling.length, `    '${spelling} '*) at=${at} ;;`])
     for (const [name, spec] of Object.entries(options)) {
-      // what may follow --cmd is taken without it too
+      // words after --cmd are also accepted without it
       if (spec.type === 'boolean' || name === 'cmd') continue
       const offer = offerFor(spec)
       patterns.set(offer, [...(patterns.get(offer) ?? []), `'${at} --${name}'`])

@@ -1,5 +1,5 @@
-// The context of a command. main fills it in: locally with a Node and the files, in a running gateway with the gateway itself.
-// Commands are written against these interfaces only, so CLI, HTTP and terminal UI run the same ones.
+// The context of a command. main provides it: locally with a Node and the files, in a running gateway with the gateway
+// itself. Commands use only these interfaces, so that CLI, HTTP and terminal UI run the same commands.
 import type { ConfigStore } from '../config'
 import type { SectionReader } from '../display'
 import type { GatewayApi, SourcesApi, TransportApi } from '../gateway/api'
@@ -25,7 +25,7 @@ export interface NodeLike {
   readonly assigned_id: number | null
   readonly device_id: string
   readonly lastRejected: readonly RejectedRow[]
-  /** why the last request had no answer */
+  /** why the last request got no answer */
   readonly lastError?: { message: string; code: string; hint: string } | null
   readonly fusion: { decompress(bytes: Uint8Array): Record<string, unknown> }
   transmit(
@@ -39,25 +39,25 @@ export interface NodeLike {
   ensureTime(host?: string | null, port?: number | null, timeout?: number): Promise<number | null>
 }
 
-/** The terminal UI, live; each returns the exit code when it is left. Throws USAGE without a terminal. */
+/** The live terminal UI; each function returns the exit code. Throws USAGE without a terminal. */
 export interface TerminalUiLike {
   /** `interval` in seconds; undefined: as configured */
   runInteractive(interval: number | undefined, sections: readonly string[] | null): Promise<number>
   runBios(interval: number | undefined, section: string | null): Promise<number>
 }
 
-/** What long work heeds and reports to. */
+/** Cancellation and progress of long work. */
 export interface Watch {
-  /** aborted by Ctrl-C, by a client that left, by a time cap */
+  /** aborted by Ctrl-C, by a client that disconnected, or by a time limit */
   readonly signal: AbortSignal
-  /** bytes of the log that are read, and of how many; absent where it is not shown */
+  /** bytes of the log read so far, and the total; absent if no progress is shown */
   progress?(done: number, total: number): void
 }
 
 export interface LogAccess {
   /** first and last numbers, without reading every record */
   summary(): Promise<LogStatus>
-  /** reads and checks every record; what is not of the selection is not counted. Throws TIMEOUT when it is stopped. */
+  /** reads and checks every record; counts only those of the selection. Throws TIMEOUT when it is stopped. */
   verify(
     selection: Selection,
     watch: Watch,
@@ -70,23 +70,23 @@ export interface StartOverrides {
   host?: string
   port?: number
   webPort?: number
-  /** the page is for the network: on all addresses, always encrypted */
+  /** opens the page to the network: on all addresses, always encrypted */
   lan?: boolean
 }
 
 export interface StartedGateway {
-  /** settles with the exit code when the gateway has stopped and committed */
+  /** resolves with the exit code when the gateway has stopped and committed */
   readonly done: Promise<number>
-  /** what it does and where to look, for `--json` */
+  /** what the gateway does and where its page is, for `--json` */
   readonly info?: Record<string, unknown>
-  /** the same for people, the admin token once included */
+  /** the same for people, with the admin token at the first start */
   readonly banner?: string
-  /** ends it as Ctrl-C does */
+  /** ends it like Ctrl-C */
   stop?(): void
   transmit?: GatewayApi['transmit']
 }
 
-/** What commands use of a running gateway; outputs belong to the process that runs. */
+/** The parts of a running gateway that commands use; the running process owns the outputs. */
 type CommandGateway = Pick<GatewayApi, 'status' | 'database' | 'outputs' | 'transmit' | 'reload' | 'forgetSession'>
 
 export interface CommandContext extends Watch {
@@ -94,37 +94,37 @@ export interface CommandContext extends Watch {
   readonly config: ConfigStore
   readonly logger: Logger
   readonly via: Via
-  /** keys of the configuration that may be written, with all below them; absent: every key */
+  /** prefixes of the configuration keys that may be written; absent: every key */
   writable?(): readonly string[]
   /** absent outside a running gateway */
   readonly gateway?: CommandGateway
-  /** where the page runs; else the configuration says where it would be */
+  /** URL of the page; absent: the configured address is used */
   webUrl?(): string | undefined
   readonly log: LogAccess
   node(): Promise<NodeLike>
   transport(): TransportApi
   sources(): Promise<SourcesApi>
-  /** What is wrong with the links of the configuration; absent inside a running gateway, whose links say it themselves. */
+  /** Problems of the configured links; absent in a running gateway, whose links report them. */
   linkProblems?(): Promise<readonly LinkProblem[]>
   /** pins, lines and buses of this machine */
   hardware(): Promise<Hardware>
-  /** Sets the outputs of the configuration as after a crash, none where the service says that it stopped in order; absent inside a gateway. */
+  /** Sets the outputs of the configuration as after a crash, none if the service reports a normal stop; absent in a gateway. */
   safeOutputs?(): Promise<readonly OutputItem[]>
   /** the sections of display providers */
   display(): Promise<SectionReader>
-  /** absent inside a running gateway: the terminal is where the person is */
+  /** absent in a running gateway: the terminal is on the client's side */
   terminalUi?(): Promise<TerminalUiLike>
   /** the plugins of the gateway, or without one those of this process */
   plugins(): Promise<Plugins>
-  /** What safe mode there is (R25); `leave`: ends it first. */
+  /** The state of safe mode (R25); `leave`: ends it first. */
   safeMode(leave: boolean): Promise<SafeModeReport>
   /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */
   startGateway(role: 'run' | 'serve', overrides: StartOverrides): Promise<StartedGateway>
-  /** opens a link in the browser of the user at the terminal; false when there is none */
+  /** opens a link in the browser of the user at the terminal; false if there is no browser */
   openUrl?(url: string): Promise<boolean>
   /** makes an admin token, stores its hash in `<data>/token.json`, returns the token */
   newToken(): Promise<string>
-  /** prints one document at once, for commands that go on working: text for people, JSON with --json */
+  /** prints one document immediately, for commands that keep running: text for people, JSON with --json */
   print(value: Record<string, unknown>, text: string): void
   close?(): Promise<void>
 }

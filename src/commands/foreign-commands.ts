@@ -1,4 +1,4 @@
-// Words of other software of this kind that are no command or option here: what does the same.
+// Commands of similar programs that do not exist here, with the command to use instead.
 const ELSEWHERE: Readonly<Record<string, string>> = {
   wizard:
     'there is no setup dialog: os-node run names the device and requests its id; os-node config-set changes a key',
@@ -20,7 +20,7 @@ const SAME: Readonly<Record<string, string>> = {
   'rscore-build': 'rscore-check',
 }
 
-/** What to do instead, for a command or `command --option`; undefined where unknown. */
+/** What to use instead of a command or `command --option`; undefined if unknown. */
 export const elsewhere = (words: string): string | undefined => {
   const key = Object.hasOwn(SAME, words) ? SAME[words]! : words
   return Object.hasOwn(ELSEWHERE, key) ? ELSEWHERE[key] : undefined

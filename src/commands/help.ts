@@ -1,4 +1,4 @@
-// Help for people, made from the verbs' own schemas, so that it cannot say something else than the parser does.
+// Help for people, generated from the verbs' schemas, so that it always agrees with the parser.
 import { optionRows, table } from '../lib/option-help'
 import { type AnyVerb, GLOBAL_OPTIONS } from './verb'
 
@@ -25,10 +25,10 @@ export function programHelp(verbs: readonly AnyVerb[], version: string): string 
   ].join('\n')
 }
 
-/** commands of the short help: what a first hour needs */
+/** commands in the short help: those a new user needs first */
 const FIRST = ['run', 'status', 'transmit', 'doctor', 'config-get', 'config-set', 'source list', 'db export', 'token']
 
-/** What `os-node` alone prints. */
+/** Output of `os-node` without a command. */
 export function shortHelp(verbs: readonly AnyVerb[], version: string): string {
   const shown = verbs.filter(verb => FIRST.includes(verb.name))
   return [
@@ -65,7 +65,7 @@ export function verbHelp(verb: AnyVerb): string {
   ].join('\n')
 }
 
-/** Help for a word that several commands begin with (`source --help`, `help log`); null where it is not requested. */
+/** Help for a word that several commands begin with (`source --help`, `help log`); null if it is not requested. */
 export function groupHelp(verbs: readonly AnyVerb[], argv: readonly string[]): string | null {
   const [first, second] = argv[0] === 'help' ? [argv[1], argv[2] ?? '--help'] : argv
   const group = verbs.filter(verb => verb.name.startsWith(`${first} `))

@@ -1,4 +1,4 @@
-// All verbs, and how one is run for another process: over the control socket, HTTP or the terminal UI.
+// All verbs, and the functions that run one for another process: over the control socket, HTTP or the terminal UI.
 import type { ControlAnswer, ControlRequest } from '../gateway/control'
 import { OsError } from '../lib/errors'
 import type { CommandContext } from './context'
@@ -125,8 +125,8 @@ function named(command: string): AnyVerb {
 }
 
 /**
- * Runs a request inside a gateway; what `startControl` wants as its `run`. Verbs that start a gateway are refused, and no
- * file is read for the caller.
+ * Runs a request inside a gateway; the `run` of `startControl`. Verbs that start a gateway are refused, and no file is
+ * read for the caller.
  */
 export async function runRequest(context: CommandContext, request: ControlRequest): Promise<ControlAnswer> {
   const { verb, options } = request.argv

@@ -1,16 +1,16 @@
-// What a command over HTTP is while it waits, runs and is over (X21), and the caps it runs under (S7).
+// State of a command over HTTP while it is queued, running or finished (X21), and its limits (S7).
 import type { Role } from '../services/users'
 
 export type JobStatus = 'queued' | 'running' | 'completed' | 'failed' | 'cancelled'
 
-/** The specification's job result, flat, and what came with X21. Times are UNIX seconds. */
+/** The specification's job result, flat, with the additions of X21. Times are UNIX seconds. */
 export interface Job {
   readonly ok: boolean
   readonly job_id: string
   readonly status: JobStatus
   readonly stdout: string
   readonly stderr: string
-  /** null until it ended */
+  /** null until it has ended */
   readonly exit_code: number | null
   readonly command: string
   readonly background: boolean
@@ -18,11 +18,11 @@ export interface Job {
   readonly created_at: number
   readonly started_at: number | null
   readonly finished_at: number | null
-  /** output was cut, or is not kept any more */
+  /** output was truncated, or is no longer stored */
   readonly truncated: boolean
 }
 
-/** All of a job but its output, which is requested by its id. */
+/** A job without its output, which is requested by id. */
 export const briefJob = ({ stdout, stderr, ...job }: Job): object => ({
   ...job,
   stdout_len: stdout.length,
@@ -35,7 +35,7 @@ export interface JobRequest {
   readonly role: Role
   readonly username: string
   readonly remote: string
-  /** aborted when the caller of a foreground job leaves */
+  /** aborted when the caller of a foreground job disconnects */
   readonly signal?: AbortSignal
 }
 
@@ -48,7 +48,7 @@ export interface JobLimits {
   readonly backgroundJobs: number
   readonly queue: number
   readonly kept: number
-  /** output of all kept jobs together */
+  /** output of all stored jobs together */
   readonly keptChars: number
 }
 
@@ -65,5 +65,5 @@ export const LIMITS: JobLimits = {
 
 export const isOver = ({ status }: Job): boolean => status !== 'queued' && status !== 'running'
 
-/** Output is an event when it is whole (X21). */
+/** Output is sent as an event only when it is complete (X21). */
 export const withoutPartialOutput = (job: Job): Job => (isOver(job) ? job : { ...job, stdout: '', stderr: '' })

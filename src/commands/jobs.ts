@@ -1,9 +1,10 @@
-// The command line over HTTP (S7, X21): the same verbs, parsed to argv in this process, never a shell. Caps on time, output
-// and on how many run at once; a line in the log for each, without the values of secrets. Background jobs wait in a queue.
+// The command line over HTTP (S7, X21): the same verbs, parsed to argv in this process, never by a shell. There are
+// limits for time, output and parallel commands; each command is logged without secret values. Background jobs are
+// queued.
 //
-// What fails: a command that runs and fails is a job that completed with its exit code; one that cannot run here, breaks, or is
-// cut off by a cap is `failed` and says why on stderr; a full queue is TOO_MANY_JOBS. Finished jobs are kept, the
-// oldest leave, and their output before them.
+// Errors: a command that runs and fails is a completed job with its exit code. A command that cannot run here, crashes,
+// or exceeds a limit is `failed` with the reason on stderr. A full queue is TOO_MANY_JOBS. Finished jobs are stored;
+// the oldest are evicted, and their output before them.
 import { randomUUID } from 'node:crypto'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, errorJson, OsError } from '../lib/errors'
@@ -41,7 +42,7 @@ interface Entry {
 
 const errorText = (message: string, hint: string): string => `os-node: ${message}\n${hint ? `  ${hint}\n` : ''}`
 
-/** Files and terminal of this machine are not the caller's. */
+/** Files and terminal of this machine do not belong to the caller. */
 const unread = (what: string) => (): Promise<string> =>
   Promise.reject(new OsError('USAGE', `a gateway reads no ${what} for a command`))
 
@@ -62,14 +63,14 @@ export class JobRunner {
   }
 
   /**
-   * Runs a command; settles with its result, for a background job at once. Throws BAD_REQUEST (empty, unbalanced quotes),
-   * FORBIDDEN `role <x> required`, TOO_MANY_JOBS.
+   * Runs a command; resolves with its result, for a background job immediately. Throws BAD_REQUEST (empty, unbalanced
+   * quotes), FORBIDDEN `role <x> required`, TOO_MANY_JOBS.
    */
   async submit(request: JobRequest): Promise<Job> {
     const { command, background = false, role, username, remote, signal } = request
     const argv = splitCommand(command)
     const plan = planOf(this.#o.verbs, this.#o.context.version, argv)
-    // what cannot be run does no harm
+    // a command that cannot run needs no role
     const needed = plan.verb ? roleOf(plan.verb, plan.options) : 'operator'
     const line = `${username} at ${remote}: ${auditText(argv)}`
     if (!mayAct(role, needed)) {
@@ -96,7 +97,7 @@ export class JobRunner {
     return entry.job
   }
 
-  /** Newest first; only what `role` may see. */
+  /** Newest first; only those that `role` may see. */
   list(role: Role, limit: number): Job[] {
     const seen = [...this.#jobs.values()].reverse().filter(entry => mayAct(role, entry.role))
     return seen.slice(0, limit).map(({ job }) => withoutPartialOutput(job))
@@ -107,7 +108,7 @@ export class JobRunner {
     return withoutPartialOutput(this.#known(id, role).job)
   }
 
-  /** Ends a job that waits or runs; one that is over stays as it is. Throws NOT_FOUND. */
+  /** Ends a queued or running job; a finished one is unchanged. Throws NOT_FOUND. */
   cancel(id: string, role: Role, username: string): Job {
     const entry = this.#known(id, role)
     if (!isOver(entry.job)) {
@@ -117,7 +118,7 @@ export class JobRunner {
     return entry.job
   }
 
-  /** Every change of a job, with the role that may see it. Returns how to stop. */
+  /** Reports every change of a job, with the role that may see it. Returns the function that ends it. */
   onJob(listener: (job: Job, needed: Role) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -131,7 +132,7 @@ export class JobRunner {
     return this.#queue.length
   }
 
-  /** Takes no more and ends what runs. */
+  /** Accepts no more jobs and ends those that run. */
   stop(): void {
     this.#stopped = true
     for (const entry of this.#jobs.values()) this.#end(entry, 'failed', 'the gateway stops')
@@ -182,7 +183,7 @@ export class JobRunner {
     }
   }
 
-  /** Settles when the verb has really ended, which may be after its job was cut off. */
+  /** Resolves when the verb has really ended, possibly after its job was ended. */
   async #run(entry: Entry, limitMs: number): Promise<void> {
     this.#change(entry, { status: 'running', started_at: this.#now() })
     const cancel = this.#o.timers.after(limitMs, () =>
@@ -248,7 +249,7 @@ export class JobRunner {
       this.#end(entry, 'failed', `stopped after ${this.#limits.outputChars} characters of output`)
   }
 
-  /** Ends a job before its end: its verb hears the signal, the job is over at once. */
+  /** Ends a job early: its verb gets the signal, the job is over immediately. */
   #end(entry: Entry, status: 'failed' | 'cancelled', why: string): void {
     if (isOver(entry.job)) return
     this.#write(entry, 'stderr', `os-node: ${why}\n`)
@@ -279,7 +280,7 @@ export class JobRunner {
     return entry
   }
 
-  /** Keeps within `kept` jobs and `keptChars` of output; what waits or runs stays. */
+  /** Enforces the limits `kept` and `keptChars`; queued and running jobs stay. */
   #forget(): void {
     const { kept, keptChars } = this.#limits
     let chars = 0

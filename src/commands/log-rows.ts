@@ -1,5 +1,5 @@
-// What `log export` makes of the records: those of a device and a time, as JSON lines or as CSV with fixed columns. Rows are looked at one
-// by one, at the pace of who takes them. Errors: USAGE for a time that is none.
+// Formats the records of `log export`: those of a device and a time range, as JSON lines or as CSV with fixed columns.
+// Rows are processed one by one, at the reader's pace. Errors: USAGE for an invalid time.
 import { csvLine } from '../lib/csv'
 import { OsError } from '../lib/errors'
 import type { Selection } from '../log'
@@ -14,13 +14,16 @@ export const SELECTION: Readonly<Record<string, OptionSpec>> = {
   device: { type: 'string', value: 'ID', help: 'of this device only' },
 }
 
-/** Columns never change their order; new ones come at the end. One line a sensor; a record without sensors has one line too. */
+/**
+ * The order of the columns never changes; new ones are appended. One line per sensor; a record without sensors has one
+ * line too.
+ */
 export const LOG_COLUMNS = [
   ...['seq', 'boot', 't_raw_ms', 'device_id', 'device_status', 'source_aid', 'medium', 'sensor_index', 'sensor_id'],
   ...['sensor_status', 'value', 'unit', 'time_quality', 'logged_ms'],
 ]
 
-/** UNIX seconds or a date as ISO 8601 has it → UNIX ms. Throws USAGE. */
+/** UNIX seconds or an ISO 8601 date → UNIX ms. Throws USAGE. */
 export function timeOf(name: string, text: string): number {
   const time = /^\d+(\.\d+)?$/.test(text) ? 1000 * Number(text) : Date.parse(text)
   if (Number.isNaN(time))
@@ -30,7 +33,7 @@ export function timeOf(name: string, text: string): number {
   return time
 }
 
-/** What the options `since`, `until` and `device` of a command select. Throws USAGE. */
+/** The selection of a command's options `since`, `until` and `device`. Throws USAGE. */
 export function selectionOf({ since, until, device }: OptionValues): Selection {
   const selection = {
     ...(since !== undefined && { since: timeOf('since', String(since)) }),
@@ -42,7 +45,7 @@ export function selectionOf({ since, until, device }: OptionValues): Selection {
   return selection
 }
 
-/** The rows that a selection takes. */
+/** The rows of a selection. */
 export async function* selected(rows: AsyncIterable<Row>, { since, until, device }: Selection): AsyncGenerator<Row> {
   for await (const row of rows) {
     const time = Number(row['t_raw'])
@@ -54,7 +57,7 @@ export async function* selected(rows: AsyncIterable<Row>, { since, until, device
 const cell = (value: unknown): string | number | null =>
   typeof value === 'number' || typeof value === 'string' ? value : null
 
-/** The lines of the CSV without their ends, the head first. */
+/** The lines of the CSV without line ends, the header first. */
 export async function* csvRows(rows: AsyncIterable<Row>): AsyncGenerator<string> {
   yield csvLine(LOG_COLUMNS).trimEnd()
   for await (const row of rows) {

@@ -1,5 +1,5 @@
-// The way from a terminal to the page: the token once as text, as a link, and as a QR code for a phone. The token stands
-// behind the # of the link: browsers do not send that part, and no log of a server has it.
+// Login from a terminal: the token once as text, as a link, and as a QR code for a phone. The token is after the # of
+// the link: browsers do not send that part, so no server logs it.
 import { readFileSync } from 'node:fs'
 import type { networkInterfaces } from 'node:os'
 import type { ConfigStore } from '../config'
@@ -7,10 +7,10 @@ import { interfaces as ownInterfaces } from '../links/network'
 
 type Interfaces = ReturnType<typeof networkInterfaces>
 
-/** networks of containers, virtual machines and tunnels: no phone is in them */
+/** networks of containers, virtual machines and tunnels: no phone is on them */
 const VIRTUAL = /^(?:docker|br-|veth|virbr|vmnet|vnet|lxc|lxd|cni|podman|tun|tap|wg|tailscale|zt)/
 
-/** The interfaces of the default routes, as /proc/net/route has them; none where there is no such file. */
+/** The interfaces of the default routes from /proc/net/route; none if the file does not exist. */
 function routedInterfaces(table = '/proc/net/route'): string[] {
   try {
     const routes = readFileSync(table, 'utf8').split('\n').slice(1)
@@ -20,7 +20,7 @@ function routedInterfaces(table = '/proc/net/route'): string[] {
   }
 }
 
-/** An address that others reach this machine by: IPv4, of a default route where there is one. */
+/** An address by which others reach this machine: IPv4, of a default route if there is one. */
 export function lanAddress(interfaces: Interfaces = ownInterfaces(), routed = routedInterfaces()): string | undefined {
   const names = Object.keys(interfaces).filter(name => !VIRTUAL.test(name))
   const order = [...routed.filter(name => names.includes(name)), ...names]
@@ -29,14 +29,14 @@ export function lanAddress(interfaces: Interfaces = ownInterfaces(), routed = ro
     .find(({ family, internal, address }) => family === 'IPv4' && !internal && !address.startsWith('169.254.'))?.address
 }
 
-/** Where the page is by the configuration alone. */
+/** The page's URL according to the configuration alone. */
 export function configuredUrl({ config }: ConfigStore): string {
   const { host, port } = config.RESOURCES.service_plugins.web_user
   const scheme = config.web_user.tls === 'off' ? 'http' : 'https'
   return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
-/** The page as a person opens it: one that listens everywhere is named by an address that a phone can use. */
+/** The page's URL for a person: if the page listens on all addresses, one that a phone can use. */
 export function openable(base: string, interfaces: Interfaces = ownInterfaces()): string {
   const url = new URL(base)
   const everywhere = url.hostname === '0.0.0.0' || url.hostname === '[::]'
@@ -48,16 +48,16 @@ export function openable(base: string, interfaces: Interfaces = ownInterfaces())
 export const loginUrl = (base: string, token: string, interfaces?: Interfaces): string =>
   `${openable(base, interfaces)}/#/?token=${encodeURIComponent(token)}`
 
-/** The QR code of a link for a phone, as lines; none where the link names this machine to itself only. */
+/** The QR code of a link for a phone, as lines; none for a link that works only on this machine. */
 export const phoneCode = (link: string): string[] => (isLocal(link) ? [] : ['', qrCode(link), ''])
 
-/** True for a link that this machine alone can open. */
+/** True for a link that works only on this machine. */
 export const isLocal = (link: string): boolean => LOOPBACK.test(new URL(link).hostname)
 
 const LOOPBACK = /^(127\.|\[::1\]$|localhost$)/
 
-/** A QR code in half blocks, light where the terminal has ink: right side up on a dark terminal, and read on a light one too. */
+/** A QR code in half blocks, drawn light on dark: correct on a dark terminal, and readable on a light one too. */
 export const qrCode = (text: string): string => drawing().renderUnicodeCompact(text, { border: 2 })
 
-/** Most starts draw no code: the package is unpacked for the first. */
+/** Loaded on first use, because most starts draw no code. */
 const drawing = (): typeof import('uqr') => require('uqr')

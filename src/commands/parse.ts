@@ -1,4 +1,4 @@
-// Command line → verb and checked options. Anything wrong is USAGE (exit 2) and says what was probably meant.
+// Command line → verb and checked options. Any mistake is USAGE (exit 2) with the probably intended spelling.
 import { checkOptions as check, readArguments, usage } from '../lib/arguments'
 import type { CommandForm } from '../lib/command-options'
 import { nearest } from '../lib/nearest'
@@ -12,14 +12,14 @@ interface Parsed {
   readonly json: boolean
 }
 
-/** Finds the verb in front of a command line: one word or two ("log verify"). */
+/** Finds the verb at the start of a command line: one word or two ("log verify"). */
 export function findVerb(verbs: readonly AnyVerb[], argv: readonly string[]): { verb: AnyVerb; args: string[] } {
   const names = new Map<string, AnyVerb>()
   for (const verb of verbs) for (const name of [verb.name, ...(verb.aliases ?? [])]) names.set(name, verb)
   const [first = '', second = '', third = ''] = argv
   const two = names.get(`${first} ${second}`)
   if (two) return { verb: two, args: argv.slice(2) }
-  // `tui --cmd render -- --section db`, as the commands of plugins may be spelled
+  // `tui --cmd render -- --section db`: the alternative spelling of plugin commands
   const spelled = second === '--cmd' ? names.get(`${first} ${third}`) : undefined
   if (spelled) return { verb: spelled, args: argv.slice(argv[3] === '--' ? 4 : 3) }
   const one = names.get(first)
@@ -37,7 +37,10 @@ export function findVerb(verbs: readonly AnyVerb[], argv: readonly string[]): { 
   throw usage(`no command ${JSON.stringify(first)}${guess}`, instead ?? 'see os-node --help')
 }
 
-/** The command of the smallest edit distance, else those that have the word, or begin like it, or have one like it. */
+/**
+ * The command with the smallest edit distance, else those that contain the word, or have a word that begins with it or
+ * is similar.
+ */
 function meantBy(word: string, names: readonly string[]): string[] {
   const near = nearest(word, names)
   if (near !== undefined || word.length < 3) return near === undefined ? [] : [near]

@@ -1,4 +1,5 @@
-// What a command line asks for, before anything of it is done: a verb with its options, help, or why it cannot be run here.
+// What a command line requests, before it is executed: a verb with its options, help, or the reason why it cannot run
+// here.
 import { asOsError, OsError } from '../lib/errors'
 import { programHelp, verbHelp } from './help'
 import { parseCommand } from './parse'
@@ -8,7 +9,7 @@ export interface CommandPlan {
   readonly verb: AnyVerb | null
   readonly options: OptionValues
   readonly json: boolean
-  /** text for --help, or why it cannot be run */
+  /** text for --help, or why it cannot run */
   readonly help?: string
   readonly problem?: OsError
 }

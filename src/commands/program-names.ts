@@ -1,7 +1,8 @@
-// The names this program is installed under. `os-web …` is `os-node web-user …`, and so is any link `os-VERB` to it.
+// The names under which this program is installed. `os-web …` is `os-node web-user …`, and the same applies to any link
+// `os-VERB` to it.
 import { basename } from 'node:path'
 
-/** Program → the verb it stands for; null: the verb follows. package.json has the same names in `bin`. */
+/** Program → its verb; null: the verb is the first argument. package.json has the same names in `bin`. */
 export const PROGRAMS: Readonly<Record<string, string | null>> = {
   'os-node': null,
   'os-web': 'web-user',
@@ -9,7 +10,7 @@ export const PROGRAMS: Readonly<Record<string, string | null>> = {
   'os-tui': 'tui',
 }
 
-/** The command line as `os-node` would have it; `script` is the path this process was started by. */
+/** The command line in the form of `os-node`; `script` is the path by which this process was started. */
 export function commandLine(script: string | undefined, argv: readonly string[]): readonly string[] {
   const program = basename(script ?? '').replace(/\.[cm]?js$/, '')
   const verb = Object.hasOwn(PROGRAMS, program) ? PROGRAMS[program] : /^os-(.+)$/.exec(program)?.[1]

@@ -1,5 +1,6 @@
-// Who may run which command over HTTP: an operator what only reads, and what switches media and plugins; an admin everything.
-// A command that is not listed here is for admins, so a new one is closed until its role is decided.
+// Roles for commands over HTTP: an operator may run commands that only read, and those that switch media and plugins;
+// an admin may run everything. A command that is not listed is for admins, so a new one is restricted until its role is
+// decided.
 import type { Role } from '../services/users'
 import { type AnyVerb, holds, type OptionValues } from './verb'
 
@@ -25,13 +26,13 @@ const OPERATOR: ReadonlySet<string> = new Set([
   'tui render',
   'tui sections',
   'plugin-load',
-  // what switches media
+  // commands that switch media
   'transport-status',
   'transporter-toggle',
   'reload-protocol',
 ])
 
-/** Commands that look or change, and say so of a call. */
+/** Commands that read or change, depending on the call. */
 const BY_CALL: ReadonlySet<string> = new Set([
   'core',
   'log-level',

@@ -1,12 +1,12 @@
-// dist/os-node-update.js beside the program: what a gateway at work does not need. It is loaded on use.
-// Errors: the one that is named where the file is missing, and those of what runs in it.
+// dist/os-node-update.js next to the program: code that a running gateway does not need. Loaded on use. Errors:
+// `missing` if the file does not exist, and those of the code in it.
 import { existsSync, realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import type * as Backup from '../backup'
 import { asOsError, OsError } from '../lib/errors'
 
-/** What src/update/index.ts exports. */
+/** The exports of src/update/index.ts. */
 interface UpdateFile {
   showSlots(): object & { text: string }
   update(source: string, restart: boolean, print: (line: string) => void): Promise<object>
@@ -16,7 +16,7 @@ interface UpdateFile {
   readonly backup: typeof Backup
 }
 
-/** Throws `missing` where the file is not beside the program. */
+/** Throws `missing` if the file is not next to the program. */
 export async function inUpdateFile<T>(
   missing: 'NO_SLOTS' | 'E_FLASH' | 'E_BACKUP',
   run: (file: UpdateFile) => T | Promise<T>,
@@ -29,7 +29,7 @@ export async function inUpdateFile<T>(
   try {
     return await run(createRequire(file)(file) as UpdateFile)
   } catch (thrown) {
-    // its errors are of a class of their own
+    // the other file has its own copy of the error class
     const { hint } = thrown as OsError
     const { code, message } = asOsError(thrown)
     throw new OsError(code, message, { cause: thrown, ...(hint && { hint }) })

@@ -1,5 +1,5 @@
-// The form of a verb: one file each, its options as a schema that gives parsing, help and checks at once. `text` turns the
-// result into what people read; it runs where the person is, the verb itself perhaps in a running gateway.
+// The form of a verb: one file each, with its options as a schema for parsing, help and checks. `text` formats the
+// result for people; it runs on the client's side, the verb itself possibly in a running gateway.
 import { plain, textOf } from '../display'
 import type { OptionSpec, OptionValues } from '../lib/command-options'
 import type { CommandContext } from './context'
@@ -11,7 +11,7 @@ export interface VerbResult<Value extends object = Record<string, unknown>> {
   /** printed one JSON line each, at the reader's pace */
   readonly rows?: AsyncIterable<unknown>
   readonly exitCode?: number
-  /** for people, where only the command knows the words; else `text` of the verb makes them of the value */
+  /** text for people, if only the command has the words; else the verb's `text` makes it from the value */
   readonly text?: string
 }
 
@@ -33,42 +33,42 @@ interface DemoFolder {
   remove(): void
 }
 
-/** `Value` is what `run` results in and `text` prints. */
+/** `Value` is the result of `run` and the input of `text`. */
 export interface Verb<Value extends object = Record<string, unknown>> {
   readonly name: string
   readonly aliases?: readonly string[]
   readonly summary: string
-  /** more for --help */
+  /** additional text for --help */
   readonly description?: string
   readonly examples: readonly string[]
   readonly options: Readonly<Record<string, OptionSpec>>
-  /** options that may be written without their name, in this order */
+  /** options that may be given without their name, in this order */
   readonly operands?: readonly string[]
-  /** gateway: needs one; local: never inside one; either: inside when one runs */
+  /** gateway: needs one; local: never inside one; either: inside one if it runs */
   readonly where: 'gateway' | 'local' | 'either'
-  /** true: works on files alone only with the data directory's lock */
+  /** true: without a gateway it needs the data directory's lock */
   readonly changes?: boolean | ((options: OptionValues) => boolean)
-  /** true: prints a secret that it made, which cannot be shown again */
+  /** true: prints a new secret that cannot be shown again */
   readonly printsSecret?: boolean
-  /** true: changes the program itself too, which belongs to root */
+  /** true: also changes the program itself, which belongs to root */
   readonly installs?: boolean | ((options: OptionValues) => boolean)
   /** true: starts a gateway, which takes the lock itself */
   readonly starts?: boolean | ((options: OptionValues) => boolean)
-  /** true: runs with a broken configuration too, on its defaults */
+  /** true: also runs with a broken configuration, on defaults */
   readonly tolerant?: boolean
-  /** true: makes the configuration file; one that is named need not be there */
+  /** true: creates the configuration file, so a given path need not exist */
   readonly makesConfig?: boolean
-  /** true: goes on until it is stopped, and being stopped is no failure */
+  /** true: runs until it is stopped; being stopped is no failure */
   readonly endless?: boolean | ((options: OptionValues) => boolean)
   /** true: prints JSON even without --json (the specification says so) */
   readonly json?: boolean
-  /** A configuration and data directory of its own, made before and removed after the command. */
+  /** A temporary configuration and data directory, created before and removed after the command. */
   place?(): DemoFolder
-  /** Takes the command line apart in its own way, where words after the command belong to a plugin. */
+  /** Parses the command line itself, for verbs whose words after the command belong to a plugin. */
   read?(argv: readonly string[]): Record<string, unknown>
   /**
-   * Work of the calling side, before anything is sent to a gateway: reading files named on the command line, and secrets
-   * that must not be there. `warn` prints it on the terminal, and does nothing where the line came over HTTP.
+   * Work on the client's side before a request is sent to a gateway: reads files named on the command line, and secrets
+   * that must not be on it. `warn` prints on the terminal, and does nothing if the line came over HTTP.
    */
   prepare?(
     options: OptionValues,
@@ -82,10 +82,10 @@ export interface Verb<Value extends object = Record<string, unknown>> {
   rowText?(row: unknown, paint: Paint): string
 }
 
-/** A verb whatever its result: the form in which tables of verbs hold them. */
+/** A verb with any result: the type of tables of verbs. */
 export type AnyVerb = Verb<object>
 
-/** A result as people read it; `status` says where it was run. */
+/** A result as text; `status` also says where it was run. */
 export function resultText(verb: AnyVerb, { via, ...value }: Record<string, unknown>, paint: Paint): string {
   if (verb.text) return verb.text(verb.name === 'status' ? { ...value, via } : value, paint)
   return textOf(plain(value))
@@ -98,7 +98,7 @@ interface Failure {
   readonly did_you_mean?: unknown
 }
 
-/** The error of a result that is one: what happened, and what to do where the command knows it. */
+/** The error of a result that is one: what happened, and what to do if the command knows it. */
 export function failureOf({
   error,
   hint,
@@ -110,11 +110,11 @@ export function failureOf({
   return { message, hint: typeof hint === 'string' ? hint : meant ? `did you mean ${meant}?` : '' }
 }
 
-/** What a verb says of a call with these options. */
+/** Evaluates a property of a verb for a call with these options. */
 export const holds = (said: AnyVerb['changes'], options: OptionValues): boolean =>
   typeof said === 'function' ? said(options) : said === true
 
-/** Options every verb has. */
+/** Options of every verb. */
 export const GLOBAL_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   config: {
     type: 'string',

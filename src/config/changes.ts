@@ -1,8 +1,10 @@
-// Updates of the configuration: from key and value to an edit, from a write to the changes it made, and many updates in few
-// writes. A refused group is halved and each half written again, so that a bad update costs a few writes more.
+// Updates of the configuration: converts key and value to an edit, finds the changes a write made, and combines many
+// updates in few writes. A refused group is halved and each half written again, so that a bad update costs only a few
+// more writes.
 //
-// Errors: an update whose value its own schema refuses is not written. A write error or a syntax error of the file is the result of
-// every update in the group. After MOST_REFUSED refused writes the remaining updates are refused unwritten.
+// Errors: an update whose value is invalid by its own schema is not written. A write error or a syntax error of the
+// file is the result of every update in the group. After MOST_REFUSED refused writes the remaining updates are refused
+// without a write.
 import { counted } from '../lib/counted'
 import { asOsError, OsError } from '../lib/errors'
 import { faultOf } from './check'
@@ -79,7 +81,7 @@ export function* editsOf(
   return edits
 }
 
-/** What one write changed of each edit. */
+/** The changes that one write made for each edit. */
 export function* changesOf(schema: AnySchema, edits: readonly Edit[], before: Config, after: Config): Parts<Change[]> {
   const changes: Change[] = []
   for (const { path } of edits) {

@@ -1,5 +1,5 @@
-// Checks a configuration against the schema. Every fault names its key, the line, what is there and what is allowed. Keys
-// the schema does not know are kept and warned about, with the known key that was probably meant.
+// Checks a configuration against the schema. Every fault names its key, line, value, and the allowed values. Unknown
+// keys are kept with a warning that suggests the probably intended key.
 
 import * as v from 'valibot'
 import { OsError } from '../lib/errors'
@@ -20,12 +20,12 @@ export interface Fault {
 }
 
 interface Checked {
-  /** with every default filled in; unknown keys are there too */
+  /** with every default filled in, and with unknown keys */
   readonly config?: Config
   readonly faults: readonly Fault[]
 }
 
-/** Faults reported at once: each is looked up in the text, and more would not be read. */
+/** Maximum number of reported faults: each is looked up in the text, and people would not read more. */
 const MAX_FAULTS = 100
 
 const show = (value: unknown, path: readonly (string | number)[]): string => {
@@ -34,7 +34,7 @@ const show = (value: unknown, path: readonly (string | number)[]): string => {
   return text.length > 60 ? `${text.slice(0, 57)}…` : text
 }
 
-/** Validates a tree; `document` gives the lines. */
+/** Validates a tree; `document` provides the line numbers. */
 export function check(schema: v.GenericSchema<unknown, Config>, tree: Tree, document?: Document): Checked {
   const result = v.safeParse(schema, tree)
   const own = strayLists(schema as unknown as AnySchema, tree, document)
@@ -56,7 +56,7 @@ function faultsOf(
     const path = (issue.path ?? []).map(item => item.key as string | number)
     const known = schemaAt(schema as unknown as AnySchema, path)
     const missing = issue.received === 'undefined'
-    // what no schema can say, the check says in its own words
+    // what no schema can express is in the message of the check itself
     const own = issue.type === 'check' || issue.type === 'raw_check' ? issue.message : undefined
     const what = own ?? (known ? allowed(known) : (issue.expected ?? 'something else'))
     const text = missing
@@ -67,7 +67,7 @@ function faultsOf(
   })
 }
 
-/** The error of a plain value by the schema of its key; undefined for a valid one and for a masked secret. */
+/** The error of a single value by the schema of its key; undefined for a valid one and for a masked secret. */
 export function faultOf(schema: AnySchema, path: readonly string[], value: unknown): OsError | undefined {
   const known = typeof value === 'object' || value === MASK ? undefined : schemaAt(schema, path)
   const result = known && v.safeParse(known as never, value)
@@ -82,7 +82,7 @@ export function faultOf(schema: AnySchema, path: readonly string[], value: unkno
   )
 }
 
-/** Lists where objects belong: to the library of schemas a list is an object too. */
+/** Finds lists in place of objects, which the schema library accepts. */
 function strayLists(schema: AnySchema, tree: Tree, document: Document | undefined): Fault[] {
   const faults: Fault[] = []
   const walk = (value: unknown, path: (string | number)[], known: AnySchema | undefined): void => {
@@ -104,11 +104,11 @@ function strayLists(schema: AnySchema, tree: Tree, document: Document | undefine
   return faults
 }
 
-/** True for names and addresses that only this machine reaches. */
+/** True for names and addresses that only this machine can reach. */
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || /^(::ffff:)?127\.\d+\.\d+\.\d+$/.test(host)
 
-/** Without auth everything is open to who reaches the page (D13): then only this machine may. */
+/** Without auth everything is open to anyone who reaches the page (D13), so it must be local. */
 function openPage(config: Config, document: Document | undefined): Fault[] {
   const { host } = config.RESOURCES.service_plugins.web_user
   if (config.web_user.auth_enabled || isLoopback(host)) return []
@@ -119,7 +119,7 @@ function openPage(config: Config, document: Document | undefined): Fault[] {
   return [{ key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text }]
 }
 
-/** Ids are shared in the database that takes the packets. */
+/** Shared ids need the database that stores the packets. */
 function sharedIds({ security_settings, storage }: Config, document: Document | undefined): Fault[] {
   const { enabled, dialect } = storage.sql
   if (security_settings.id_lease.store === 'file' || (enabled && dialect === 'postgresql')) return []
@@ -130,7 +130,7 @@ function sharedIds({ security_settings, storage }: Config, document: Document | 
   return [{ key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text }]
 }
 
-/** What a schema of single keys cannot say: names of links are theirs alone. */
+/** A rule across keys that the schema cannot express: names of links are unique. */
 function clashes(config: Config, document: Document | undefined): Fault[] {
   const faults = [...openPage(config, document), ...sharedIds(config, document)]
   const seen = new Map<string, string>()
@@ -154,7 +154,7 @@ function clashes(config: Config, document: Document | undefined): Fault[] {
   return faults
 }
 
-/** Faults as one error. The first is the message, all are in the details. */
+/** Several faults as one error. The message is the first fault, the details are all. */
 export function invalid(faults: readonly Fault[], cause?: unknown): OsError {
   const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
   return new OsError('CONFIG_INVALID', `${faults[0]?.text ?? 'the configuration is not valid'}${more}`, {
@@ -169,7 +169,7 @@ interface UnknownKey {
   readonly lost: boolean
 }
 
-/** The media a key of a link belongs to, where the link's own medium is none of them. */
+/** The media that have this key of a link, if the link's own medium does not. */
 function strangeTo(known: AnySchema, medium: unknown): string | undefined {
   const { core, pipe } = openSchema(known)
   const { media } = metadata(core, pipe)
@@ -177,17 +177,17 @@ function strangeTo(known: AnySchema, medium: unknown): string | undefined {
   return media.some(name => name.toLowerCase() === medium.toLowerCase()) ? undefined : media.join(', ')
 }
 
-/** Options of a source: its driver knows them, and refuses those it does not know. */
+/** Options of a source: its driver checks them. */
 const ofSource = ([section, list, ...path]: readonly (string | number)[]): boolean =>
   section === 'gateway' && list === 'sources' && path.length > 1
 
-/** The known name beside a path that was probably meant. */
+/** The known name most similar to a path's last key. */
 export function nearestKey(schema: AnySchema, path: readonly (string | number)[]): string | undefined {
   const around = schemaAt(schema, path.slice(0, -1))
   return nearest(String(path.at(-1)), Object.keys((around && entriesOf(openSchema(around).core)) ?? {}))
 }
 
-/** The first path that only `after` has and the schema does not know; what `before` has already may stay. */
+/** The first path that is unknown to the schema and new in `after`; unknown keys in `before` may stay. */
 export function newUnknownKey(schema: AnySchema, before: unknown, after: unknown): (string | number)[] | undefined {
   type Path = (string | number)[]
   const walk = (value: unknown, old: unknown, path: Path, at: AnySchema): Path | undefined => {
@@ -196,7 +196,7 @@ export function newUnknownKey(schema: AnySchema, before: unknown, after: unknown
       Array.isArray(value) && Array.isArray(old) ? new Map(old.map(item => [getAt(item, ['name']), item])) : undefined
     for (const [name, item] of Object.entries(value)) {
       const here = [...path, name]
-      // an element is the one it was by its name, wherever it went
+      // elements are matched by name, wherever they moved
       const was = named?.get(getAt(item, ['name']) ?? named) ?? getAt(old, [name])
       const known = schemaBelow(at, name)
       if (!known && !takesAnyName(at, at === schema) && !ofSource(here) && !same(was, item)) return here
@@ -208,12 +208,12 @@ export function newUnknownKey(schema: AnySchema, before: unknown, after: unknown
   return walk(after, before, [], schema)
 }
 
-/** Keys that the schema does not know, or that mean nothing where they are, each with a sentence. */
+/** Unknown keys, and keys without effect where they are, each with a message. */
 export function unknownKeys(schema: AnySchema, tree: unknown, document?: Document): string[] {
   return strangers(schema, tree, document).map(({ text }) => text)
 }
 
-/** The same with their paths; `lost`: the schema does not know the key at all. */
+/** The same with their paths; `lost`: the schema does not have the key at all. */
 export function strangers(schema: AnySchema, tree: unknown, document?: Document): UnknownKey[] {
   const found: UnknownKey[] = []
   const walk = (value: unknown, path: (string | number)[], at: AnySchema): void => {

@@ -1,7 +1,7 @@
-// The configuration as the program sees it: found, checked, with all defaults; read by dotted keys, changed one key or many
-// at once. A change is checked first, made in the newest text of the file (edits of others made meanwhile stay), and
-// saved by an atomic rename; when anything is wrong nothing changes. While the file is broken the last good copy counts and
-// `problem` says why.
+// The configuration as the program sees it: located, checked, with all defaults; read by dotted keys, changed one key
+// or many at a time. A change is checked, applied to the current text of the file (so concurrent edits by others stay),
+// and saved by an atomic rename; on any error nothing changes. While the file is broken the last good copy is used and
+// `problem` has the reason.
 
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
@@ -42,7 +42,7 @@ import { type ConfigTexts, configTexts, mask } from './secrets'
 import { atOnce, inTurns, type Parts } from './slices'
 import type { Change, Changed, LoadOptions, Repair, Update, WriteLimits } from './store-types'
 
-/** whose a configuration is */
+/** configuration object → its store */
 const owners = new WeakMap<object, ConfigStore>()
 
 export class ConfigStore {
@@ -51,20 +51,20 @@ export class ConfigStore {
   readonly #schema: Schema
   readonly #files: Files
   readonly #logger: Logger
-  /** undefined: none is kept */
+  /** undefined: none is stored */
   readonly lastGood: LastGood | undefined
   readonly #listeners = new Set<(changes: readonly Changed[]) => void>()
   #snapshot: ConfigSnapshot
   #problem: OsError | undefined
-  /** warnings as they were logged last, by their texts without the line */
+  /** the last logged warnings, by their texts without the line */
   #said: ReadonlyMap<string, string> = new Map()
-  /** the newest approved write; the next one begins after it */
+  /** the latest approved write; the next one begins after it */
   readonly #writes = new SerialQueue()
-  /** Who runs by this configuration: throws CONFIG_INVALID where the schema sees nothing wrong and it cannot be run by. */
+  /** Check by the user of this configuration: throws CONFIG_INVALID if it is valid by the schema but cannot be used. */
   approve: (next: Config) => Promise<void> = async () => undefined
   /** WriteLimits.lists for approved() */
   lists: () => Promise<WriteLimits['lists']> = async () => undefined
-  /** What is worth a warning in the configuration, and no fault. */
+  /** Warnings about a valid configuration. */
   advice: () => readonly string[] = () => []
   /** Paths of keys below links that their drivers do not know. */
   unknown: () => Promise<readonly { path: readonly (string | number)[] }[]> = async () => []
@@ -87,15 +87,15 @@ export class ConfigStore {
   }
 
   /**
-   * Finds and reads the configuration (D14 order). Throws CONFIG_SYNTAX (file, line, column) or CONFIG_INVALID (key, line,
-   * what is allowed) when the file is broken and there is no last good copy.
+   * Finds and reads the configuration (D14 order). Throws CONFIG_SYNTAX (file, line, column) or CONFIG_INVALID (key,
+   * line, allowed values) if the file is broken and there is no last good copy.
    */
   static load(options: LoadOptions = {}): ConfigStore {
     const { env = process.env, cwd = process.cwd(), files = realFiles, fragments } = options
     const schema = assemble(fragments)
     const found = findConfig({ path: options.path, dataDir: options.dataDir, env, cwd, files })
     const place = found.copyOf === undefined ? found : startCopy(found, found.copyOf, { ...options, files })
-    // a typed path is a mistake when nothing is there; one a unit file names may have its last good copy
+    // a missing path on the command line is a mistake; one in a unit file may have a last good copy
     if (options.path && !options.makes && !files.exists(place.path)) throw missing(place.path)
     const named = Boolean(env.OS_NODE_CONFIG)
     try {
@@ -107,24 +107,24 @@ export class ConfigStore {
     }
   }
 
-  /** The store that gave this configuration; undefined for any other object. */
+  /** The store that returned this configuration object; undefined for any other object. */
   static of(config: object): ConfigStore | undefined {
     return owners.get(config)
   }
 
-  /** Everything with its defaults. Do not change it: use set() or update(). */
+  /** The complete configuration with defaults. Do not change it: use set() or update(). */
   get config(): Config {
     const { config } = this.#snapshot
     owners.set(config, this)
     return config
   }
 
-  /** The folder that relative paths of the configuration count from. */
+  /** The base folder of relative paths in the configuration. */
   get baseDir(): string {
     return baseOf(this.path, this.dataDir)
   }
 
-  /** Why the file does not count; undefined when it does. */
+  /** Why the file is not used; undefined if it is. */
   get problem(): OsError | undefined {
     return this.#problem
   }
@@ -134,7 +134,7 @@ export class ConfigStore {
     return this.#snapshot.warnings
   }
 
-  /** The value of a dotted key, defaults included; undefined when there is none. Throws CONFIG_KEY for an impossible key. */
+  /** The value of a dotted key, defaults included; undefined if there is none. Throws CONFIG_KEY for an invalid key. */
   get<T = unknown>(key: string): T {
     return getAt(this.#snapshot.config, splitKey(key)) as T
   }
@@ -143,22 +143,22 @@ export class ConfigStore {
     return this.get(key) !== undefined
   }
 
-  /** The whole configuration, or one key, with secrets as ********. */
+  /** The complete configuration, or one key, with secrets as ********. */
   masked(key?: string): unknown {
     const path = key === undefined ? [] : splitKey(key)
     const { config } = this.#snapshot
     return mask(this.#walk, getAt(config, path), path, config)
   }
 
-  /** The file as it is, and without its secrets. Throws CONFIG_SYNTAX while it is broken. */
+  /** The file's text, unchanged and without secrets. Throws CONFIG_SYNTAX while it is broken. */
   readonly texts = (): ConfigTexts => configTexts(this.#walk, this.path, this.#currentText())
 
-  /** One row per key: type, default, what is allowed, restart, secret, help. */
+  /** One row per key: type, default, allowed values, restart, secret, help. */
   rows(): SchemaRow[] {
     return rows(this.#walk)
   }
 
-  /** The known key that was probably meant. */
+  /** The most similar known key. */
   suggest(key: string): string | undefined {
     return nearest(
       key,
@@ -167,9 +167,9 @@ export class ConfigStore {
   }
 
   /**
-   * Changes one key and saves. `type` is int, float, bool, str or json; without it the schema decides. A masked value keeps
-   * what is stored. Throws CONFIG_KEY, UNKNOWN_KEY, CONFIG_INVALID, SECRET_NEEDED, CONFIG_SYNTAX (the file is broken),
-   * CONFIG_WRITE, and FORBIDDEN outside of `prefixes`.
+   * Changes one key and saves. `type` is int, float, bool, str or json; without it the schema decides. A masked value
+   * keeps the stored one. Throws CONFIG_KEY, UNKNOWN_KEY, CONFIG_INVALID, SECRET_NEEDED, CONFIG_SYNTAX (the file is
+   * broken), CONFIG_WRITE, and FORBIDDEN outside of `prefixes`.
    */
   set(key: string, value: unknown, type?: string, limits: WriteLimits = {}): Change {
     return atOnce(this.setting(key, value, type, limits))
@@ -181,8 +181,8 @@ export class ConfigStore {
   }
 
   /**
-   * Many keys, each as set() changes it, in few writes, for approved(): the change or why it is refused, for each in its order.
-   * Of a key that is there twice the last counts.
+   * Changes many keys, each like set(), in few writes, for approved(): the change or the error for each, in order. If a
+   * key occurs twice, the last one counts.
    */
   *settings(updates: readonly Update[], limits: WriteLimits = {}): Parts<(Change | OsError)[]> {
     const meant = yield* editsOf(this.#walk, updates, limits)
@@ -192,9 +192,9 @@ export class ConfigStore {
   }
 
   /**
-   * Takes one key out of the file, so that its default counts; an element of a list goes. Keys that nothing reads may be
-   * taken out too. Throws CONFIG_KEY where there is no such key, CONFIG_INVALID where it cannot be left out, and what set()
-   * throws.
+   * Removes one key from the file, so that its default applies; an element of a list is removed from the list. Unused
+   * keys can be removed too. Throws CONFIG_KEY if there is no such key, CONFIG_INVALID if it is required, and the
+   * errors of set().
    */
   unset(key: string, limits: WriteLimits = {}): Change {
     return atOnce(this.unsetting(key, limits))
@@ -212,9 +212,9 @@ export class ConfigStore {
   }
 
   /**
-   * Changes many keys, passed as nested sections; objects are merged, lists replaced. All or nothing. With `prefixes`, keys
-   * outside them are refused: FORBIDDEN with `details.keys`. A dotted key in place of sections is CONFIG_INVALID. Returns
-   * what is different now.
+   * Changes many keys, passed as nested sections; objects are merged, lists replaced. All or nothing. With `prefixes`,
+   * other keys are refused: FORBIDDEN with `details.keys`. A dotted key in place of sections is CONFIG_INVALID. Returns
+   * the changes.
    */
   update(nested: unknown, limits: WriteLimits = {}): Change[] {
     return atOnce(this.updating(nested, limits))
@@ -239,8 +239,8 @@ export class ConfigStore {
   }
 
   /**
-   * A write by setting(), unsetting() or updating(): others get their turn between its parts, and nothing is saved before
-   * approve() has nothing against its outcome. Throws what they throw.
+   * Runs a write by setting(), unsetting() or updating(): other work can run between its parts, and nothing is saved
+   * before approve() accepts the result. Throws their errors.
    */
   approved<T>(write: (limits: WriteLimits) => Parts<T>, limits: WriteLimits = {}): Promise<T> {
     return this.#writes.run(async () => {
@@ -249,21 +249,18 @@ export class ConfigStore {
     })
   }
 
-  /**
-   * What the file says now, checked, without taking it over. Throws CONFIG_SYNTAX or CONFIG_INVALID, which `problem` has
-   * from then on.
-   */
+  /** The file's current content, checked but not applied. Throws CONFIG_SYNTAX or CONFIG_INVALID, which `problem` then has. */
   read(): Config {
     return this.#reread().config
   }
 
-  /** Reads the file again and takes it over. A broken file changes nothing but `problem`. Returns what is different now. */
+  /** Reads the file again and applies it. A broken file changes only `problem`. Returns the changes. */
   reload(): Changed[] {
     const before = this.#snapshot
     try {
       this.#snapshot = this.#reread()
     } catch {
-      // #reread keeps it as `problem` and says it
+      // #reread sets it as `problem` and logs it
       return []
     }
     this.#problem = undefined
@@ -272,8 +269,9 @@ export class ConfigStore {
   }
 
   /**
-   * Mends a broken file: valid keys stay, the rest gets its default. `unknown`: keys that the schema does not know go too. The
-   * old file is kept beside it as `.bak`, never over an older one, unless it is `kept` already. `paths`: keys to remove. Throws CONFIG_WRITE, and nothing is changed then.
+   * Repairs a broken file: valid keys stay, all others get their default. `unknown`: also removes keys that the schema
+   * does not have. The old file is stored next to it as `.bak`, never over an older one, unless it is `kept` already.
+   * `paths`: keys to remove. Throws CONFIG_WRITE, and then nothing is changed.
    */
   repair(unknown = false, paths: readonly (readonly (string | number)[])[] = [], kept?: string): Repair {
     const bytes = readText(this.path, this.#files)
@@ -292,18 +290,18 @@ export class ConfigStore {
     return { repaired: mended.repaired, backup }
   }
 
-  /** Keys that have another value now than in an older configuration of this store. */
+  /** Keys whose value differs from an older configuration of this store. */
   changesSince(before: Config): Changed[] {
     return differences(this.#walk, before, this.config)
   }
 
-  /** A configuration that was read and cannot be used, for a reason that the schema does not see. */
+  /** Rejects a configuration that is valid by the schema but cannot be used. */
   refuse(problem: OsError): void {
     this.#problem = problem
     this.#logger.error(`${problem.message}; the running configuration stays`)
   }
 
-  /** Called after each change with what changed. Returns how to stop. */
+  /** Calls `listener` after each change. Returns the function that ends it. */
   onChange(listener: (changes: readonly Changed[]) => void): () => void {
     this.#listeners.add(listener)
     return () => {
@@ -316,13 +314,13 @@ export class ConfigStore {
   }
 
   #report(): void {
-    // once for each key: a write moves lines and mends nothing of it
+    // warn once per key: a write moves lines without fixing the warning
     const said = this.#said
     this.#said = new Map(this.#snapshot.warnings.map(warning => [warning.replace(/:\d+: /, ': '), warning]))
     for (const [key, warning] of this.#said) if (!said.has(key)) this.#logger.warn(warning)
     if (this.#problem) {
       const stand = this.#snapshot.document?.path ?? 'built-in defaults'
-      this.#logger.error(`${this.#problem.message}. USING ${stand} INSTEAD until this is mended`)
+      this.#logger.error(`${this.#problem.message}. USING ${stand} INSTEAD until the file is repaired`)
     } else if (this.#snapshot.document) this.lastGood?.keep(this.#snapshot.document.text)
   }
 
@@ -337,7 +335,7 @@ export class ConfigStore {
       try {
         listener(changes)
       } catch (error) {
-        // the caller of the change is not at fault; the error of another listener is reported as an uncaught error
+        // the writer is not at fault; an error of another listener is reported as an uncaught error
         queueMicrotask(() => {
           throw error
         })
@@ -358,7 +356,7 @@ export class ConfigStore {
     }
   }
 
-  /** Makes the edits in the newest text, checks the outcome, saves. Starts over when the file changed under our hands. */
+  /** Applies the edits to the current text, checks the result, saves. Starts over if the file changed meanwhile. */
   *#applying(edits: readonly Edit[], { strict, lists, own }: WriteLimits): Parts<{ before: Config; after: Config }> {
     const list = (path: readonly string[]): readonly unknown[] | undefined => {
       const here = getAt(this.#snapshot.config, path)

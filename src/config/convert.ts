@@ -1,10 +1,10 @@
-// A value that comes as text (config-set --value 5 --type int, {value_type} over HTTP) → the value meant. Without a type the
-// schema's type of that key decides. A text that does not fit is CONFIG_INVALID and says what was expected.
+// Converts a value that arrives as text (config-set --value 5 --type int, {value_type} over HTTP). Without a type the
+// schema's type of the key decides. A text that does not match is CONFIG_INVALID with the expected form.
 import { OsError, orElse } from '../lib/errors'
 import { isSecret, masked } from '../lib/secrets'
 import type { ValueType } from './describe'
 
-/** The names people and other tools use for types. */
+/** Names of types that people and other tools use. */
 const NAMES: Record<string, ValueType | 'json'> = {
   int: 'int',
   integer: 'int',
@@ -24,14 +24,14 @@ const NAMES: Record<string, ValueType | 'json'> = {
 }
 export const TYPE_NAMES: readonly string[] = ['int', 'float', 'bool', 'str', 'json']
 
-/** The value, for the text of an error; a secret is not repeated (X19). */
+/** The value for an error message; a secret is not shown (X19). */
 const shown = (key: string, value: unknown): string =>
   key.split('.').some(part => isSecret(part, value)) ? 'this value' : JSON.stringify(masked(value)).slice(0, 200)
 
 const refuse = (key: string, value: unknown, what: string): OsError =>
   new OsError('CONFIG_INVALID', `${key}: ${shown(key, value)} is not ${what}`, { details: { key, allowed: what } })
 
-/** Throws CONFIG_INVALID (does not fit) or USAGE (no such type). */
+/** Throws CONFIG_INVALID (no match) or USAGE (unknown type). */
 export function convert(key: string, value: unknown, type: string | undefined, known: ValueType | undefined): unknown {
   if (type === undefined || type === '' || type === 'auto') return guess(key, value, known)
   const meant = NAMES[type.toLowerCase()]
@@ -78,6 +78,6 @@ function guess(key: string, value: unknown, known: ValueType | undefined): unkno
   if (typeof value !== 'string') return value
   if (known === 'list' || known === 'object') return as(key, value, 'json')
   if (known && known !== 'any') return as(key, value, known)
-  // not JSON: for a key without a type a bare word is the text itself
+  // not JSON: for a key without a type, a bare word is a text
   return orElse(value, () => JSON.parse(value))
 }

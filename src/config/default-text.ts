@@ -1,5 +1,5 @@
-// The text of a new Config.json: every key with its default, in the order of the schema. The file at the root of the project
-// is this text; a test keeps them equal.
+// The text of a new Config.json: every key with its default, in schema order. The Config.json at the root of the
+// project has this text; a test compares them.
 import * as v from 'valibot'
 import { valueText } from './rewrite'
 import { baseSchema, type Config } from './schema'

@@ -1,5 +1,5 @@
-// What the schema says, as rows for people, forms and error messages: one row per key with its type, default, what is
-// allowed, and whether it is secret or needs a restart. Walks the schema; never throws for a key it does not know.
+// The schema as rows for people, forms and error messages: one row per key with its type, default, allowed values, and
+// whether it is secret or needs a restart. Never throws for an unknown key.
 import type { FieldMeta } from './fields'
 import { getAt, joinKey, leaves, same } from './keys'
 import { type AnySchema, type Config, openSchema, type PipeItem, type PlacedMeta } from './schema'
@@ -10,7 +10,7 @@ export interface SchemaRow {
   readonly key: string
   readonly type: ValueType
   readonly default: unknown
-  /** what is allowed, as a phrase: 'a whole number 0–10' */
+  /** allowed values as a phrase: 'a whole number 0–10' */
   readonly allowed: string
   readonly help: string
   readonly restart: boolean
@@ -23,7 +23,7 @@ export interface SchemaRow {
 const requirement = (pipe: readonly PipeItem[], type: string): unknown =>
   pipe.find(item => item.type === type)?.requirement
 
-/** What a field says of itself (FieldMeta, PlacedMeta). */
+/** The metadata of a field (FieldMeta, PlacedMeta). */
 export const metadata = (schema: AnySchema, pipe: readonly PipeItem[]): FieldMeta & PlacedMeta =>
   (pipe.find(item => item.type === 'metadata')?.metadata ??
     schema.pipe?.find(item => item.type === 'metadata')?.metadata ??
@@ -31,15 +31,15 @@ export const metadata = (schema: AnySchema, pipe: readonly PipeItem[]): FieldMet
 
 const inner = (schema: AnySchema): boolean => schema.type === 'loose_object' || schema.type === 'object_with_rest'
 
-/** The schema itself, and where a key may be one of several things each of them. */
+/** The schema itself, or the alternatives if a key may have several types. */
 const optionsOf = (core: AnySchema): AnySchema[] =>
   core.type === 'union' ? (core.options as AnySchema[]).map(option => openSchema(option).core) : [core]
 
-/** Entries of an object, also where the object is one of several things a key may be. */
+/** Entries of an object, also if the object is one of several alternatives. */
 export const entriesOf = (core: AnySchema): Record<string, AnySchema> | undefined =>
   optionsOf(core).find(option => option.entries)?.entries
 
-/** What a key may hold, as a phrase. */
+/** The allowed values of a key, as a phrase. */
 export function allowed(schema: AnySchema): string {
   const { core, pipe, nullable } = openSchema(schema)
   const phrase = phraseOf(core, pipe)
@@ -120,7 +120,7 @@ export function rowOf(key: string, schema: AnySchema): SchemaRow {
   }
 }
 
-/** What a form needs to offer only what is allowed. */
+/** The bounds that a form needs to offer only allowed values. */
 function boundsOf(core: AnySchema, pipe: readonly PipeItem[]): Pick<SchemaRow, 'min' | 'max' | 'choices'> {
   const min = requirement(pipe, 'min_value')
   const max = requirement(pipe, 'max_value')
@@ -132,7 +132,7 @@ function boundsOf(core: AnySchema, pipe: readonly PipeItem[]): Pick<SchemaRow, '
   }
 }
 
-/** The schema of a name below a schema, or undefined where the schema knows nothing (kept, not checked). */
+/** The schema of a name below a schema; undefined for an unknown name (kept, not checked). */
 export function schemaBelow(at: AnySchema, part: string | number): AnySchema | undefined {
   const { core } = openSchema(at)
   const name = String(part)
@@ -144,14 +144,14 @@ export function schemaBelow(at: AnySchema, part: string | number): AnySchema | u
   return core.type === 'object_with_rest' ? core.rest : undefined
 }
 
-/** The schema that governs a path, or undefined where the schema knows nothing. */
+/** The schema of a path; undefined for an unknown path. */
 export function schemaAt(root: AnySchema, path: readonly (string | number)[]): AnySchema | undefined {
   let at: AnySchema | undefined = root
   for (const part of path) at = at && schemaBelow(at, part)
   return at
 }
 
-/** True where a key, or a section around it, counts from the next start on. */
+/** True if a key, or a section around it, takes effect only at the next start. */
 export function needsRestart(root: AnySchema, path: readonly string[]): boolean {
   let at: AnySchema | undefined = root
   return path.some(part => {
@@ -160,14 +160,14 @@ export function needsRestart(root: AnySchema, path: readonly string[]): boolean 
   })
 }
 
-/** True where a name that the schema does not know is welcome: a part without a schema of its own. The root is none. */
+/** True if unknown names are allowed: a part without its own schema. Not for the root. */
 export function takesAnyName(at: AnySchema, isRoot: boolean): boolean {
   const { core } = openSchema(at)
   const entries = entriesOf(core)
   return inner(core) ? !isRoot && Object.keys(entries ?? {}).length === 0 : !entries
 }
 
-/** True where every name is welcome: maps of media and plugins, and everything below a part without a schema. */
+/** True if every name is allowed: maps of media and plugins, and everything below a part without a schema. */
 export function isFree(root: AnySchema, path: readonly (string | number)[]): boolean {
   let at: AnySchema = root
   for (const part of path) {
@@ -178,7 +178,7 @@ export function isFree(root: AnySchema, path: readonly (string | number)[]): boo
   return true
 }
 
-/** A row for every key that holds a value; lists and maps are one row, the keys of list elements follow with `[]`. */
+/** A row for every key with a value; lists and maps are one row, the keys of list elements follow with `[]`. */
 export function rows(root: AnySchema, path: readonly string[] = []): SchemaRow[] {
   const { core } = openSchema(root)
   if (inner(core)) {
@@ -192,7 +192,7 @@ export function rows(root: AnySchema, path: readonly string[] = []): SchemaRow[]
   return [own, ...parts.flatMap(([name, schema]) => rows(schema, [...path, name]))]
 }
 
-/** Keys that have another value in `after`. */
+/** Keys with another value in `after`. */
 export function differences(root: AnySchema, before: Config, after: Config): { key: string; restart: boolean }[] {
   if (before === after) return []
   return [...new Set([...leaves(before), ...leaves(after)].map(leaf => joinKey(leaf.path)))]

@@ -1,10 +1,10 @@
-// The readable id of a device, by which a server knows it again: host name and four random hex digits, made once and kept in
-// Config.json before the first request, so that no two fresh installs ask as the same device (S1, X39).
+// The readable id by which a server recognizes a device: host name and four random hex digits, made once and stored in
+// Config.json before the first request, so that two new installations never request as the same device (S1, X39).
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { ConfigStore } from './config-store'
 
-/** `UNKNOWN` is the reference's word for a device without a name. */
+/** In the reference, `UNKNOWN` means a device without a name. */
 export const isDeviceName = (id: unknown): id is string => typeof id === 'string' && id !== '' && id !== 'UNKNOWN'
 
 export function newDeviceId(): string {
@@ -14,9 +14,9 @@ export function newDeviceId(): string {
   return `${host || 'gateway'}-${randomBytes(2).toString('hex')}`
 }
 
-/** The device id of a configuration; where there is none, one is made and kept. Throws CONFIG_WRITE, CONFIG_SYNTAX. */
+/** The device id of a configuration; if there is none, one is made and stored. Throws CONFIG_WRITE, CONFIG_SYNTAX. */
 export function ensureDeviceId(config: ConfigStore): string {
-  // another process may have made one since
+  // another process may have made one meanwhile
   if (!isDeviceName(config.get('device_id'))) config.reload()
   const kept = config.get('device_id')
   if (isDeviceName(kept)) return kept

@@ -1,6 +1,6 @@
-// Config.json as text: read with line and column, and changed in place so that the owner's formatting and comments stay.
-// Comments and a trailing comma are allowed. A syntax error names file, line and column; a key written twice in one object
-// is an error too, since an edit and the reader would mean different ones.
+// The text of Config.json: read with line and column, and changed in place so that the owner's formatting and comments
+// stay. Comments and a trailing comma are allowed. A syntax error names file, line and column; a key that occurs twice
+// in one object is an error too, because an edit and the reader could use different ones.
 import { findNodeAtLocation, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
 import { OsError } from '../lib/errors'
 import { type JsonNode, Refused, readText, WRONG } from './jsonc'
@@ -17,7 +17,7 @@ export interface Document {
   readonly text: string
   readonly value: Tree
   readonly root: JsonNode
-  /** where a value is in the file; undefined when it does not */
+  /** position of a value in the file; undefined if it is not there */
   placeOf(path: readonly (string | number)[]): Position | undefined
 }
 
@@ -39,7 +39,7 @@ const WORDS: Record<string, string> = {
   InvalidCharacter: 'a character that must not be in a text',
 }
 
-/** Offsets at which the lines of a text begin. */
+/** The offsets of the line starts of a text. */
 export const lineStarts = (text: string): number[] => [0, ...Array.from(text.matchAll(/\n/g), ({ index }) => index + 1)]
 
 /** The line of an offset, from 0. */
@@ -99,13 +99,13 @@ function* read(path: string, text: string): ReturnType<typeof readText> {
   }
 }
 
-/** What is wrong first in a text that is no JSON. */
+/** The first fault of a text that is not JSON. */
 function firstFault(text: string): { offset: number; what: string } {
   const errors: ParseError[] = []
   try {
     parseTree(text, errors, { allowTrailingComma: true })
   } catch (cause) {
-    // the parser calls itself for each level, and the stack has an end
+    // the parser is recursive, so deep nesting exceeds the stack
     if (cause instanceof RangeError) return { offset: 0, what: 'nested too deep' }
     throw cause
   }
@@ -114,7 +114,7 @@ function firstFault(text: string): { offset: number; what: string } {
   return { offset, what: WORDS[word] ?? word }
 }
 
-/** `file:line: key` for messages; the line is left out when the key is not in the file. */
+/** `file:line: key` for messages, without the line if the key is not in the file. */
 export const pointAt = (document: Document | undefined, path: readonly (string | number)[]): string => {
   const place = document?.placeOf(path)
   return document && place ? `${document.path}:${place.line}: ${joinKey(path)}` : joinKey(path)

@@ -1,8 +1,8 @@
-// Changes of keys: which may be made, and the text of the file once they are. Everything else in the file stays as it is,
-// comments too. The work grows with the size of text and change, never with their product.
+// Changes of keys: which are allowed, and the resulting text of the file. Everything else in the file stays unchanged,
+// comments too. The work grows with the size of text plus change, never with their product.
 //
-// What fails: FORBIDDEN for keys that may not be written, CONFIG_INVALID for a dotted key where a section belongs or for too
-// many keys at once, UNKNOWN_KEY for keys that nothing reads, SECRET_NEEDED for masked secrets that must not be kept.
+// Errors: FORBIDDEN for keys that may not be written; CONFIG_INVALID for a dotted key in place of a section, or too
+// many keys; UNKNOWN_KEY for unused keys; SECRET_NEEDED for masked secrets that must not be kept.
 import { OsError } from '../lib/errors'
 import { nearestKey, newUnknownKey } from './check'
 import { isFree, schemaAt } from './describe'
@@ -16,31 +16,31 @@ import { PART, type Parts } from './slices'
 
 export interface Edit {
   readonly path: string[]
-  /** undefined: the key goes, and its default counts */
+  /** undefined: remove the key, so that its default applies */
   readonly value: unknown
 }
 
-/** Keys of one change; a configuration has some hundred. */
+/** Maximum number of keys in one change; a configuration has a few hundred. */
 export const MOST_EDITS = 2000
 
-/** Size of a file that is written: each later change reads all of it. */
+/** Maximum size of a written file, because each later change reads all of it. */
 const MOST_CHARS = 256 * 1024
 
 const tooLarge = (): OsError =>
   new OsError('CONFIG_INVALID', `the configuration would be larger than ${MOST_CHARS} characters`)
 
-/** Before anything is done with a value that cannot be kept. */
+/** Call before anything else is done with a value that is too large to store. */
 export function refuseLarge(value: unknown): void {
   let chars = 0
   try {
     chars = JSON.stringify(value)?.length ?? 0
   } catch {
-    chars = Number.POSITIVE_INFINITY // nested deeper than the stack
+    chars = Number.POSITIVE_INFINITY // nested too deep for the stack
   }
   if (chars > MOST_CHARS) throw tooLarge()
 }
 
-/** True when a key may be written where only `prefixes` may, in whatever spelling it comes. Throws CONFIG_KEY. */
+/** True if only `prefixes` may be written and the key, in any spelling, is below one. Throws CONFIG_KEY. */
 export const mayWrite = (key: string, prefixes: readonly string[]): boolean =>
   underPrefix(joinKey(meantPath(splitKey(key))), prefixes)
 
@@ -53,7 +53,7 @@ export function refuseOutside(edits: readonly Edit[], prefixes: readonly string[
   })
 }
 
-/** A dotted key as the name of a section would be reported as changed and change nothing. Throws CONFIG_KEY, CONFIG_INVALID. */
+/** A dotted key as the name of a section would be reported as changed but have no effect. Throws CONFIG_KEY, CONFIG_INVALID. */
 export function refuseDotted(schema: AnySchema, path: readonly string[]): void {
   const key = joinKey(path)
   const meant = splitKey(key)
@@ -63,18 +63,18 @@ export function refuseDotted(schema: AnySchema, path: readonly string[]): void {
   })
 }
 
-/** Keys whose names are in the path of an edit. Throws UNKNOWN_KEY with the nearest known name. */
+/** Checks the key names in the path of an edit. Throws UNKNOWN_KEY with the most similar known name. */
 export function refuseUnknown(schema: AnySchema, path: readonly string[]): void {
   const at = path.findIndex((_, k) => {
     const here = path.slice(0, k + 1)
     return !schemaAt(schema, here) && !isFree(schema, here)
   })
-  // what a source type understands its driver says, when the links are checked
+  // the driver checks options of a source later, with the links
   if (at >= 0 && !(path[0] === 'gateway' && path[1] === 'sources' && at > 2))
     throw unknownKey(schema, path.slice(0, at + 1))
 }
 
-/** Keys inside values. Throws UNKNOWN_KEY for the first that `after` has and `before` has not. */
+/** Checks keys inside values. Throws UNKNOWN_KEY for the first unknown one in `after` that is not in `before`. */
 export function refuseUnknownKeys(schema: AnySchema, before: Document, after: Document): void {
   const stranger = newUnknownKey(schema, normalize(before.value).tree, normalize(after.value).tree)
   if (stranger) throw unknownKey(schema, stranger)
@@ -89,15 +89,15 @@ function unknownKey(schema: AnySchema, path: readonly (string | number)[]): OsEr
 }
 
 interface Editing {
-  /** what counts where the file leaves a list out; undefined: an empty list */
+  /** the effective list if the file has none; undefined: an empty list */
   readonly list?: (path: readonly string[]) => readonly unknown[] | undefined
-  /** the configuration as it counts, defaults included: a default that is written out moves nothing */
+  /** the effective configuration with defaults: writing out a default moves no entry */
   readonly effective?: unknown
-  /** secrets have to come anew with another place of their entry, also where the change leaves them out (HTTP) */
+  /** secrets must be sent again when the place of their entry changes, even if the change omits them (HTTP) */
   readonly strict?: boolean
 }
 
-/** `document` with the edits made, read again; a masked secret keeps what is stored. */
+/** `document` with the edits applied, parsed again; a masked secret keeps its stored value. */
 export function* editing(
   schema: AnySchema,
   document: Document,
@@ -129,14 +129,14 @@ export function* editing(
   return outcome
 }
 
-/** `document` where what is being written is in no line yet. */
+/** `document` without line numbers for the edited keys, which are not in the file yet. */
 export function withoutLines(document: Document, edits: readonly Edit[]): Document {
   const isNew = (path: readonly (string | number)[]): boolean =>
     edits.some(edit => edit.path.every((part, k) => part === String(path[k])))
   return { ...document, placeOf: path => (isNew(path) ? undefined : document.placeOf(path)) }
 }
 
-/** A list that the file leaves out, or has as null, is written out before an element of it is changed. */
+/** Writes out a list that is missing or null in the file, before an element of it is changed. */
 function writeOutLists(schema: AnySchema, target: Tree, path: readonly string[], list: Editing['list']): void {
   path.forEach((_, k) => {
     const here = path.slice(0, k)
@@ -148,7 +148,7 @@ function writeOutLists(schema: AnySchema, target: Tree, path: readonly string[],
   })
 }
 
-/** Paths that a change brings a value for, itself or by a value around it. */
+/** Paths for which a change has a value, directly or inside another value. */
 class Sent {
   readonly #root: Map<string, unknown> = new Map()
 

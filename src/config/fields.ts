@@ -1,17 +1,17 @@
-// Building stones of the configuration schema. One stone gives the TypeScript type, the default, the check, the sentence a
-// person reads, and whether a change needs a restart or must be masked. Nothing here fails: a wrong value is detected by
-// check.ts, which asks describe.ts what would have been allowed.
+// Building blocks of the configuration schema. Each gives the TypeScript type, the default, the check, the help text,
+// and whether a change needs a restart or must be masked. No errors here: check.ts detects a wrong value and gets the
+// allowed values from describe.ts.
 import * as v from 'valibot'
 import { isGoodName } from '../wire/names'
 
 export interface FieldMeta {
-  /** what the key is for, one sentence */
+  /** purpose of the key, one sentence */
   readonly help: string
-  /** true: a running gateway takes a change only at its next start */
+  /** true: a running gateway applies a change only at its next start */
   readonly restart?: boolean
   /** true: shown as ******** everywhere */
   readonly secret?: boolean
-  /** options of a medium: means something only to who sends, or to who listens */
+  /** options of a medium: used only by a sender, or only by a listener */
   readonly side?: 'send' | 'listen'
 }
 
@@ -37,18 +37,18 @@ export const flag = (standard: boolean, help: string, meta: Omit<FieldMeta, 'hel
 export const text = (standard: string, help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
   v.optional(v.pipe(v.string(), v.maxLength(4096), about<string>(help, meta)), standard)
 
-/** A text that a compressed text may hold as a name (X16), or is empty. */
+/** A text that is allowed as a name in a compressed text (X16), or is empty. */
 export const wireName = (help: string, meta: Omit<FieldMeta, 'help'> = {}) => {
   const rule = 'may not hold . | ; > : @ or control characters, nor begin with & or #'
   const fits = (name: string): boolean => name === '' || isGoodName(name)
   return v.optional(v.pipe(v.string(), v.maxLength(4096), v.check(fits, rule), about<string>(help, meta)), '')
 }
 
-/** A text that may be left out; it has no default. */
+/** An optional text without a default. */
 export const optionalText = (help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
   v.optional(v.pipe(v.string(), v.maxLength(4096), about<string>(help, meta)))
 
-/** A name that must be there. */
+/** A required name. */
 export const name = (help: string) =>
   v.pipe(
     v.string(),
@@ -63,22 +63,22 @@ export const choice = <const T extends readonly string[]>(
   meta: Omit<FieldMeta, 'help'> = {},
 ) => v.optional(v.pipe(v.picklist(values), about<T[number]>(help, meta)), standard)
 
-/** A whole number that may be left out; it has no default. */
+/** An optional whole number without a default. */
 export const maybeInt = (help: string, { min = 0, max = 2 ** 53 - 1, ...meta }: NumberOptions = {}) =>
   v.optional(v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max), about<number>(help, meta)))
 
 export const maybeFlag = (help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
   v.optional(v.pipe(v.boolean(), about<boolean>(help, meta)))
 
-/** A value of any schema that may be left out; it has no default. */
+/** An optional value of any schema, without a default. */
 export const maybe = <S extends v.GenericSchema>(schema: S, help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
   v.optional(v.pipe(schema, about<v.InferOutput<S>>(help, meta)))
 
-/** A schema with its help that may be left out. Its types are named, since written out in full they do not compile. */
+/** An optional schema with its help. The types are named because the inferred ones do not compile. */
 type Piped<S extends v.GenericSchema> = v.SchemaWithPipe<readonly [S, v.MetadataAction<v.InferOutput<S>, Metadata>]>
 type Described<S extends v.GenericSchema> = v.OptionalSchema<Piped<S>, v.InferInput<Piped<S>>>
 
-/** An object with known keys; keys the schema does not know are kept. */
+/** An object with known keys; unknown keys are kept. */
 export const section = <E extends v.ObjectEntries>(
   entries: E,
   help = '',
@@ -87,7 +87,7 @@ export const section = <E extends v.ObjectEntries>(
   return v.optional(v.pipe(schema, about<v.InferOutput<typeof schema>>(help, {})), {} as never) as never
 }
 
-/** Any name → a value of one kind (medium names, plugin names). Known names may have their defaults. */
+/** Any name → a value of one kind (medium names, plugin names). Known names may have separate defaults. */
 export const map = <E extends v.ObjectEntries, R extends v.GenericSchema>(
   known: E,
   others: R,
@@ -97,7 +97,7 @@ export const map = <E extends v.ObjectEntries, R extends v.GenericSchema>(
   return v.optional(v.pipe(schema, about<v.InferOutput<typeof schema>>(help, {})), {} as never) as never
 }
 
-/** A list of things; empty by default. */
+/** A list; empty by default. */
 export const list = <S extends v.GenericSchema>(item: S, help: string, meta: Omit<FieldMeta, 'help'> = {}) => {
   const piped = v.pipe(v.array(item), about<v.InferOutput<S>[]>(help, meta))
   return v.optional(piped, [] as v.InferInput<typeof piped>)

@@ -1,8 +1,8 @@
-// Where Config.json and the data directory are (D14). The first that exists counts; a place named on purpose (--config,
-// OS_NODE_CONFIG) must exist, else the error says so instead of running with something else.
+// Finds Config.json and the data directory (D14). The first existing place is used; an explicit path (--config,
+// OS_NODE_CONFIG) must exist, otherwise the error says so, and no other file is used.
 //
-// In the folder of the project itself ./Config.json is a tracked file, which no command may change: there the file of the
-// gateway is ./data/Config.json, and its first text is that of ./Config.json.
+// In the project's own folder ./Config.json is a tracked file, which no command may change: there the gateway's file is
+// ./data/Config.json, and its initial text is that of ./Config.json.
 import { basename, dirname, join, resolve } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { errno, OsError, orElse } from '../lib/errors'
@@ -13,7 +13,7 @@ interface FoundConfig {
   readonly path: string
   readonly exists: boolean
   readonly dataDir: string
-  /** the tracked file that `path`, which does not exist yet, starts as a copy of */
+  /** the tracked file whose copy becomes `path`, which does not exist yet */
   readonly copyOf?: string
 }
 
@@ -30,8 +30,8 @@ interface FindOptions {
 const SYSTEM_PLACES: readonly string[] = ['/data/Config.json', '/etc/os-node/Config.json']
 
 /**
- * A file in the read-only /etc keeps its data under /var/lib, never in /etc. A file in a folder `data` without another
- * `data` in it lies in its data directory.
+ * A file in the read-only /etc has its data under /var/lib, never in /etc. A file in a folder `data` without another
+ * `data` in it has that folder as its data directory.
  */
 function dataBeside(path: string, files: Files): string {
   if (path.startsWith('/etc/')) return '/var/lib/os-node'
@@ -40,15 +40,15 @@ function dataBeside(path: string, files: Files): string {
   return inside ? dir : join(dir, 'data')
 }
 
-/** The folder that relative paths of a configuration count from. */
+/** The base folder of relative paths in a configuration. */
 export const baseOf = (path: string, dataDir: string): string =>
   dirname(path) === dataDir ? dirname(dataDir) : dirname(path)
 
-/** Whether a folder is the project's own, where ./Config.json is a tracked file. */
+/** Whether a folder is the project's own, with a tracked ./Config.json. */
 const isProject = (dir: string, files: Files): boolean =>
   orElse(false, () => JSON.parse(files.read(join(dir, 'package.json')).toString('utf8')).name === 'os-node')
 
-/** Finds the file; without any, the place where one would be written is ./Config.json. */
+/** Finds the file; if there is none, it would be written to ./Config.json. */
 export function findConfig({ path, dataDir, env, cwd, files }: FindOptions): FoundConfig {
   const data = dataDir || env.OS_NODE_DATA_DIR || undefined
   const found = (at: string, exists: boolean, copyOf?: string): FoundConfig => ({
@@ -75,8 +75,8 @@ export const missing = (path: string): OsError =>
   })
 
 /**
- * Makes the gateway's own file from the tracked one, as that is. A command that only looks (`keep: false`) reads the tracked
- * one; so does every other where the folder cannot be written.
+ * Copies the tracked file to the gateway's own. A read-only command (`keep: false`) uses the tracked file; so does
+ * every other if the folder cannot be written.
  */
 export function startCopy(
   found: FoundConfig,
@@ -94,7 +94,7 @@ export function startCopy(
   }
   const git = files.exists(join(dirname(tracked), '.git'))
   logger?.info(
-    `${found.path} was made from ${tracked}, edits and identity included, and counts from now on` +
+    `${found.path} was made from ${tracked}, edits and identity included, and is used from now on` +
       (git ? '. To restore the tracked file: git checkout -- Config.json' : ''),
   )
   return found

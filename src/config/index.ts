@@ -1,4 +1,4 @@
-// The configuration room: what other rooms use of it.
+// The configuration room: its interface for other rooms.
 export { isLoopback } from './check'
 export { ConfigStore } from './config-store'
 export { TYPE_NAMES } from './convert'

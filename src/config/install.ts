@@ -1,5 +1,6 @@
-// The id of the installation: 12 hex digits in the data folder, since Config.json may be copied to another board (S1). Made
-// when first needed. One that cannot be read is made anew, one that cannot be kept lasts until the stop; both are logged.
+// The id of the installation: 12 hex digits in the data folder, because Config.json may be copied to another board
+// (S1). Made when first needed. An unreadable id is replaced; one that cannot be stored is used until the stop; both
+// are logged.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
@@ -9,20 +10,23 @@ import type { Logger } from '../lib/logger'
 
 const INSTALL_FILE = 'install-id'
 
-/** The same for as long as the data folder lives. Never throws; `later` gets what writes one that could not be kept. */
+/**
+ * The same id for the lifetime of the data folder. Never throws; `later` gets the function that writes an id that could
+ * not be stored.
+ */
 export function installIdOf(
   dataDir: string,
   logger: Logger,
   files: Files = realFiles,
   later: (write: () => void, error: unknown) => void = (_, error) =>
-    logger.error(`the install id could not be kept: ${asOsError(error).message}`),
+    logger.error(`the install id could not be stored: ${asOsError(error).message}`),
 ): string {
   const path = join(dataDir, INSTALL_FILE)
   try {
     const kept = files.exists(path) ? files.read(path).toString('utf8').trim() : ''
     if (/^[0-9A-Za-z]{8,32}$/.test(kept)) return kept
   } catch (error) {
-    logger.warn(`${path} cannot be read, a new one is made: ${asOsError(error).message}`)
+    logger.warn(`${path} cannot be read, a new one is created: ${asOsError(error).message}`)
   }
   const made = randomBytes(6).toString('hex')
   const write = (): void => {

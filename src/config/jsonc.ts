@@ -1,11 +1,11 @@
-// One pass over the text of a configuration file, in parts: its values, and the nodes that say where they are. Comments and
-// a trailing comma are allowed. WRONG is thrown where the text is no JSON; Refused where it is and must not count.
+// Parses a configuration file in one pass, in parts: its values, and nodes with their positions. Comments and a
+// trailing comma are allowed. Throws WRONG for a text that is not JSON; Refused for valid JSON that must not be used.
 // Written by hand, reasons in docs/dependencies.md.
 import { createScanner } from 'jsonc-parser'
 import { FORBIDDEN, type Tree } from './keys'
 import { PART, type Parts } from './slices'
 
-/** the text is no JSON; the parser of jsonc-parser says what is wrong */
+/** the text is not JSON; the parser of jsonc-parser reports the fault */
 export const WRONG = new Error('no JSON')
 
 export class Refused extends Error {
@@ -17,7 +17,7 @@ export class Refused extends Error {
   }
 }
 
-/** A node as jsonc-parser has it. Its own type would need that package beside the types of the library. */
+/** A node as in jsonc-parser, whose own type would make that package a dependency of the library's types. */
 export interface JsonNode {
   readonly type: 'object' | 'array' | 'property' | 'string' | 'number' | 'boolean' | 'null'
   readonly value?: unknown
@@ -28,7 +28,7 @@ export interface JsonNode {
   readonly children?: JsonNode[]
 }
 
-/** a node whose end is not read yet */
+/** a node whose end is not parsed yet */
 type Opened = { -readonly [K in keyof JsonNode]: JsonNode[K] }
 
 interface Read {
@@ -36,7 +36,7 @@ interface Read {
   readonly value: unknown
 }
 
-// tokens as jsonc-parser's SyntaxKind numbers them; its enum is not there at run time
+// token numbers of jsonc-parser's SyntaxKind, whose enum does not exist at run time
 const [OPEN, CLOSE, OPEN_LIST, CLOSE_LIST, COMMA, COLON, NULL, TRUE, FALSE, TEXT, NUMBER] = Array.from(
   { length: 11 },
   (_, k) => k + 1,
@@ -59,13 +59,13 @@ export function* readText(text: string): Parts<Read> {
   const need = (kind: number): void => {
     if (token !== kind) throw WRONG
   }
-  /** the node of the token, with what it holds; the next token is read */
+  /** the node of the current token with its value; reads the next token */
   const plain = (type: JsonNode['type'], value: unknown): Read => {
     const node: JsonNode = { type, value, offset: scanner.getTokenOffset(), length: scanner.getTokenLength() }
     next()
     return { node, value }
   }
-  /** `read` for each part up to the closing token */
+  /** calls `read` for each part up to the closing token */
   function* each(node: Opened, close: number, read: () => Parts<JsonNode>): Parts<void> {
     next()
     while (token !== close) {

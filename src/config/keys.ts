@@ -1,6 +1,6 @@
-// Dotted keys: `gateway.uplinks.0.port`, which may also be written `gateway.uplinks[0].port`. A key is canonical or refused: no
-// empty part, no blanks, no control characters, and none of the names that reach into an object's prototype (S8). Everything
-// that compares or follows keys uses this.
+// Dotted keys: `gateway.uplinks.0.port`, also written `gateway.uplinks[0].port`. A key is canonical or refused: no
+// empty part, no blanks, no control characters, and no name that reaches an object's prototype (S8). All code that
+// compares or follows keys uses this.
 
 import { OsError } from '../lib/errors'
 import { isObject } from '../lib/objects'
@@ -9,14 +9,14 @@ export { nearest } from '../lib/nearest'
 
 export type Tree = Record<string, unknown>
 
-/** Names that reach into an object's prototype. */
+/** Names that reach an object's prototype. */
 export const FORBIDDEN: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 
-/** True for a name that may be a key. */
+/** True for a name that is allowed as a key. */
 export const safeName = (name: string): boolean =>
   name.length > 0 && name.length <= 200 && !FORBIDDEN.has(name) && !/[\s\x00-\x1f\x7f]/.test(name)
 
-/** The parts of a dotted key. Throws CONFIG_KEY when it is not canonical, BAD_ARGUMENT when it is no text. */
+/** The parts of a dotted key. Throws CONFIG_KEY if it is not canonical, BAD_ARGUMENT if it is not a text. */
 export function splitKey(key: string): string[] {
   if (typeof key !== 'string') throw new OsError('BAD_ARGUMENT', 'key is a text such as gateway.log_level')
   const parts = key.replace(/(?<=.)\[(\d{1,9})\](?=[.[]|$)/g, '.$1').split('.')
@@ -28,9 +28,9 @@ export function splitKey(key: string): string[] {
 
 export const joinKey = (path: readonly (string | number)[]): string => path.join('.')
 
-/** Throws CONFIG_KEY when a value that came from outside holds a forbidden name at any depth. */
+/** Throws CONFIG_KEY when a value from outside contains a forbidden name at any depth. */
 export function refuseForbidden(value: unknown, at = '', depth = 0): void {
-  if (depth > 64) throw new OsError('CONFIG_INVALID', `${at} is nested too deep`, { details: { key: at } })
+  if (depth > 64) throw new OsError('CONFIG_INVALID', `${at} is nested too deeply`, { details: { key: at } })
   if (Array.isArray(value)) {
     for (const [k, item] of value.entries()) refuseForbidden(item, at ? `${at}.${k}` : String(k), depth + 1)
   } else if (isObject(value)) {
@@ -44,7 +44,7 @@ export function refuseForbidden(value: unknown, at = '', depth = 0): void {
   }
 }
 
-/** The value at a path, or undefined. Only own keys count. */
+/** The value at a path, or undefined. Only own keys are followed. */
 export function getAt(tree: unknown, path: readonly (string | number)[]): unknown {
   let at: unknown = tree
   for (const part of path) {
@@ -55,7 +55,7 @@ export function getAt(tree: unknown, path: readonly (string | number)[]): unknow
   return at
 }
 
-/** Where a list takes an element: one that is there, or the place behind the last. Throws CONFIG_KEY. */
+/** The index of a list element: an existing one, or the one after the last. Throws CONFIG_KEY. */
 function elementAt(list: readonly unknown[], part: string, most: number, path: readonly string[]): number {
   if (/^\d{1,9}$/.test(part) && Number(part) <= most) return Number(part)
   const last = list.length === 0 ? 'is empty' : `has the elements 0 to ${list.length - 1}`
@@ -64,8 +64,8 @@ function elementAt(list: readonly unknown[], part: string, most: number, path: r
 }
 
 /**
- * Puts a value at a path of a tree, in place. Missing sections are made, a new element is appended at the end of a list.
- * Throws CONFIG_KEY through a value that holds nothing, and beyond the end of a list.
+ * Sets a value at a path of a tree, in place. Missing sections are created, a new element is appended at the end of a
+ * list. Throws CONFIG_KEY for a path through a plain value, or beyond the end of a list.
  */
 export function putAt(tree: Tree, path: readonly string[], value: unknown): void {
   let at: unknown = tree
@@ -79,11 +79,11 @@ export function putAt(tree: Tree, path: readonly string[], value: unknown): void
     } else if (isObject(at)) {
       if (last || !Object.hasOwn(at, part) || at[part] === null) at[part] = made
       at = at[part]
-    } else throw new OsError('CONFIG_KEY', `${joinKey(path)}: ${part} would lie inside a value that is no object`)
+    } else throw new OsError('CONFIG_KEY', `${joinKey(path)}: ${part} would be inside a value that is not an object`)
   })
 }
 
-/** Takes away what is at a path, in place. False when nothing was there. */
+/** Removes the value at a path, in place. False if there was none. */
 export function removeAt(tree: Tree, path: readonly (string | number)[]): boolean {
   const around = getAt(tree, path.slice(0, -1))
   const last = String(path.at(-1))
@@ -99,7 +99,7 @@ export function leaves(value: unknown, path: readonly string[] = []): { path: st
   return Object.keys(value).flatMap(name => leaves(value[name], [...path, name]))
 }
 
-/** True when the key is one of the prefixes or lies below one. Both sides are canonical, so `gatewayX` is not `gateway`. */
+/** True when the key is one of the prefixes or below one. Both sides are canonical, so `gatewayX` is not `gateway`. */
 export function underPrefix(key: string, prefixes: readonly string[]): boolean {
   const path = splitKey(key)
   return prefixes.some(prefix => {
@@ -108,7 +108,7 @@ export function underPrefix(key: string, prefixes: readonly string[]): boolean {
   })
 }
 
-/** Deep equality of two JSON values; the order of keys does not count. */
+/** Deep equality of two JSON values; the order of keys does not matter. */
 export function same(a: unknown, b: unknown): boolean {
   if (Object.is(a, b) || (a === 0 && b === 0)) return true
   if (Array.isArray(a)) return Array.isArray(b) && a.length === b.length && a.every((item, k) => same(item, b[k]))

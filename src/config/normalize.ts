@@ -1,5 +1,6 @@
-// Older spellings read as ours: `OpenSynaptic_Setting` for `Node_Setting`, the reference's spellings for no id
-// yet, and its place of the web_user switches under RESOURCES.service_plugins (D13). What is in our place wins. The file itself is not rewritten.
+// Converts older spellings to ours: `OpenSynaptic_Setting` for `Node_Setting`, the reference's spellings for no id, and
+// its place of the web_user switches under RESOURCES.service_plugins (D13). A value in our place has priority. The file
+// itself is not rewritten.
 import { isObject } from '../lib/objects'
 import type { Tree } from './keys'
 
@@ -8,7 +9,7 @@ interface Normalized {
   readonly warnings: readonly string[]
 }
 
-/** Parts of web_user that the reference keeps with the plugin. */
+/** Keys of web_user that the reference stores with the plugin. */
 const MOVED = ['auth_enabled', 'read_only', 'management_enabled', 'writable_config_prefixes', 'tls', 'ui'] as const
 
 const UNASSIGNED = 4_294_967_295
@@ -45,7 +46,7 @@ export function normalize(raw: Tree): Normalized {
   return { tree, warnings }
 }
 
-/** The key a spelling means, so that prefixes are compared with what would be written (S8). */
+/** The key that a spelling means, so that prefixes are compared with the key that would be written (S8). */
 export function meantPath(path: readonly string[]): string[] {
   const [head, second, third, fourth] = path
   if (head === 'OpenSynaptic_Setting') return ['Node_Setting', ...path.slice(1)]
@@ -53,7 +54,7 @@ export function meantPath(path: readonly string[]): string[] {
   return plugin && MOVED.includes(fourth as never) ? ['web_user', ...path.slice(3)] : [...path]
 }
 
-/** Where a normalized key is in the file: the older place when only that holds it. */
+/** The position of a normalized key in the file: the older place if only that has it. */
 export function placeInFile(raw: Tree, path: readonly string[]): string[] {
   const [head, second] = path
   const has = (tree: unknown, name: string | undefined): boolean =>

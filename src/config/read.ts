@@ -1,5 +1,5 @@
-// One reading of the configuration: the file if it is good, else the last good copy with a problem said aloud, else an
-// error. Defaults are used only where there never was a file, never in place of a broken one (R6).
+// One reading of the configuration: the file if it is valid, else the last good copy with a reported problem, else an
+// error. Defaults are used only if there never was a file, never in place of a broken one (R6).
 import { dirname, join } from 'node:path'
 import type * as v from 'valibot'
 import { atomicWrite } from '../lib/atomic'
@@ -17,9 +17,9 @@ import { atOnce, type Parts } from './slices'
 export interface ConfigSnapshot {
   /** with all defaults */
   readonly config: Config
-  /** as the file has it, before aliases and defaults */
+  /** as in the file, before aliases and defaults */
   readonly raw: Tree
-  /** the text it came from; undefined for built-in defaults */
+  /** the text it was read from; undefined for built-in defaults */
   readonly document?: Document
   readonly warnings: readonly string[]
 }
@@ -28,7 +28,7 @@ export type Schema = v.GenericSchema<unknown, Config>
 
 export const lastGoodPath = (dataDir: string): string => join(dataDir, 'config.last-good.json')
 
-/** Checks a document. Throws CONFIG_INVALID naming key, line and what is allowed. */
+/** Checks a document. Throws CONFIG_INVALID with key, line and allowed values. */
 export const interpret = (schema: Schema, document: Document): ConfigSnapshot => atOnce(interpreting(schema, document))
 
 /** The same in parts. */
@@ -41,7 +41,7 @@ export function* interpreting(schema: Schema, document: Document): Parts<ConfigS
   return { config, raw: document.value, document, warnings: [...warnings, ...strange] }
 }
 
-/** The bytes of the file, or undefined when there is none. Throws CONFIG_SYNTAX when it cannot be read. */
+/** The bytes of the file; undefined if it does not exist. Throws CONFIG_SYNTAX if it cannot be read. */
 export function readText(path: string, files: Files): Buffer | undefined {
   try {
     return files.read(path)
@@ -55,7 +55,7 @@ export function readText(path: string, files: Files): Buffer | undefined {
   }
 }
 
-/** Atomic. Throws CONFIG_WRITE, and the old file stays. */
+/** Atomic. Throws CONFIG_WRITE, and then the old file stays. */
 export function writeText(path: string, content: string | Uint8Array, files: Files): void {
   try {
     atomicWrite(path, content, files)
@@ -67,11 +67,11 @@ export function writeText(path: string, content: string | Uint8Array, files: Fil
 
 interface Reading {
   readonly snapshot: ConfigSnapshot
-  /** why the file is not what counts; undefined when all is well */
+  /** why the file is not used; undefined if it is */
   readonly problem?: OsError
 }
 
-/** Reads the file, or what replaces it. `mustExist`: the place was named on purpose. */
+/** Reads the file, or its fallback. `mustExist`: the path was given explicitly. */
 export function readConfig(schema: Schema, path: string, dataDir: string, files: Files, mustExist: boolean): Reading {
   let fault: OsError
   try {
@@ -98,12 +98,12 @@ function readLastGood(schema: Schema, dataDir: string, files: Files): ConfigSnap
   try {
     return files.exists(path) ? interpret(schema, parseDocument(path, files.read(path))) : undefined
   } catch {
-    // a last good copy that is itself unusable counts as none: the fault of the real file is what is reported
+    // an invalid last good copy counts as none: the fault of the real file is reported
     return undefined
   }
 }
 
-/** The text of the last good load, kept beside the data. That it cannot be written is a warning and no error. */
+/** The text of the last good load, stored next to the data. A failed write is only a warning. */
 export class LastGood {
   readonly #path: string
   readonly #files: Files
@@ -117,7 +117,7 @@ export class LastGood {
     this.#logger = logger
   }
 
-  /** Writes go by `writer` from now on, which may write later; that of the load is tried again. */
+  /** Later writes use `writer`, which may delay them; a failed write of the load is retried. */
   by(writer: (write: () => void) => void): void {
     this.#writer = writer
     if (this.#text !== undefined) this.keep(this.#text)

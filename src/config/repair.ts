@@ -1,6 +1,7 @@
-// repair-config: a configuration that cannot be used → one that can. Every valid key stays; a value that is not allowed gets
-// its default, a list element without one goes. Comments and formatting stay where the text was JSON; else it is written anew
-// from what could be read. Nothing here writes a file; the result passes the same check as any other configuration.
+// repair-config: turns an unusable configuration into a usable one. Every valid key stays; an invalid value gets its
+// default, an invalid list element without one is removed. Comments and formatting stay if the text was JSON; else the
+// file is written anew from the readable parts. Nothing here writes a file; the result passes the same check as any
+// other configuration.
 import { OsError, orElse } from '../lib/errors'
 import { check, type Fault, strangers } from './check'
 import { textOf } from './default-text'
@@ -16,9 +17,9 @@ import { mask } from './secrets'
 
 export interface Repaired {
   readonly key: string
-  /** what stood there, secrets masked; null: nothing, or nothing readable */
+  /** the old value, secrets masked; null: none, or unreadable */
   readonly old: unknown
-  /** what counts now; null: the key is gone */
+  /** the new value; null: the key was removed */
   readonly new: unknown
 }
 
@@ -29,16 +30,16 @@ interface ConfigRepair {
 
 type Path = readonly (string | number)[]
 
-/** faults are mended one round after the other; each round takes something away */
+/** each round repairs the remaining faults by removing something */
 const MOST_ROUNDS = 10_000
 
-/** A tree under repair, and where its list elements stood at first. */
+/** A tree under repair, with the original positions of its list elements. */
 class Mending {
   readonly #schema: Schema
   readonly #defaults: Config
   readonly #first: Tree
   raw: Tree
-  /** path of a list as it is now → first places of its elements */
+  /** current path of a list → original indexes of its elements */
   readonly #places = new Map<string, number[]>()
   readonly #done = new Map<string, { path: Path; old: unknown; new: unknown }>()
   readonly #tried = new Set<string>()
@@ -54,14 +55,14 @@ class Mending {
     return normalize(this.raw).tree
   }
 
-  /** Takes away what is wrong: the value, or where it is missing what needs it. */
+  /** Removes the fault: the value, or if a value is missing, its parent. */
   mend(fault: Fault): void {
     const { tree } = this
     let path: Path = fault.path
     while (path.length > 0 && getAt(tree, path) === undefined) path = path.slice(0, -1)
     const key = joinKey(path)
     const named = path.length > 0 && path.every(part => typeof part === 'string')
-    // a default that is refused where it is goes too, and then what is around it
+    // a default that is refused in its place is removed too, then its parent
     const standard = named && !this.#tried.has(key) ? getAt(this.#defaults, path) : undefined
     this.#tried.add(key)
     this.#note(path, this.#standard(path))
@@ -69,13 +70,13 @@ class Mending {
     else this.#put(path, standard)
   }
 
-  /** Books a value that the text had lost already. */
+  /** Records a value that was unreadable in the text. */
   note(path: Path, old: unknown): void {
     const element = typeof path.at(-1) === 'number'
     this.#done.set(joinKey(path), { path, old, new: element ? null : (getAt(this.tree, path) ?? this.#standard(path)) })
   }
 
-  /** What was mended, outermost keys only. */
+  /** The repairs, outermost keys only. */
   get repaired(): Repaired[] {
     const walk = this.#schema as unknown as AnySchema
     const all = [...this.#done.values()]
@@ -96,7 +97,7 @@ class Mending {
     const standard = getAt(this.#defaults, path)
     if (standard !== undefined) return standard
     const known = schemaAt(this.#schema as unknown as AnySchema, path)
-    // a list element is gone; a key of one may have a default
+    // a list element is removed; a key of one may have a default
     return known && typeof path.at(-1) !== 'number' ? rowOf('', known).default : undefined
   }
 
@@ -114,7 +115,7 @@ class Mending {
     if (removeAt(this.raw, place) && typeof last === 'number') this.#placesOf(path.slice(0, -1)).splice(last, 1)
   }
 
-  /** Takes away a key that nothing reads. */
+  /** Removes a key that nothing reads. */
   drop(path: Path): void {
     this.#note(path, null)
     this.#remove(path)
@@ -128,7 +129,7 @@ class Mending {
     return known
   }
 
-  /** Keeps what stood at a path at first. */
+  /** Remembers the original value at a path. */
   #note(path: Path, meant: unknown): void {
     const first = path.map((part, k) =>
       typeof part === 'number' ? (this.#places.get(joinKey(path.slice(0, k)))?.[part] ?? part) : part,
@@ -139,7 +140,7 @@ class Mending {
   }
 }
 
-/** The text of a tree: the one it came from with what is different, or written anew where that goes wrong. */
+/** The text of a tree: the original with the differences, or written anew if that fails. */
 function textFor(tree: Tree, document: Document | undefined): string {
   if (!document) return textOf(tree)
   const text = rewritten(document, tree)
@@ -148,8 +149,8 @@ function textFor(tree: Tree, document: Document | undefined): string {
 }
 
 /**
- * Mends the bytes of a configuration file; null when nothing is wrong with them. `unknown`: keys that the schema does not know
- * are wrong too, and so are `paths`. Throws INTERNAL when there is no way, which would be a defect: the empty configuration is valid.
+ * Repairs the bytes of a configuration file; null if they are valid. `unknown`: unknown keys are faults too, and so are
+ * `paths`. Throws INTERNAL if it is impossible, which would be a bug: the empty configuration is valid.
  */
 export function mend(
   schema: Schema,
@@ -174,7 +175,7 @@ export function mend(
       continue
     }
     const lost = unknown ? strangers(schema as unknown as AnySchema, mending.tree).filter(one => one.lost) : []
-    // from the last to the first: what goes moves nothing that is still to go
+    // from last to first, so that a removal does not move later ones
     for (const { path: at } of lost.reverse()) mending.drop(at)
     if (lost.length > 0) continue
     for (const { path: at, old } of found.damaged) mending.note(at, old)

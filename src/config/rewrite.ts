@@ -1,6 +1,6 @@
-// Writes a changed tree into the text of a configuration file: only what differs is replaced, so that comments and
-// formatting of the rest stay. One walk over text and tree, however many keys differ. Nothing here fails; the caller reads
-// the result again and compares.
+// Writes a changed tree into the text of a configuration file: only differences are replaced, so that all other
+// comments and formatting stay. One pass over text and tree, however many keys differ. No errors here; the caller
+// parses the result and compares.
 
 import { getNodeValue, type Node } from 'jsonc-parser'
 import { isObject } from '../lib/objects'
@@ -9,7 +9,7 @@ import { same, type Tree } from './keys'
 
 const one = (value: unknown): string => JSON.stringify(value)
 
-/** A value as the text of a file. Small objects and lists of plain values stay on one line when they fit. */
+/** A value as the text of a file. Small objects and lists of plain values stay on one line if they fit. */
 export function valueText(value: unknown, indent: string, unit = '  '): string {
   const entries = Array.isArray(value)
     ? value.map((item): [string, unknown] => ['', item])
@@ -39,18 +39,18 @@ interface Edit {
 /** An element of a list, or a property of an object. */
 interface Part {
   readonly node: Node
-  /** what it has to be; undefined: it goes */
+  /** the required value; undefined: removed */
   readonly meant: unknown
 }
 
-/** The text of a document, changed to say what `target` says. */
+/** The text of a document, changed to have the values of `target`. */
 export function rewritten({ text, root }: Pick<Document, 'text' | 'root'>, target: Tree): string {
   const edits: Edit[] = []
   const unit = /\n\t/.test(text) ? '\t' : (/\n( +)\S/.exec(text)?.[1] ?? '  ')
   const eol = text.includes('\r\n') ? '\r\n' : '\n'
 
   const lines = lineStarts(text)
-  /** the blanks at the beginning of the line of an offset */
+  /** the indentation of the line that contains an offset */
   const indentAt = (offset: number): string => /^[ \t]*/.exec(text.slice(lines[lineOf(lines, offset)], offset))![0]
   const spelled = (value: unknown, indent: string): string => valueText(value, indent, unit).replaceAll('\n', eol)
   const replace = (offset: number, end: number, content: string): void => {
@@ -111,7 +111,7 @@ export function rewritten({ text, root }: Pick<Document, 'text' | 'root'>, targe
   }
 
   compare(root, target)
-  // stable: what is put at the end of an element comes before what goes behind it
+  // stable: text appended inside an element comes before text inserted after it
   edits.sort((a, b) => a.offset - b.offset || a.length - b.length)
   let out = ''
   let at = 0
@@ -122,7 +122,7 @@ export function rewritten({ text, root }: Pick<Document, 'text' | 'root'>, targe
   return out + text.slice(at)
 }
 
-/** The elements of a list beside what they become: equal ones at both ends stay, those between are changed in their order. */
+/** Pairs the elements of a list with their new values: equal ones at both ends stay, those in between are changed in order. */
 function aligned(children: readonly Node[], value: readonly unknown[]): { parts: Part[]; appended: unknown[] } {
   const old = children.map(child => getNodeValue(child) as unknown)
   const shared = Math.min(old.length, value.length)
@@ -130,7 +130,7 @@ function aligned(children: readonly Node[], value: readonly unknown[]): { parts:
   while (head < shared && same(old[head], value[head])) head++
   let tail = 0
   while (tail < shared - head && same(old[old.length - 1 - tail], value[value.length - 1 - tail])) tail++
-  // an element more in the middle: what follows moves on
+  // an inserted element in the middle shifts the following ones
   if (value.length > old.length) return { parts: partsOf(children, value), appended: value.slice(old.length) }
   const gone = old.length - value.length
   const from = old.length - tail - gone

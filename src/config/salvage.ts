@@ -1,5 +1,5 @@
-// What can still be read of a configuration text that is no JSON: every value outside the damage. A value that the damage
-// touches, or that the end of the file may have cut, is left out and named.
+// Extracts the readable parts of a configuration text that is not JSON: every value outside the damage. A value that
+// the damage affects, or that the end of the file may have truncated, is skipped and reported.
 
 import { type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
 import { isObject } from '../lib/objects'
@@ -10,7 +10,7 @@ import { NO_VALUE, tidy } from './tidy'
 
 interface Damage {
   readonly path: readonly (string | number)[]
-  /** the beginning of the text that stood there, or a value that another one replaced; null where unknown */
+  /** the start of the original text, or a value replaced by a duplicate; null if unknown */
   readonly old: unknown
 }
 
@@ -19,7 +19,7 @@ interface Salvaged {
   readonly damaged: readonly Damage[]
 }
 
-/** Faults around a value (a comma, a brace, a name) leave the value itself as it is. */
+/** Faults next to a value (a comma, a brace, a name) that do not affect the value itself. */
 const AROUND = new Set([
   'CommaExpected',
   'CloseBraceExpected',
@@ -40,19 +40,19 @@ export function salvage(broken: string): Salvaged {
   try {
     root = parseTree(text, errors, { allowTrailingComma: true })
   } catch {
-    // nested deeper than the parser's stack: nothing of it is a configuration
+    // nested too deep for the parser's stack: nothing of it is a configuration
   }
   const end = text.trimEnd().length
   const wrong = errors.filter(({ error }) => !AROUND.has(printParseErrorCode(error)))
 
   const leave = (path: readonly (string | number)[], from: number, length: number): undefined => {
     const [line = ''] = text.slice(from, from + Math.max(length, 1)).split('\n')
-    // which word of the whole text is a secret is unknown
+    // the text may contain a secret
     damaged.push({ path, old: path.length > 0 ? line.trim().slice(0, 60) : null })
   }
   const whole = (node: Node): boolean => {
     const to = node.offset + node.length
-    // a text that is closed at the end of the file is whole; of a number the next digit may be missing
+    // a text closed at the end of the file is complete; a number may lack further digits
     if (to >= end && node.type !== 'string') return false
     return !wrong.some(({ offset, length }) => offset <= to && offset + length >= node.offset)
   }
@@ -76,7 +76,7 @@ export function salvage(broken: string): Salvaged {
       else if (!value) leave(here, offset, length)
       else {
         const found = read(value, here)
-        // of a key that is there twice the last one counts, as in every other reader of JSON
+        // if a key occurs twice, the last one counts, as in every JSON reader
         if (Object.hasOwn(tree, key)) damaged.push({ path: here, old: tree[key] })
         if (found !== undefined) tree[key] = found
       }
@@ -89,8 +89,8 @@ export function salvage(broken: string): Salvaged {
 }
 
 /**
- * Puts keys back that a missing brace left in the section before theirs: unknown where they are, known and absent further up.
- * Paths they were put to.
+ * Moves keys to their section if a missing brace left them in the previous one: keys that are unknown where they are,
+ * but known and absent further up. Returns their new paths.
  */
 export function bringHome(schema: AnySchema, tree: Tree): string[][] {
   const moved: string[][] = []

@@ -1,6 +1,6 @@
-// The schema of Config.json, put together from its fragments. Plugins and drivers hand in fragments of their own; the
-// parts named in the specification are always there. `OpenSynaptic_Setting` is not here: normalize.ts turns the older
-// spellings into ours before anything is checked.
+// The schema of Config.json, assembled from its fragments. Plugins and drivers add their own fragments; the parts in
+// the specification always exist. `OpenSynaptic_Setting` is not here: normalize.ts converts the older spellings before
+// the check.
 import * as v from 'valibot'
 import { section } from './fields'
 import { engineEntries } from './fragments/engine'
@@ -9,7 +9,7 @@ import { nodeEntries, resourceEntries } from './fragments/node'
 import { pluginEntries, webEntries } from './fragments/web'
 import { splitKey } from './keys'
 
-/** In the order in which a new file is written. */
+/** In the order of a new file. */
 export const baseSchema = v.looseObject({
   ...nodeEntries,
   engine_settings: engineEntries.engine_settings,
@@ -27,21 +27,21 @@ export type UplinkConfig = Config['gateway']['uplinks'][number]
 export type ReceiverConfig = Config['gateway']['receivers'][number]
 export type SourceConfig = NonNullable<Config['gateway']['sources']>[number]
 
-/** A part that a plugin or driver adds: the dotted key of its place (`[]`: in each element of a list), and what is there. */
+/** A part that a plugin or driver adds: the dotted key of its place (`[]`: in each element of a list), and its schema. */
 export interface Fragment {
   readonly at: string
   readonly schema: v.GenericSchema
 }
 
-/** What one key of a fragment says besides its type (the rest of FieldMeta is written by the fields themselves). */
+/** Metadata of one key of a fragment besides its type (the fields themselves write the other parts of FieldMeta). */
 export interface PlacedMeta {
-  /** the default that the driver fills in, where the configuration leaves the key out */
+  /** the driver's default, if the configuration omits the key */
   readonly standard?: unknown
-  /** links of these media know the key */
+  /** links of these media have the key */
   readonly media?: readonly string[]
 }
 
-/** What lies under optional, nullable and pipe. */
+/** The schema inside optional, nullable and pipe. */
 export interface Opened {
   readonly core: AnySchema
   readonly pipe: readonly PipeItem[]
@@ -70,7 +70,7 @@ export interface AnySchema {
   readonly pipe?: readonly PipeItem[]
 }
 
-/** Takes the wrappers off a schema and keeps what they say. */
+/** Removes the wrappers of a schema and keeps their metadata. */
 export function openSchema(schema: AnySchema): Opened {
   let standard: unknown
   let nullable = false
@@ -83,18 +83,18 @@ export function openSchema(schema: AnySchema): Opened {
   return { core, pipe: core.pipe ?? [], standard, nullable }
 }
 
-/** A fragment on its way to its place. */
+/** A fragment during assembly, on the path to its place. */
 interface Piece extends Fragment {
   readonly path: readonly string[]
 }
 
-/** The schema with the fragments in their places. A fragment never replaces a key that is there already. */
+/** The schema with the fragments in their places. A fragment never replaces an existing key. */
 export function assemble(fragments: readonly Fragment[] = []): v.GenericSchema<unknown, Config> {
   const pieces = fragments.map(({ at, schema }) => ({ path: splitKey(at), schema, at }))
   return place(baseSchema as unknown as AnySchema, pieces) as never
 }
 
-/** Each part of the schema is made anew once, however many pieces go into it: a start waits for this. */
+/** Rebuilds each part of the schema only once, however many pieces are inserted: a start waits for this. */
 function place(schema: AnySchema, pieces: readonly Piece[]): AnySchema {
   if (pieces.length === 0) return schema
   const { core, standard } = openSchema(schema)

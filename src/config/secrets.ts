@@ -1,6 +1,7 @@
-// Secrets of the configuration (X19): keys the schema calls secret, keys that are named like one, and what texts hold are
-// shown as ********. A masked value that comes back means "leave it as it is". It is refused (SECRET_NEEDED) where nothing is
-// stored, and where the entry it belongs to got another host, port or medium: the secret would go to another machine.
+// Masks secrets of the configuration (X19): keys that the schema marks as secret, keys with the name of a secret, and
+// secrets within texts are shown as ********. A masked value in a write means "unchanged". It is refused
+// (SECRET_NEEDED) if no value is stored, or if its entry got another host, port or medium: the secret would be sent to
+// another machine.
 
 import { OsError } from '../lib/errors'
 import { isObject } from '../lib/objects'
@@ -19,23 +20,26 @@ const isMarked = (known: AnySchema | undefined): boolean =>
 const marksOf = (known: AnySchema | undefined): Marks | undefined =>
   known && { secret: isMarked(known), below: name => marksOf(schemaBelow(known, name)) }
 
-/** True at a path of `tree` where a name on the way is one of a secret. */
+/** True if a name on the way to a path of `tree` is that of a secret. */
 const isNamed = (tree: unknown, path: Path): boolean =>
   path.some((part, k) => holdsSecret(getAt(tree, path.slice(0, k)), part))
 
-/** A copy without secrets of what is at `path` of `tree`. */
+/** A copy of the value at `path` of `tree` without secrets. */
 export const mask = (schema: AnySchema, value: unknown, path: Path = [], tree?: unknown): unknown =>
   masked(value, isNamed(tree, path), marksOf(schemaAt(schema, path)))
 
-/** What says where an entry sends: a secret is for this place alone. */
+/** Keys with the destination of an entry: a secret is only for this destination. */
 const PLACE =
   /(?:^|_)(?:hosts?(?:_?name)?|ip|port|medium|addr(?:ess)?|url|uri|broker|server(?:_?name)?|endpoint|dialect|type|socket_?path)$/
 const isPlace = (name: string): boolean => PLACE.test(snake(name))
 
-/** Without the user info of URLs: another password is no other place. A place that is a secret itself may come back masked. */
+/**
+ * Compares without the user info of URLs: another password is not another destination. A destination that is itself a
+ * secret may be masked.
+ */
 const sameBare = (a: unknown, b: unknown): boolean => a === MASK || same(masked(a), masked(b))
 
-/** True where one of the keys that say the place is another one; a default that is written out is none. */
+/** True if a key of the destination has changed; writing out a default is no change. */
 const isMoved = (item: Tree, old: Tree, effective: unknown): boolean =>
   Object.keys({ ...old, ...item }).some(
     name =>
@@ -44,7 +48,7 @@ const isMoved = (item: Tree, old: Tree, effective: unknown): boolean =>
       !(old[name] === undefined && sameBare(item[name], getAt(effective, [name]))),
   )
 
-/** The pairs of a list that say a place. */
+/** The pairs of a list that are a destination. */
 const placesIn = (list: readonly unknown[]): unknown[] =>
   list.filter((part, k) => {
     const labels = Array.isArray(part) ? [part[0]] : isObject(part) ? labelsOf(part) : [list[k - 1]]
@@ -56,7 +60,7 @@ const needed = (path: Path, why: string): OsError =>
 
 const MOVED = 'its entry got another host, port or medium'
 
-/** What an element of a list is called: by its name, as a pair, or by the text before it. */
+/** The label of a list element: its name, the first part of a pair, or the text before it. */
 function labelOf(list: readonly unknown[], k: number): unknown {
   const part = list[k]
   if (Array.isArray(part)) return typeof part[0] === 'string' ? part[0] : undefined
@@ -76,8 +80,8 @@ function byLabel(list: readonly unknown[]): Map<unknown, unknown[]> {
 }
 
 /**
- * The stored elements that those of a new list continue: the ones called the same, in their order while there are as many,
- * else the one at its place.
+ * Finds the stored elements that those of a new list continue: by equal labels, in order while the counts match, else
+ * by index.
  */
 function continued(list: readonly unknown[], stored: unknown): readonly unknown[] {
   if (!Array.isArray(stored)) return []
@@ -95,11 +99,11 @@ function continued(list: readonly unknown[], stored: unknown): readonly unknown[
 interface Unmasking {
   /** the stored configuration with its defaults */
   readonly effective?: unknown
-  /** where a secret has to come anew with another place of its entry (HTTP): true for what the change brings itself */
+  /** secrets must be sent again if their entry's destination changes (HTTP): true for paths in the change itself */
   readonly sent?: (path: Path) => boolean
 }
 
-/** A tree with masked values → the same with the stored secrets. Throws SECRET_NEEDED. */
+/** Replaces masked values of a tree with the stored secrets. Throws SECRET_NEEDED. */
 export function unmask(
   schema: AnySchema,
   value: unknown,
@@ -131,7 +135,7 @@ export function unmask(
       if (kept) throw needed(path, MOVED)
       return item
     }
-    // a secret may be a list or an object: the sign replaces the whole of it
+    // a secret may be a list or an object: the mask replaces all of it
     if (item !== old && (isEmptySecret(old) || shown(old) !== item))
       throw needed(path, `${MASK} refers to a stored secret, and none is stored here`)
     if (moved && item !== old) throw needed(path, `${MASK} would keep the stored secret, and ${MOVED}`)
@@ -140,7 +144,7 @@ export function unmask(
   return walk(value, stored, effective, [], false)
 }
 
-/** The text of a configuration file, the same without secrets, and the keys that lost one. */
+/** The text of a configuration file, the same without secrets, and the keys of removed secrets. */
 export interface ConfigTexts {
   readonly whole: string
   readonly bare: string
@@ -148,8 +152,8 @@ export interface ConfigTexts {
 }
 
 /**
- * A key that is a secret, or whose text holds one, goes; in a list it becomes empty, so that the others keep their places. Comments
- * stay. Throws CONFIG_SYNTAX.
+ * Removes keys that are secrets or whose text contains one; in a list they become empty, so that the indexes stay.
+ * Comments stay. Throws CONFIG_SYNTAX.
  */
 export function configTexts(schema: AnySchema, path: string, text: string): ConfigTexts {
   const leftOut: string[] = []

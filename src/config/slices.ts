@@ -1,17 +1,17 @@
-// Work that is cut into parts, so that a large configuration does not keep the event loop: other callers get their turn
-// wherever a part ends (S21). The same steps run at once where nothing else waits: at the start, and in a command.
+// Work in parts, so that a large configuration does not block the event loop: other callers can run between parts
+// (S21). The same steps run without pauses where nothing else waits: at the start, and in a command.
 import { turn } from '../lib/yield'
 
-/** Steps that yield where a part ends, some with what has to be waited for before the next. */
+/** Steps that yield at the end of a part; some yield a promise to wait for before the next part. */
 export type Parts<T> = Generator<(() => Promise<void>) | undefined, T, void>
 
-/** Tokens or keys that one part looks at: some milliseconds on a small board. */
+/** Tokens or keys per part: some milliseconds on a small board. */
 export const PART = 1000
 
-/** Small changes have many parts and need no turn: work before others get theirs. */
+/** small changes need no pause: minimum work before yielding */
 const WORK_MS = 5
 
-/** All parts in one piece; what they would wait for is left out. */
+/** Runs all parts without pauses; promises are skipped. */
 export function atOnce<T>(parts: Parts<T>): T {
   for (;;) {
     const step = parts.next()
@@ -19,7 +19,7 @@ export function atOnce<T>(parts: Parts<T>): T {
   }
 }
 
-/** The parts with turns of the event loop between them. What was waited for in vain is thrown where it was yielded. */
+/** Runs the parts with turns of the event loop in between. A rejected promise is thrown where it was yielded. */
 export async function inTurns<T>(parts: Parts<T>): Promise<T> {
   let since = performance.now()
   for (let step = parts.next(); ; ) {

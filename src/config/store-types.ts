@@ -1,4 +1,4 @@
-// What the configuration store takes and answers: how it is loaded, what bounds a write, what a change or a repair did.
+// Types of the configuration store: how it is loaded, limits of a write, results of a change or a repair.
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import type { Repaired } from './repair'
@@ -14,44 +14,44 @@ export interface LoadOptions {
   files?: Files
   logger?: Logger
   fragments?: readonly Fragment[]
-  /** false: leave the data directory alone (commands that only look) */
+  /** false: do not write the data directory (read-only commands) */
   keep?: boolean
-  /** true: a broken file without a last good copy counts as the defaults, with `problem` (commands that mend it) */
+  /** true: without a last good copy, a broken file counts as the defaults, with `problem` (repair commands) */
   tolerant?: boolean
-  /** true: a file that is named need not be there (commands that make it) */
+  /** true: an explicit file need not exist (commands that create it) */
   makes?: boolean
 }
 
 export interface Repair {
   readonly repaired: readonly Repaired[]
-  /** where the broken file is kept; absent: nothing was wrong */
+  /** path of the stored broken file; absent: nothing was wrong */
   readonly backup?: string
 }
 
 export interface Changed {
   readonly key: string
-  /** true: counts from the next start on */
+  /** true: takes effect at the next start */
   readonly restart: boolean
 }
 
 export interface Change extends Changed {
-  /** null where nothing was; masked when secret */
+  /** null if there was none; masked if secret */
   readonly old: unknown
   readonly new: unknown
 }
 
 export interface WriteLimits {
-  /** keys that may be written, with all below them */
+  /** prefixes of the keys that may be written */
   readonly prefixes?: readonly string[]
-  /** a secret has to come anew where its entry gets another host, port or medium (HTTP) */
+  /** a secret must be sent again if its entry gets another host, port or medium (HTTP) */
   readonly strict?: boolean
-  /** keys that the schema does not know are taken: a plugin brings its own */
+  /** unknown keys are accepted: a plugin adds its own */
   readonly own?: boolean
-  /** by key: what counts where a list is null or left out, written out before an element of it is changed */
+  /** by key: the effective value of a list that is null or missing, written out before an element of it is changed */
   readonly lists?: Readonly<Record<string, readonly unknown[]>>
 }
 
-/** One of many changes: set() of the key. */
+/** One of many changes, like set() of the key. */
 export interface Update {
   readonly key: string
   readonly value?: unknown

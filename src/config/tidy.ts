@@ -1,38 +1,38 @@
-// The text of a broken configuration, closer to JSON: what people write in other notations is said in its own, braces that are
-// too many or missing no longer end or swallow what follows, and words that are neither name nor value are left out. It never
-// fails; what it cannot make sense of stays as it is, for the reader to name.
+// Brings the text of a broken configuration closer to JSON: other notations are converted, extra or missing braces no
+// longer end or swallow the following text, and words that are neither name nor value are removed. It never fails; text
+// that it does not understand stays unchanged, for the parser to report.
 
-/** Comments, texts in either quotes (closed or cut at the end of the line), signs, words, blanks. */
+/** Comments, texts in either quotes (closed, or cut off at the end of the line), punctuation, words, blanks. */
 const TOKEN =
   /(?:\/\/|#)[^\n\r]*|\/\*[\s\S]*?(?:\*\/|$)|"(?:[^"\\\n\r]|\\.)*"?|'[^'\n\r]*'?|[{}[\],:]|\s+|(?:[^\s{}[\],:"'/]|\/(?![/*]))+/g
 const SIGN = /^[{}[\],:]$/
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?$/i
-/** quotes that JSON does not know, around a text without any */
+/** non-JSON quotes around a text without quotes */
 const QUOTED = /^['‘’“”]([^'‘’“”"\\]*)['‘’“”]$/
 const LITERALS = new Set(['true', 'false', 'null'])
 const PAIR: Readonly<Record<string, string>> = { '}': '{', ']': '[', '{': '}', '[': ']' }
 
-/** In front of a value that is none: the reader would take the next one in its place. */
+/** Before an invalid value, so that the parser does not take the next one instead. */
 export const NO_VALUE = '\0'
 
-/** A word outside of quotes, as JSON would have it. */
+/** The JSON form of a word outside of quotes. */
 function word(text: string, isName: boolean): string {
   const inner = QUOTED.exec(text)?.[1]
   if (text.startsWith('"') || (!isName && (NUMBER.test(text) || LITERALS.has(text)))) return text
   return JSON.stringify(inner ?? (isName ? text : NO_VALUE + text))
 }
 
-/** `left`: there were words that belong to nothing. */
+/** `left`: words were removed. */
 export function tidy(text: string): { text: string; left: boolean } {
   const tokens: string[] = text.match(TOKEN) ?? []
   const parts = tokens.flatMap((token, k) => (/^(?:\s|#|\/[/*])/.test(token) ? [] : [k]))
   const lastColon = tokens.lastIndexOf(':')
   const first = tokens.indexOf(':')
-  /** names without the brace around them all */
+  /** names without the outermost braces */
   const bare = first >= 0 && !tokens.slice(0, first).includes('{')
   const braced = tokens.includes('{')
   const open: string[] = bare ? ['{'] : []
-  /** how many of each are open: read for each token, and nesting may be deep */
+  /** open brackets of each kind, updated per token, because nesting may be deep */
   const count: Record<string, number> = { '{': open.length, '[': 0 }
   let before = ''
   let left = false
@@ -42,7 +42,7 @@ export function tidy(text: string): { text: string; left: boolean } {
     count[opening]!--
     return opening
   }
-  /** The ends of what was never closed, down to an opening sign. */
+  /** The closing brackets of everything that is open, down to an opening bracket. */
   const closing = (down: string): string => {
     let ends = ''
     while (open.length > 0 && open.at(-1) !== down) ends += PAIR[shut()]
@@ -51,7 +51,7 @@ export function tidy(text: string): { text: string; left: boolean } {
   const signed = (token: string, at: number): string => {
     if (token === ',' || token === ':') return token
     const inObject = open.at(-1) === '{'
-    // an object without a name in an object: a second document behind the first one
+    // an unnamed object inside an object: a second document after the first one
     if (token === '{' && inObject && before !== ':') return ','
     if (token === '{' || token === '[') {
       open.push(token)
@@ -59,14 +59,14 @@ export function tidy(text: string): { text: string; left: boolean } {
       return token
     }
     const opening = PAIR[token]!
-    // the last brace of all, and names still to come: one too many
+    // the last brace of all, with more names after it: one too many
     if (count[opening] === 0 || (open.length === 1 && at < lastColon)) return ' '
     const ends = closing(opening)
     shut()
     return ends + token
   }
   const worded = (token: string, next: string, after: string): string => {
-    // in front of the first brace nothing belongs to anything
+    // text before the first brace belongs to nothing
     if (open.length === 0 && braced) {
       left = true
       return ''
@@ -74,7 +74,7 @@ export function tidy(text: string): { text: string; left: boolean } {
     const named = next === ':'
     const ends = named && count['{'] ? closing('{') : ''
     if (open.at(-1) !== '{' || before === ':' || named || next === '') return ends + word(token, named)
-    // a name and its value without a colon between them
+    // a name and its value without a colon in between
     if (!SIGN.test(next) && (after === ',' || after === '}')) return `${word(token, true)}:`
     left = true
     return ''

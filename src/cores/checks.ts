@@ -1,10 +1,10 @@
-// The sums of received frames on the native core: one copy goes in, a byte for each frame comes out. Templates and facts are those of
-// the receiver and live in JavaScript alone. Nothing here can fail: a frame too large for the module's memory counts as not
-// looked at, and is read the slow way.
+// Checksums of received frames on the native core: one copy in, one byte per frame out. Templates and facts belong to
+// the receiver and exist only in JavaScript. No errors: a frame too large for the module's memory is checked in
+// JavaScript.
 import type { FrameChecks } from '../pipeline/received'
 import { nativeModule } from './native'
 
-/** Null where there is no WebAssembly. */
+/** Null without WebAssembly. */
 export function createNativeChecks(): FrameChecks | null {
   const module = nativeModule()
   if (!module) return null
@@ -13,7 +13,7 @@ export function createNativeChecks(): FrameChecks | null {
   return (frames, ends, count) => {
     if (good.length < count) good = new Uint8Array(count)
     for (let k = 0, from = 0; k < count; ) {
-      // as many as the module has room for
+      // as many as fit into the module's memory
       const first = k
       for (; k < count && k - first < mostFrames && ends[k]! - from <= inputSize; k++) sent[k - first] = ends[k]! - from
       const made = k - first

@@ -1,24 +1,24 @@
-// The core manager of the specification: which cores there are, which one makes nodes, and what each gives. The node class and the
-// other names come from outside, since they are on higher floors.
+// The core manager of the specification: the existing cores, the one that makes nodes, and the exports of each. The
+// node class and the other exports are passed in, since they are on higher floors.
 //
-// What fails: a core or name that does not exist is NOT_FOUND; a configuration that cannot be read is CONFIG_INVALID or
-// CONFIG_SYNTAX. A core that this machine cannot run is discovered and not available; it can be made active, and pycore, whose packets are
-// the same, is used in its place, with a warning.
+// Errors: an unknown core or name is NOT_FOUND; an unreadable configuration is CONFIG_INVALID or CONFIG_SYNTAX. A core
+// that this machine cannot run is discovered but not available; if it is made active, pycore, whose packets are the
+// same, is used instead, with a warning.
 import { OsError } from '../lib/errors'
 import { readConfig, record } from '../pipeline/settings'
 
-/** What a core gives, by name: the classes of the library on that core. */
+/** The exports of a core by name: the library's classes on that core. */
 export interface CorePackage {
   readonly name: string
   readonly [symbol: string]: unknown
 }
 
 export interface CoreParts<Node> {
-  /** core → what it gives, made on first use */
+  /** core → its exports, made on first use */
   readonly cores: Readonly<Record<string, () => CorePackage>>
-  /** why a core cannot run here; null when it can */
+  /** why a core cannot run here; null if it can */
   readonly problem: (name: string) => string | null
-  /** a node on that core; without a name its configuration says which */
+  /** a node on that core; without a name its configuration decides */
   readonly node: (configPath: string | null, name: string | null) => Node
 }
 
@@ -31,14 +31,14 @@ export class BareCoreManager<Node = object> {
   #configured: string | null = null
   #configPath: string | null = null
 
-  /** `basePackage`: what the names of discoverCores begin with. Throws NOT_FOUND. */
+  /** `basePackage`: prefix of the names from discoverCores. Throws NOT_FOUND. */
   constructor(basePackage: string, defaultCore: string, parts: CoreParts<Node>) {
     this.#parts = parts
     this.#basePackage = basePackage
     this.#default = this.#known(defaultCore)
   }
 
-  /** Cores of this build: name → where its parts come from. */
+  /** Cores of this build: name → package of its parts. */
   discoverCores(): Record<string, string> {
     return Object.fromEntries(Object.keys(this.#parts.cores).map(name => [name, `${this.#basePackage}.${name}`]))
   }
@@ -48,13 +48,13 @@ export class BareCoreManager<Node = object> {
     return Object.keys(this.#parts.cores).filter(name => this.#parts.problem(name) === null)
   }
 
-  /** Takes engine_settings.core_backend of a configuration, until setActiveCore names another one. Throws NOT_FOUND. */
+  /** Uses engine_settings.core_backend of a configuration, until setActiveCore sets another. Throws NOT_FOUND. */
   setConfig(config: object): void {
     const name = record(record(config).engine_settings).core_backend
     this.#configured = name === undefined ? null : this.#known(String(name))
   }
 
-  /** The same of a file, which createNode reads too. A file that does not exist says nothing. */
+  /** The same with a file, which createNode reads too. A missing file has no effect. */
   setConfigPath(configPath: string): void {
     this.setConfig(readConfig(configPath) ?? {})
     this.#configPath = configPath
@@ -65,12 +65,12 @@ export class BareCoreManager<Node = object> {
     return (this.#active = this.#known(name))
   }
 
-  /** The one of setActiveCore, else the configured one, else the default. */
+  /** The core of setActiveCore, else the configured one, else the default. */
   getActiveCoreName(): string {
     return this.#active ?? this.#configured ?? this.#default
   }
 
-  /** What a core gives, by default the active one. Throws NOT_FOUND. */
+  /** The exports of a core, by default of the active one. Throws NOT_FOUND. */
   loadCore(name: string | null = null): CorePackage {
     const wanted = this.#known(name ?? this.getActiveCoreName())
     let loaded = this.#loaded.get(wanted)
@@ -81,12 +81,12 @@ export class BareCoreManager<Node = object> {
     return loaded
   }
 
-  /** Names of what a core gives. */
+  /** Names of a core's exports. */
   listSymbols(name: string | null = null): string[] {
     return Object.keys(this.loadCore(name)).sort()
   }
 
-  /** One thing that a core gives. Throws NOT_FOUND. */
+  /** One export of a core. Throws NOT_FOUND. */
   getSymbol(symbolName: string, name: string | null = null): unknown {
     const core = this.loadCore(name)
     if (Object.hasOwn(core, symbolName)) return core[symbolName]
@@ -95,7 +95,7 @@ export class BareCoreManager<Node = object> {
     })
   }
 
-  /** A node. Its core: the named one, else that of setActiveCore or setConfig, else the one of its configuration. */
+  /** A node. Its core: `name`, else that of setActiveCore or setConfig, else that of its configuration. */
   createNode(configPath: string | null = null, name: string | null = null): Node {
     const core = name === null ? (this.#active ?? this.#configured) : this.#known(name)
     return this.#parts.node(configPath ?? this.#configPath, core)

@@ -1,11 +1,11 @@
-// The module of the native core: unpacked and compiled on first use, once for the process. Each core has an instance, and so
-// memory, of its own (384 KiB, of which Linux gives what is written). Where the platform has no WebAssembly there is none, and
-// `whyNot` says so: a system that forbids code made at run time, or `node --jitless`.
+// The module of the native core: unpacked and compiled on first use, once per process. Each core has its own instance
+// and memory (384 KiB, of which Linux allocates only written pages). If the platform has no WebAssembly (a system that
+// forbids code generated at run time, or `node --jitless`) there is no module, and `whyNot` has the reason.
 import { brotliDecompressSync } from 'node:zlib'
 import { asOsError } from '../lib/errors'
 import packed from './rscore.wasm'
 
-/** what of the global WebAssembly is used; the types of Node do not have it */
+/** the parts of the global WebAssembly used here; Node's types lack it */
 interface WebAssemblyApi {
   readonly Module: new (bytes: Uint8Array) => object
   readonly Instance: new (module: object) => { readonly exports: unknown }
@@ -41,7 +41,7 @@ const NONE = 'this Node runs without WebAssembly'
 let compiled: object | null = null
 let problem: string | null = null
 
-/** An instance, or null where there is no WebAssembly. */
+/** An instance; null without WebAssembly. */
 export function nativeModule(): NativeModule | null {
   const { WebAssembly } = globalThis as { WebAssembly?: WebAssemblyApi }
   if (!WebAssembly) return null
@@ -65,7 +65,7 @@ export function nativeModule(): NativeModule | null {
   }
 }
 
-/** Why there is no native core here; null where there is one. */
+/** Why there is no native core here; null if there is one. */
 export function whyNot(): string | null {
   if (!('WebAssembly' in globalThis)) return NONE
   if (compiled === null) nativeModule()

@@ -1,7 +1,7 @@
-// A batch of frames for the native core: what plans and templates decide is written here as cells of eight bytes, which
-// WebAssembly turns into frames (rscore.as). Templates and plans are those of the pure core and live in JavaScript alone, so
-// both roads may take turns. One copy goes in and one comes out. Nothing here can fail: a frame too large for the module's
-// memory is written by its plan.
+// A batch of frames for the native core: plans and templates are written as cells of eight bytes, from which WebAssembly
+// makes the frames (rscore.as). Templates and plans belong to the pure core and exist only in JavaScript, so both cores
+// can be used in turn. One copy goes in and one comes out. No errors: a frame too large for the module's memory is
+// written by its plan.
 //
 // head      u8 cmd, u8 tid, u16 count of sensors, u32 aid; f64 time
 // key       of a secure frame: text
@@ -30,7 +30,7 @@ export class NativeBatch implements FrameBatch {
   /** the next cell */
   #at = 0
   #staged = 0
-  /** frames made already, because the memory was full or too small for one */
+  /** finished frames, made early because the memory was full or too small for one */
   #ready: Buffer[] = []
 
   constructor(module: NativeModule, slab: PacketSlab) {
@@ -134,7 +134,7 @@ export class NativeBatch implements FrameBatch {
     return at + ((length + 11) >> 3)
   }
 
-  /** A frame that finds no room in the module. */
+  /** A frame that does not fit into the module's memory. */
   #large(plan: PacketPlan, full: boolean, policy: DiffPolicy, key: Uint8Array | null): number {
     this.#run()
     const at = this.#slab.reserve(plan.maxSize)
@@ -154,7 +154,7 @@ export class NativeBatch implements FrameBatch {
     this.#staged = 0
   }
 
-  /** Makes views of what is staged. */
+  /** Passes the staged frames to the module and creates views of the results. */
   #run(): void {
     if (this.#staged === 0) return
     const size = this.#encode()

@@ -1,5 +1,5 @@
-// The built-in sections for people at a terminal: what matters first, counters only where they count something. A section whose
-// data is not of the known shape (a library node knows less) is shown as any other.
+// The built-in sections as text for a terminal: most important values first, counters only if they are not zero. A
+// section whose data has another shape (a library node has less data) is shown in the general form.
 import { duration, readingText } from '../units/display'
 import { cellText, rowsText, textOf } from './formats'
 import { type Dict, isDict, type Plain } from './plain'
@@ -8,14 +8,14 @@ const dict = (value: Plain | undefined): Dict => (isDict(value) ? value : {})
 const rows = (value: Plain | undefined): Dict[] => (Array.isArray(value) ? value.filter(isDict) : [])
 const onOff = (value: Plain | undefined): string => (value === true ? 'on' : 'off')
 
-/** Parts under each other, an empty line between; empty ones are left out. */
+/** Joins the parts with empty lines in between; skips empty parts. */
 const parts = (...texts: (string | readonly string[])[]): string =>
   texts
     .map(text => (typeof text === 'string' ? text : text.join('\n')))
     .filter(text => text !== '')
     .join('\n\n')
 
-/** `name: a 1, b 2` of what is not zero; '' when all is. */
+/** `name: a 1, b 2` of the values that are not zero; '' if all are. */
 function counted(name: string, value: Plain | undefined): string {
   const counts = Object.entries(dict(value)).filter(([, n]) => n !== 0 && n !== null && typeof n !== 'object')
   return counts.length === 0 ? '' : `${name}: ${counts.map(([what, n]) => `${what} ${cellText(n)}`).join(', ')}`

@@ -1,5 +1,5 @@
-// The five output formats, and what each one is when a provider does not say: derived from the data alone. JSON and TREE are
-// the data, TABLE is rows, HTML and TEXT are made for eyes. Nothing here fails; data is what plain.ts makes.
+// The five output formats, and their defaults derived from the data alone. JSON and TREE are data, TABLE is rows, HTML
+// and TEXT are for people. No errors; the input is the output of plain.ts.
 
 import { OsError } from '../lib/errors'
 import { numberText } from '../units/display'
@@ -9,7 +9,7 @@ import { textWidth } from './width'
 export const DISPLAY_FORMATS = ['json', 'html', 'text', 'table', 'tree'] as const
 export type DisplayFormat = (typeof DISPLAY_FORMATS)[number]
 
-/** A format by its name in any case; none is JSON. Throws BAD_REQUEST (X31). */
+/** A format by its name in any case; no name is JSON. Throws BAD_REQUEST (X31). */
 export function parseFormat(name: unknown): DisplayFormat {
   if (name === undefined || name === null || name === '') return 'json'
   const found = DISPLAY_FORMATS.find(format => format === String(name).toLowerCase())
@@ -27,18 +27,18 @@ const isSimple = (value: Plain): boolean =>
   value === null ||
   (Array.isArray(value) && value.every(item => typeof item !== 'object' || item === null))
 
-/** Rows of a table: the list itself, or the one row that a dict is. */
+/** Rows of a table: the list itself, or the dict as one row. */
 export function tableOf(data: Plain): Plain[] {
   if (Array.isArray(data)) return data
   return isDict(data) ? [data] : [{ value: data }]
 }
 
-/** Every column any row has, in the order they appear. */
+/** Every column of any row, in order of first appearance. */
 const columnsOf = (rows: readonly Dict[]): string[] => [...new Set(rows.flatMap(row => Object.keys(row)))]
 
 // --- text ---------------------------------------------------------------------------------------------------------------
 
-/** Control characters would move the reader's cursor; a value may come from a foreign device. */
+/** Control characters could move the terminal's cursor; a value may come from a foreign device. */
 export const visible = (text: string): string =>
   text.replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, '·')
 
@@ -53,10 +53,10 @@ export function cellText(value: Plain | undefined): string {
   return typeof value === 'number' ? numberText(value) : visible(String(value))
 }
 
-/** names of moments, which travel as UNIX milliseconds */
+/** names of points in time, which are UNIX milliseconds */
 const MOMENT = /(^|_)(at|since|until|last_sync)$/
 
-/** The same for a value of a name: a moment as a date, which is what a person compares with a clock. */
+/** The same for a named value: a point in time as a date, which people can compare with a clock. */
 function namedText(name: string, value: Plain | undefined): string {
   const moment = typeof value === 'number' && value > 1e12 && value < 4e12 && MOMENT.test(name)
   return moment ? `${new Date(value).toISOString().slice(0, 19)}Z` : cellText(value)
@@ -84,7 +84,7 @@ function lines(data: Plain): string[] {
   return [cellText(data)]
 }
 
-/** Simple values first come as they are, aligned in runs; what has parts follows its name, indented. */
+/** Simple values first, unchanged and aligned; nested ones follow their name, indented. */
 function pairs(data: Dict): string[] {
   const entries = Object.entries(data)
   const width = entries.reduce((most, [key, value]) => (isSimple(value) ? Math.max(most, key.length) : most), 0)
@@ -95,7 +95,7 @@ function pairs(data: Dict): string[] {
   )
 }
 
-/** What a list or a dict holds; the items of a list are numbered from 1. */
+/** The entries of a list or dict; the items of a list are numbered from 1. */
 const entriesOf = (data: Plain): [string, Plain][] =>
   Array.isArray(data) ? data.map((item, k) => [String(k + 1), item]) : Object.entries(data as Dict)
 
@@ -133,7 +133,7 @@ export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, cha
 const cellHtml = (value: Plain | undefined): string =>
   value !== undefined && !isSimple(value) ? htmlOf(value) : escapeHtml(cellText(value))
 
-/** A table without styles of its own, so that it obeys the page's content security policy; everything in it is escaped. */
+/** A table without inline styles, as the page's content security policy requires; everything in it is escaped. */
 export function htmlOf(data: Plain): string {
   if (isRows(data)) {
     const columns = columnsOf(data)

@@ -1,4 +1,4 @@
-// A provider made of a section that is only data: what plugins give that need no formats of their own.
+// Makes a provider from a section that is only data, for plugins that need no formats of their own.
 import { DisplayProvider, type SectionData } from './provider'
 
 export interface PlainSection {
@@ -31,6 +31,6 @@ class SectionProvider extends DisplayProvider {
 const isSection = (value: unknown): value is PlainSection =>
   typeof value === 'object' && value !== null && typeof (value as Partial<PlainSection>).data === 'function'
 
-/** A section as a provider; anything else as it is. */
+/** A section as a provider; anything else unchanged. */
 export const providerOf = (value: unknown): unknown =>
   isSection(value) && !(value instanceof DisplayProvider) ? new SectionProvider(value) : value

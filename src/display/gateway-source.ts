@@ -1,4 +1,4 @@
-// The built-in sections of a running gateway, and of one that is not running, read from its files.
+// The built-in sections of a running gateway, and of one that is not running, from its files.
 import type { ConfigStore } from '../config'
 import type { GatewayApi } from '../gateway/api'
 import type { LatestReading } from '../gateway/latest'
@@ -7,7 +7,7 @@ import type { TransportView } from '../links/transport-view'
 import type { LogStatus } from '../log'
 import { type DisplaySource, databaseSettings, pipelineSettings } from './node-source'
 
-/** What the service manager tells of plugins; see its snapshot(). */
+/** The service manager's state of plugins; see its snapshot(). */
 type PluginSnapshot = () => object
 
 export interface GatewaySourceParts {
@@ -23,7 +23,7 @@ export interface FilesSourceParts {
   readonly plugins?: PluginSnapshot
 }
 
-/** readings a section shows at most, the devices in their order */
+/** most readings in a section, in device order */
 const SHOWN_READINGS = 100
 
 const readingRows = (latest: readonly LatestReading[]): object[] =>
@@ -52,7 +52,7 @@ const linkRows = ({ links }: GatewayStatus): object[] =>
     ...(reason !== undefined && { reason }),
   }))
 
-/** Plugins as the configuration names them, where no service manager says more. */
+/** Plugins according to the configuration, if there is no service manager. */
 const configured = ({ config }: ConfigStore): object => ({
   mount_index: [],
   runtime_index: [],

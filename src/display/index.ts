@@ -1,5 +1,5 @@
-// Display providers (specification, "Display provider and section"): the class plugins extend, the one registry of the process
-// and what faces ask of it.
+// Display providers (specification, "Display provider and section"): the class that plugins extend, and the registry of
+// the process.
 import type { Plain } from './plain'
 import type { DisplayProvider } from './provider'
 import { DisplayRegistry, type RenderOptions, type SectionFilter } from './registry'
@@ -36,7 +36,7 @@ export { fit, pad, textWidth } from './width'
 const PLACE = Symbol.for('os-node.display-registry')
 const shared = globalThis as { [PLACE]?: DisplayRegistry }
 
-/** The registry of the process, with the built-in sections; a plugin that carries a copy of this library finds the same. */
+/** The registry of the process, with the built-in sections; a plugin with its own copy of this library finds the same one. */
 export function getDisplayRegistry(): DisplayRegistry {
   const found = shared[PLACE]
   if (found) return found
@@ -46,16 +46,16 @@ export function getDisplayRegistry(): DisplayRegistry {
   return fresh
 }
 
-/** Shows a provider on every face. False when a section of that name is there already. Throws BAD_REQUEST. */
+/** Adds a provider to every face. False if a section of that name exists. Throws BAD_REQUEST. */
 export const registerDisplayProvider = (provider: DisplayProvider): boolean => getDisplayRegistry().register(provider)
 
-/** Takes a section away. False when there is none of that name. */
+/** Removes a section. False if none has that name. */
 export const unregisterDisplayProvider = (pluginName: string, sectionId: string): boolean =>
   getDisplayRegistry().unregister(pluginName, sectionId)
 
 /**
- * One section in a format (`json` unless said): a dict or list, or a text for html and text. Throws NOT_FOUND, BAD_REQUEST,
- * TIMEOUT, and what the provider throws.
+ * One section in a format (default `json`): a dict or list, or a text for html and text. Throws NOT_FOUND, BAD_REQUEST,
+ * TIMEOUT, and the provider's errors.
  */
 export const renderSection = async (name: string, format: string = 'json', node: unknown = null): Promise<Plain> =>
   (await getDisplayRegistry().render(name, format, { node })).data

@@ -1,9 +1,9 @@
-// The built-in sections of a library node: what the node itself knows, without a gateway around it.
+// The built-in sections of a library node: the node's own state, without a gateway.
 import type { ConfigStore } from '../config'
 import type { NodeBase } from '../node/node'
 import type { SectionData } from './provider'
 
-/** What the built-in sections show; each is read when its section is. Secrets are masked by its caller. */
+/** The data of the built-in sections, read when its section is. The caller masks secrets. */
 export interface DisplaySource {
   identity(): SectionData | Promise<SectionData>
   config(): SectionData | Promise<SectionData>
@@ -13,7 +13,7 @@ export interface DisplaySource {
   db(): SectionData | Promise<SectionData>
 }
 
-/** How readings become packets here, as the configuration says. */
+/** The configured pipeline settings. */
 export function pipelineSettings({ config }: ConfigStore): Record<string, unknown> {
   const { core_backend, precision, unit_dialect, diff_base, full_every, full_interval_seconds, zero_copy_transport } =
     config.engine_settings
@@ -28,7 +28,7 @@ export function pipelineSettings({ config }: ConfigStore): Record<string, unknow
   }
 }
 
-/** Which database the configuration asks for. */
+/** The configured database. */
 export function databaseSettings({ config }: ConfigStore): { enabled: boolean; dialect: string } {
   const { enabled, dialect } = config.storage.sql
   return { enabled, dialect }

@@ -1,6 +1,6 @@
-// What a provider gave, as data every face can carry: a copy that JSON holds, without what would never end or leak. Providers
-// come from third parties, so nothing of theirs is believed: circles and depths are cut, lists and texts bounded, keys named
-// like secrets masked (X19), and a getter that throws costs its own value only.
+// Converts a provider's result to data that every face can show: a JSON copy, bounded and masked. Providers are
+// third-party code, so nothing is trusted: circles and depth are cut, lists and texts bounded, keys named like secrets
+// masked (X19), and a getter that throws affects only its own value.
 import { isObject } from '../lib/objects'
 import { masked } from '../lib/secrets'
 
@@ -10,7 +10,7 @@ export type Dict = Readonly<Record<string, Plain>>
 export const isDict = isObject as (value: Plain | undefined) => value is Dict
 
 const MAX_DEPTH = 12
-/** values of one section; the configuration of a large gateway has some thousand */
+/** most values of a section; the configuration of a large gateway has several thousand */
 const MAX_VALUES = 50_000
 const MAX_TEXT = 16_384
 
@@ -58,7 +58,7 @@ function copyObject(value: object, walk: Walk): Plain {
       out[String(key)] = copy(item, walk)
       if (walk.left < 0) break
     }
-    // without a prototype `__proto__` is a key like any other; spreading keeps it one
+    // without a prototype `__proto__` is a normal key; the spread keeps it one
     return { ...out }
   } finally {
     walk.open.delete(value)

@@ -1,17 +1,16 @@
-// What a plugin extends to show something of its own (specification, "Display provider and section"): it says how to get the
-// data; the five formats are derived from it unless it formats them itself. The fields are the ones the faces get, under
-// the names they have there.
+// The base class for a plugin's own section (specification, "Display provider and section"): the plugin provides the
+// data; the five formats are derived from it unless it formats them itself. The field names are those of the faces.
 import { DISPLAY_FORMATS, type DisplayFormat, htmlOf, tableOf, textOf } from './formats'
 import { type Plain, plain } from './plain'
 
 /** A dict, or a list of row dicts for tables. */
 export type SectionData = object
 
-/** How a page may show the provider's HTML: escaped and filtered, as it is, or not at all. */
+/** How a page may show the provider's HTML: escaped and filtered, unchanged, or not at all. */
 export type RenderMode = 'safe_html' | 'trusted_html' | 'json_only'
 const RENDER_MODES: readonly RenderMode[] = ['safe_html', 'trusted_html', 'json_only']
 
-/** What the faces get of a provider (GET /api/display/providers). */
+/** Metadata of a provider for the faces (GET /api/display/providers). */
 export interface ProviderMetadata {
   readonly plugin_name: string
   readonly section_id: string
@@ -33,7 +32,7 @@ export abstract class DisplayProvider {
   category = 'plugin'
   /** 0–100; higher is listed earlier */
   priority = 50
-  /** how often a live face should ask */
+  /** refresh interval of a live face */
   refresh_interval_s = 2.0
   preferred_format: DisplayFormat = 'html'
   render_mode: RenderMode = 'safe_html'
@@ -45,7 +44,7 @@ export abstract class DisplayProvider {
     this.display_name = String(displayName).trim() || this.section_id
   }
 
-  /** The section's data. `node`: the node that runs, when there is one; `options`: whatever the caller adds. */
+  /** The section's data. `node`: the running node, if any; `options`: the caller's additions. */
   abstract extractData(node?: unknown, options?: Readonly<Record<string, unknown>>): SectionData | Promise<SectionData>
 
   formatJson(data: SectionData): unknown {
@@ -68,13 +67,13 @@ export abstract class DisplayProvider {
     return data
   }
 
-  /** Override to offer fewer formats; JSON is always there, and what is not offered is answered as JSON. */
+  /** Override to offer fewer formats; JSON is always offered, and a format that is not offered is answered as JSON. */
   supportsFormat(_format: DisplayFormat): boolean {
     return true
   }
 }
 
-/** The formats a provider offers, JSON always among them. */
+/** The formats of a provider, always including JSON. */
 export const formatsOf = (provider: DisplayProvider): DisplayFormat[] =>
   DISPLAY_FORMATS.filter(format => format === 'json' || offers(provider, format))
 
@@ -82,16 +81,16 @@ function offers(provider: DisplayProvider, format: DisplayFormat): boolean {
   try {
     return provider.supportsFormat(format) === true
   } catch {
-    // what cannot be queried is not offered; the section itself still shows as JSON
+    // a format whose query fails is not offered; the section itself is still shown as JSON
     return false
   }
 }
 
-/** Priority as it counts: 0–100 whatever a provider made of it since it was registered. */
+/** Priority, limited to 0–100 in case the provider changed it after registration. */
 export const priorityOf = ({ priority }: DisplayProvider): number =>
   Number.isFinite(priority) ? Math.min(100, Math.max(0, priority)) : 50
 
-/** What the faces get; a provider of plain JavaScript may hold anything, so each field is made what it should be. */
+/** The metadata for faces; a provider in plain JavaScript may have any values, so each field is converted. */
 export function metadataOf(provider: DisplayProvider): ProviderMetadata {
   const { plugin_name, section_id, display_name, category, refresh_interval_s: refresh, render_mode: mode } = provider
   const supported_formats = formatsOf(provider)
@@ -109,7 +108,7 @@ export function metadataOf(provider: DisplayProvider): ProviderMetadata {
   }
 }
 
-/** The data in one format, as plain data or text. Throws what the provider's formatter throws. */
+/** The data in one format, as plain data or text. Throws the formatter's errors. */
 export function formatAs(provider: DisplayProvider, data: Plain, format: DisplayFormat): Plain {
   const section = data as unknown as SectionData
   switch (format) {

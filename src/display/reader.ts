@@ -1,39 +1,39 @@
-// What a face that shows sections asks for, wherever they are: the registry of this process, or that of a running gateway
-// behind its control socket (D17). Both answer the same.
+// The interface by which a face reads sections: from the registry of this process, or from a running gateway over its
+// control socket (D17). Both give the same answers.
 import type { DisplayFormat } from './formats'
 import type { Plain } from './plain'
 import type { ProviderMetadata } from './provider'
 import { CORE_ALIAS, CORE_PLUGIN, type DisplayRegistry, failure, type SectionFilter } from './registry'
 
-/** A section as a face lists it: `name` is the bare id of a built-in one, `plugin:section` else. */
+/** A section in a face's list: `name` is the bare id of a built-in one, else `plugin:section`. */
 export type SectionInfo = ProviderMetadata & { readonly name: string }
 
 export interface SectionReader {
-  /** who answered last; absent: this process */
+  /** where the last answer came from; absent: this process */
   readonly via?: string
-  /** Sections in their order. */
+  /** Sections in order. */
   available(filter?: SectionFilter): Promise<SectionInfo[]>
   /**
-   * Sections in a format, under the requested names; null: all, under the names they are listed with. One that fails or does
-   * not exist is `{error, code}`.
+   * Sections in a format, by the requested names; null: all, by their list names. One that fails or does not exist is
+   * `{error, code}`.
    */
   read(names: readonly string[] | null, format?: DisplayFormat): Promise<Record<string, Plain>>
 }
 
-/** The name a face lists a section under. */
+/** The name of a section in a face's list. */
 const listName = ({ plugin_name, section_id, section_path }: ProviderMetadata): string =>
   plugin_name === CORE_PLUGIN ? section_id : section_path
 
-/** Every name a section has, the one it is listed under first. */
+/** Every name of a section, its list name first. */
 export const namesOf = (info: ProviderMetadata): string[] =>
   info.plugin_name === CORE_PLUGIN
     ? [listName(info), info.section_path, `${CORE_ALIAS}:${info.section_id}`]
     : [info.section_path]
 
-/** Whether a name means this section, by any of the names it has. */
+/** Whether a name means this section. */
 export const isCalled = (info: SectionInfo, called: string): boolean => namesOf(info).includes(called)
 
-/** `a, b` → ['a', 'b']; nothing → null, which means all. */
+/** `a, b` → ['a', 'b']; empty → null, which means all. */
 export function sectionNames(list: unknown): string[] | null {
   const names = String(list ?? '')
     .split(',')

@@ -1,9 +1,8 @@
-// The one list of sections: what registers here is shown by the web page, the HTTP API and the terminal UI alike
+// The list of sections: the web page, the HTTP API and the terminal UI all show the sections registered here
 // (specification, "Display provider and section"). Ordered by priority (descending), then name (X31).
 //
-// What fails: a provider that is no provider, or has an impossible name or priority, is refused with BAD_REQUEST; a second one
-// of the same name with false. A provider that throws or hangs costs its own section only: alone it is that error, among
-// others `{error, code}` in its place.
+// Errors: an invalid provider, name or priority is refused with BAD_REQUEST; a duplicate name with false. A provider
+// that throws or hangs affects only its own section: read alone it gives that error, read with others `{error, code}`.
 
 import { type Clock, systemClock } from '../lib/clock'
 import { within } from '../lib/deadline'
@@ -13,13 +12,13 @@ import { type DisplayFormat, parseFormat } from './formats'
 import { type Plain, plain } from './plain'
 import { type DisplayProvider, formatAs, formatsOf, metadataOf, type ProviderMetadata, priorityOf } from './provider'
 
-/** The plugin name of the built-in sections, and the name they have elsewhere (X31). */
+/** The plugin name of the built-in sections, and its alias (X31). */
 export const CORE_PLUGIN = 'node_core'
 export const CORE_ALIAS = 'opensynaptic_core'
 
 export interface SectionFilter {
   readonly category?: string
-  /** only sections of at least this priority */
+  /** only sections with at least this priority */
   readonly minPriority?: number
 }
 
@@ -33,22 +32,22 @@ export interface RegistryMetadata {
 export interface RenderedSection {
   readonly section: string
   readonly format: DisplayFormat
-  /** what it was answered in: JSON where the provider does not offer the format */
+  /** the actual format: JSON if the provider does not offer the requested one */
   readonly resolved_format: DisplayFormat
   readonly render_mode: ProviderMetadata['render_mode']
   readonly data: Plain
 }
 
 export interface RenderOptions {
-  /** handed to the provider */
+  /** passed to the provider */
   readonly node?: unknown
   readonly options?: Readonly<Record<string, unknown>>
 }
 
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/
-/** how long a provider may take for its data */
+/** time limit for a provider's data */
 const DATA_TIMEOUT_MS = 5000
-/** one that hung for so long is queried anew: what it waited for may never come */
+/** a provider that hangs is queried again after this time */
 const GIVE_UP_MS = 60_000
 
 interface Running {
@@ -74,7 +73,7 @@ const pathOf = ({ plugin_name, section_id }: DisplayProvider): string =>
 
 export class DisplayRegistry {
   readonly #providers = new Map<string, DisplayProvider>()
-  /** extractions under way: who asks for the same node meanwhile waits for the same one */
+  /** extractions in progress: further requests for the same node share the result */
   readonly #running = new WeakMap<DisplayProvider, Running>()
   readonly #timers: Timers
   readonly #clock: Clock
@@ -85,17 +84,17 @@ export class DisplayRegistry {
     this.#clock = clock
   }
 
-  /** What providers get where the caller names no node: the newest of this process, unless a caller says which. */
+  /** The node for providers if the caller names none: the newest of this process, unless one was set. */
   get defaultNode(): object | null {
     return this.#node?.deref() ?? null
   }
 
   set defaultNode(node: object | null) {
-    // held weakly: a library's node lives as long as its owner wants it to
+    // a weak reference, so that it does not keep a library's node alive
     this.#node = node && new WeakRef(node)
   }
 
-  /** False when a section of that name is there already. Throws BAD_REQUEST. */
+  /** False if a section of that name exists. Throws BAD_REQUEST. */
   register(provider: DisplayProvider): boolean {
     check(provider)
     const path = pathOf(provider)
@@ -104,7 +103,7 @@ export class DisplayRegistry {
     return true
   }
 
-  /** False when there is no such section. */
+  /** False if there is no such section. */
   unregister(pluginName: string, sectionId: string): boolean {
     const path = this.resolve(`${pluginName}:${sectionId}`)
     return path !== undefined && this.#providers.delete(path)
@@ -114,7 +113,7 @@ export class DisplayRegistry {
     return this.#providers.get(this.resolve(`${pluginName}:${sectionId}`) ?? '') ?? null
   }
 
-  /** The section a name means: `plugin:section`, or the bare id of a built-in one. */
+  /** The section of a name: `plugin:section`, or the bare id of a built-in one. */
   resolve(name: string): string | undefined {
     const [plugin = '', ...section] = String(name ?? '')
       .trim()
@@ -143,9 +142,7 @@ export class DisplayRegistry {
     return { total_providers: providers.length, categories: this.categories(), providers }
   }
 
-  /**
-   * One section. Throws NOT_FOUND `section not found`, BAD_REQUEST `unknown format`, TIMEOUT, and what the provider throws.
-   */
+  /** One section. Throws NOT_FOUND `section not found`, BAD_REQUEST `unknown format`, TIMEOUT, and the provider's errors. */
   async render(
     name: string,
     format: unknown = 'json',
@@ -167,7 +164,7 @@ export class DisplayRegistry {
     }
   }
 
-  /** Sections by name in their order; one that fails is `{error, code}`. Throws BAD_REQUEST for an unknown format. */
+  /** Sections by name in order; one that fails is `{error, code}`. Throws BAD_REQUEST for an unknown format. */
   async collect(
     format: unknown = 'json',
     { node, options, ...filter }: SectionFilter & RenderOptions = {},
@@ -194,7 +191,7 @@ export class DisplayRegistry {
     return mine.work
   }
 
-  /** The provider's data; a provider that is still at it is not called again meanwhile. */
+  /** The provider's data; a provider that is still running is not called again. */
   async #extract(
     path: string,
     provider: DisplayProvider,
@@ -208,7 +205,7 @@ export class DisplayRegistry {
   }
 }
 
-/** What is shown in place of a section that failed. */
+/** Shown in place of a section that failed. */
 export function failure(thrown: unknown): { error: string; code: string } {
   const { message, code } = asOsError(thrown)
   return { error: message, code }

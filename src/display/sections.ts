@@ -1,5 +1,5 @@
-// The built-in sections. They are providers like any other and know nothing of where the data is: main hands in what a running
-// gateway knows, the CLI what the files say, and a library node is queried itself.
+// The built-in sections. They are providers like any other and independent of the data's origin: main passes in the
+// data of a running gateway, the CLI that of the files, and a library node is queried directly.
 import { OsError } from '../lib/errors'
 import { coreText } from './core-text'
 import { type DisplaySource, isNode, nodeSource } from './node-source'
@@ -9,7 +9,7 @@ import { CORE_PLUGIN } from './registry'
 
 let handedIn: DisplaySource | null = null
 
-/** What the built-in sections show from now on; null: the node they are rendered with. */
+/** Sets the source of the built-in sections; null: the node they are rendered with. */
 export function useDisplaySource(source: DisplaySource | null): void {
   handedIn = source
 }

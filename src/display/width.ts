@@ -1,5 +1,5 @@
-// How many columns a text takes on a terminal: wide letters take two, marks that join a letter none.
-// Written by hand, reasons in docs/dependencies.md.
+// The number of terminal columns of a text: wide letters take two, combining marks none. Written by hand, reasons in
+// docs/dependencies.md.
 
 const WIDE: readonly (readonly [number, number])[] = [
   [0x1100, 0x115f],
@@ -33,7 +33,7 @@ export function textWidth(text: string): number {
   return width
 }
 
-/** As much of the text as fits, and how wide that is. */
+/** The start of the text that fits, and its width. */
 export function fit(text: string, width: number): { text: string; width: number } {
   if (ASCII.test(text)) return { text: text.slice(0, width), width: Math.min(text.length, width) }
   let out = ''
@@ -47,7 +47,7 @@ export function fit(text: string, width: number): { text: string; width: number 
   return { text: out, width: used }
 }
 
-/** The text in exactly so many columns: cut with an ellipsis, or filled with blanks. */
+/** The text in exactly `width` columns: cut with an ellipsis, or padded with blanks. */
 export function pad(text: string, width: number): string {
   if (width <= 0) return ''
   const whole = textWidth(text)

@@ -1,5 +1,6 @@
-// The one view of a running gateway: CLI, HTTP, terminal UI, plugins and display use it, each the members it needs, and reach
-// nothing else of the gateway. Members are called once per request or event and are cheap unless they return a promise.
+// The one interface to a running gateway. CLI, HTTP, terminal UI, plugins and display each use the members they need and
+// access nothing else of the gateway. Members are called once per request or event and are cheap unless they return a
+// promise.
 import type { ConfigStore } from '../config'
 import type { OutputsControl } from '../links/hardware'
 import type { LinkReport } from '../links/supervisor'
@@ -19,12 +20,12 @@ import { type DispatchNode, type TransmitOutcome, type TransmitRequest, transmit
 /** Switches media and shows them; TransportControl of the node room. */
 export interface TransportApi {
   view(): TransportView
-  /** Throws BAD_REQUEST `unknown medium`, CONFIG_WRITE; as reload(), of a gateway STARTING and LINK_DOWN. */
+  /** Throws BAD_REQUEST `unknown medium`, CONFIG_WRITE, and STARTING or LINK_DOWN as reload() does. */
   toggle(medium: string, enabled: boolean): Promise<{ name: string; enabled: boolean }>
   reload(medium: string): Promise<{ name: string; reloaded: boolean }>
 }
 
-/** The configured sources, each readable once beside its schedule. */
+/** The configured sources. test() reads a source once, outside its schedule. */
 export interface SourcesApi {
   list(): Promise<readonly SourceItem[]>
   /** Throws NOT_FOUND, LINK_DOWN with the reason, TIMEOUT. */
@@ -33,54 +34,54 @@ export interface SourcesApi {
 
 export interface GatewayApi {
   readonly config: ConfigStore
-  /** the SQL view; null while storage.sql is not enabled */
+  /** the SQL view; null if storage.sql is disabled */
   readonly database: Database | null
   readonly transport: TransportApi
-  /** what can be set through the sources */
+  /** the outputs that sources offer, for example GPIO pins and relays */
   readonly outputs: OutputsControl
-  /** settles once the configured links are made */
+  /** settles after the configured links are created */
   sources(): Promise<SourcesApi>
   status(): GatewayStatus
-  /** the links as the supervisor has them, without secrets; for parts that need no whole status */
+  /** the links as the supervisor sees them, without secrets; cheaper than the complete status */
   links(): Readonly<Record<string, LinkReport>>
   /** the newest readings of each device and medium */
   latest(): readonly LatestReading[]
-  /** Throws STARTING before the gateway takes changes, LINK_DOWN once it stops. */
+  /** Throws STARTING until the gateway accepts changes, LINK_DOWN while it stops. */
   ready(): void
   /** Reads Config.json again. Throws CONFIG_SYNTAX, CONFIG_INVALID, STARTING, LINK_DOWN. */
   reload(): Promise<ReloadReport>
-  /** What safe mode there is (R25); `leave`: ends it first, throws STARTING. */
+  /** The state of safe mode (R25). `leave`: ends safe mode first; throws STARTING. */
   safeMode(leave: boolean): Promise<SafeModeReport>
-  /** Readings into the log and upstream. Throws ALL_READINGS_REFUSED, BAD_ID. */
+  /** Logs readings and forwards them. Throws ALL_READINGS_REFUSED, BAD_ID. */
   submit(readings: readonly Reading[], options?: SubmitOptions): Submitted
-  /** The same, and how the uplink sent them; see transmit.ts. */
+  /** Like submit(), and reports how the uplink sent the readings; see transmit.ts. */
   transmit(request: TransmitRequest): Promise<TransmitOutcome>
-  /** A data packet in plain form, deciphered by the sessions of this gateway; null when no key fits. */
+  /** Decrypts a data packet with the sessions of this gateway; null if no key fits. */
   readable(packet: Uint8Array): Uint8Array | null
   /** false: that AID has no session */
   forgetSession(aid: number): boolean
-  /** Every fact that is logged: own and received. As all below, returns how to stop. */
+  /** Every logged fact, own and received. This method and those below return a function that unsubscribes. */
   onFact(listener: (event: FactEvent) => void): () => void
-  /** the same as the newest reading of its device */
+  /** like onFact(), as the newest reading of the device */
   onReading(listener: (reading: LatestReading) => void): () => void
-  /** every packet that a receiver took; its bytes are only valid during the call */
+  /** every accepted packet of a receiver; its bytes are only valid during the call */
   onPacket(listener: (event: PacketEvent) => void): () => void
-  /** every packet that an uplink takes, own ones and those passed on; its bytes are only valid during the call */
+  /** every packet that an uplink accepts, own and forwarded; its bytes are only valid during the call */
   onSent(listener: (event: SentEvent) => void): () => void
-  /** every change of a link's state */
+  /** every state change of a link */
   onLink(listener: (event: LinkEvent) => void): () => void
 }
 
-/** `node` sends what a command names a medium for that no uplink uses. */
+/** `node` sends commands that name a medium which no uplink uses. */
 export const gatewayApi = (gateway: Gateway, node: DispatchNode, transport: TransportApi): GatewayApi => {
   const { config, database, events, guard, identity } = gateway
-  // own facts are stamped with the id of their time; shown is the one of now
+  // own facts are logged with the id of that time; callers see the current id
   const readingOf = ({ fact, link }: { fact: Fact; link: LinkMetadata }): LatestReading =>
     link.medium === 'local' ? { ...latestOf(fact, link), source_aid: identity.assignedId } : latestOf(fact, link)
   return {
     config,
     database,
-    // what changes Config.json waits until the gateway follows it
+    // calls that change Config.json wait until the gateway has applied the change
     transport: {
       view: () => transport.view(),
       toggle: async (medium, enabled) => {

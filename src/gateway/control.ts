@@ -1,8 +1,9 @@
-// The control socket of a running gateway (D17): JSON lines over `<data>/os-node.sock`, for members of its group (0660). A
-// request is {id, command, options} or {id, argv}; the answer {id, ok, result | error, exit_code}. A command with many rows
-// sends {id, row} lines first, at the reader's pace. While a command works, {id, working: true} goes out every few seconds,
-// so that a client can tell a long answer from a dead gateway. A line that is too long or no JSON gets an error; nothing that
-// comes in here can stop the gateway. A client that leaves aborts its command.
+// The control socket of a running gateway (D17): JSON lines over `<data>/os-node.sock`, for members of its group (mode 0660).
+// A request is {id, command, options} or {id, argv}; the answer is {id, ok, result | error, exit_code}. A command with many
+// rows sends {id, row} lines first, at the reader's pace. While a command runs, {id, working: true} is sent every few
+// seconds, so that a client can tell a slow answer from a dead gateway.
+// Errors: a line that is too long or not JSON is answered with an error. No input can stop the gateway. A client that
+// disconnects aborts its command.
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -16,7 +17,7 @@ export interface ControlRequest {
   /** the verb's name, for example 'log verify' */
   readonly command?: string
   readonly options?: Record<string, unknown>
-  /** instead of command and options: a command line, parsed by the gateway */
+  /** a command line that the gateway parses, instead of command and options */
   readonly argv?: readonly string[]
 }
 
@@ -24,16 +25,16 @@ export interface ControlAnswer {
   readonly result?: unknown
   /** sent one by one before the answer */
   readonly rows?: AsyncIterable<unknown> | Iterable<unknown>
-  /** the result for people */
+  /** the result as text for people */
   readonly text?: string
   readonly exitCode?: number
 }
 
-/** What a request heeds while it runs. */
+/** What a running request uses: the abort signal and the progress report. */
 export interface ControlWatch {
-  /** aborted when the client leaves */
+  /** aborted when the client disconnects */
   readonly signal: AbortSignal
-  /** sends the client its progress */
+  /** reports progress to the client */
   progress(done: number, total: number): void
 }
 
@@ -47,21 +48,21 @@ export interface ControlOptions {
 }
 
 export interface ControlServer {
-  /** where it listens; may differ from `<data>/os-node.sock` when that is too long for the kernel */
+  /** path of the socket; differs from `<data>/os-node.sock` if that is too long for the kernel */
   readonly path: string
   close(): Promise<void>
 }
 
-/** sockaddr_un holds 108 bytes with its closing NUL; some systems 104 */
+/** sockaddr_un is limited to 108 bytes including the closing NUL; on some systems 104 */
 const MAX_PATH_BYTES = 100
-/** requests of one client that wait for their turn */
+/** queued requests per client */
 const MAX_WAITING = 16
 
 export const socketPath = (dataDir: string): string => join(dataDir, 'os-node.sock')
 
 /**
- * Where the socket may be, best first. Outside of the data directory mkdtemp makes a folder that only this user enters: no
- * other can put a socket there.
+ * Candidate paths of the socket, best first. Outside of the data directory mkdtemp creates a folder that only this user can
+ * enter, so no other user can put a socket there.
  */
 function* places(dataDir: string): Generator<string> {
   const usual = socketPath(dataDir)
@@ -70,7 +71,7 @@ function* places(dataDir: string): Generator<string> {
     if (Buffer.byteLength(base) <= MAX_PATH_BYTES - 24) yield join(mkdtempSync(join(base, 'os-node-')), 's')
 }
 
-/** Listens at the first place whose disk allows it. */
+/** Listens on the first path whose file system allows it. */
 async function listenSomewhere(server: Server, dataDir: string, logger: Logger): Promise<string> {
   const faults: unknown[] = []
   const all = places(dataDir)
@@ -89,7 +90,7 @@ async function listenSomewhere(server: Server, dataDir: string, logger: Logger):
   }
 }
 
-/** Starts listening. The caller holds the data directory's lock, so a socket file in it is a dead one's. */
+/** Starts listening. The caller owns the data directory's lock, so an existing socket file belongs to a dead process. */
 export async function startControl(options: ControlOptions): Promise<ControlServer> {
   const { dataDir, logger = silentLogger, maxClients = 32 } = options
   const clients = new Set<Socket>()
@@ -110,7 +111,7 @@ export async function startControl(options: ControlOptions): Promise<ControlServ
             rmSync(path, { force: true })
             if (dirname(path) !== dataDir) rmSync(dirname(path), { force: true, recursive: true })
           } catch (error) {
-            logger.warn(`${path} stays: ${asOsError(error).message}`)
+            logger.warn(`${path} cannot be removed: ${asOsError(error).message}`)
           }
           resolve()
         })
@@ -137,7 +138,7 @@ function listen(server: Server, path: string): Promise<void> {
     }
     server.once('error', fail)
     server.once('listening', ready)
-    // a narrow umask, so that the socket is at no moment open to everybody
+    // a narrow umask: the socket must never be open to other users, not even for a moment
     const old = process.umask(0o117)
     try {
       server.listen(path)
@@ -156,7 +157,7 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
   let waiting = 0
 
   const send = async (line: Record<string, unknown>): Promise<void> => {
-    if (gone.signal.aborted) throw new OsError('INTERNAL', 'the client left')
+    if (gone.signal.aborted) throw new OsError('INTERNAL', 'the client disconnected')
     if (socket.write(`${JSON.stringify(line)}\n`)) return
     await new Promise<void>(resolve => {
       const go = (): void => {
@@ -179,12 +180,12 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
         if (!gone.signal.aborted && socket.writableLength === 0)
           socket.write(`${JSON.stringify({ id, working: true })}\n`)
       }, workingMs)
-      // a command that does not heed its signal must not be kept alive by this
+      // this timer must not keep the process alive for a command that ignores its signal
       beat.unref()
       let percent = 0
       const progress = (done: number, total: number): void => {
         const now = Math.floor((100 * done) / Math.max(1, total))
-        // a client that reads slowly misses some
+        // skip progress reports for a client that reads slowly
         if (now <= percent || gone.signal.aborted || socket.writableLength > 0) return
         percent = now
         socket.write(`${JSON.stringify({ id, working: true, progress: [done, total] })}\n`)
@@ -205,7 +206,7 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
 
   const take = (line: string): void => {
     if (line.trim() === '') return
-    // one after the other; a client that asks faster than it is answered is not read any more until it was
+    // requests run one after another; stop reading from a client that sends faster than it is answered
     if (++waiting >= MAX_WAITING) socket.pause()
     work = work
       .then(() => handle(line))
@@ -243,22 +244,22 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
 
 const isText = (value: unknown): value is string => typeof value === 'string'
 
-/** One line of a client. Throws BAD_REQUEST. */
+/** Parses one line of a client. Throws BAD_REQUEST. */
 export function parseRequest(line: string): ControlRequest {
   let value: unknown
   try {
     value = JSON.parse(line)
   } catch (cause) {
-    throw new OsError('BAD_REQUEST', 'a request is one JSON object per line', { cause })
+    throw new OsError('BAD_REQUEST', 'a request must be one JSON object per line', { cause })
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new OsError('BAD_REQUEST', 'a request is one JSON object per line')
+    throw new OsError('BAD_REQUEST', 'a request must be one JSON object per line')
   }
   const { id = null, command, options, argv } = value as Record<string, unknown>
   if (Array.isArray(argv) && argv.every(isText)) return { id, argv }
-  if (!isText(command)) throw new OsError('BAD_REQUEST', 'a request has a command or argv')
+  if (!isText(command)) throw new OsError('BAD_REQUEST', 'a request needs command or argv')
   if (options !== undefined && (typeof options !== 'object' || options === null || Array.isArray(options))) {
-    throw new OsError('BAD_REQUEST', 'options is an object')
+    throw new OsError('BAD_REQUEST', 'options must be an object')
   }
   return { id, command, options: (options ?? {}) as Record<string, unknown> }
 }

@@ -1,13 +1,13 @@
-// What happens in a running gateway, for observers: server-sent events, plugins, `watch`. Every listener has a bounded
-// queue of its own that is emptied after the work in hand, so that a slow or failing one never delays a
-// reading. What fails: a queue that is full loses its oldest event (counted); a listener that throws is logged and
-// heard again. Without listeners an event costs one comparison.
+// Events of a running gateway, for observers: server-sent events, plugins, `watch`. Every listener has its own bounded queue,
+// which is emptied after the current work, so that a slow or failing listener never delays a reading. Without listeners an
+// event costs one comparison.
+// Errors: a full queue drops its oldest event (counted). A listener that throws is logged and stays subscribed.
 import { asOsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
 import type { LinkState } from '../links/contracts'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 
-/** A fact that went into the log just now. Look, do not change it. */
+/** A fact that was just logged. Read only. */
 export interface FactEvent {
   readonly fact: Fact
   readonly link: LinkMetadata
@@ -19,11 +19,11 @@ export interface LinkEvent {
   readonly before: LinkState
 }
 
-/** A packet that a receiver took, before anything is known of its content. Its bytes are valid during the call only. */
+/** A packet that a receiver accepted, before it is decoded. Its bytes are only valid during the call. */
 export interface PacketEvent {
   readonly packet: Uint8Array
   readonly medium: string
-  /** where it came from, as the medium writes it */
+  /** address of the sender, as the medium writes it */
   readonly address: string
 }
 
@@ -31,10 +31,10 @@ export type SentEvent = Omit<PacketEvent, 'address'>
 
 type Listener<T> = (event: T) => void
 
-/** events a listener may be behind */
+/** queued events per listener */
 const LIMIT = 1024
 
-/** Fixed places, the oldest leaves when it is full. */
+/** A ring of fixed size; drops the oldest item when full. */
 class Queue<T> {
   readonly #places: (T | undefined)[]
   #first = 0
@@ -44,7 +44,7 @@ class Queue<T> {
     this.#places = new Array(limit)
   }
 
-  /** false: the oldest had to leave */
+  /** false: the oldest item was dropped */
   push(item: T): boolean {
     const { length } = this.#places
     this.#places[(this.#first + this.#count) % length] = item
@@ -74,7 +74,7 @@ interface Subscriber<T> {
 
 interface ChannelOptions {
   logger?: Logger
-  /** runs a function after the work in hand */
+  /** runs a function after the current work */
   defer?: (run: () => void) => void
 }
 
@@ -82,7 +82,7 @@ interface ChannelOptions {
 export class EventChannel<T> {
   #subscribers: readonly Subscriber<T>[] = []
   #waiting = false
-  /** events listeners were too slow for */
+  /** events dropped because listeners were too slow */
   dropped = 0
   readonly #logger: Logger
   readonly #defer: (run: () => void) => void
@@ -92,12 +92,12 @@ export class EventChannel<T> {
     this.#defer = defer
   }
 
-  /** True where there is a listener: what is costly to make need not be made otherwise. */
+  /** True if there is a listener. Callers use it to skip expensive event data. */
   get heard(): boolean {
     return this.#subscribers.length > 0
   }
 
-  /** Returns how to stop; events that wait are not delivered then. */
+  /** Returns a function that unsubscribes; queued events are dropped then. */
   subscribe(listener: Listener<T>, limit = LIMIT): () => void {
     const mine: Subscriber<T> = { listener, queue: new Queue(limit), gone: false }
     this.#subscribers = [...this.#subscribers, mine]
@@ -143,7 +143,10 @@ export class GatewayEvents {
     this.#logger = options.logger ?? silentLogger
   }
 
-  /** Packets as receivers take them, at once: the bytes are gone afterwards. Returns how to stop. */
+  /**
+   * Packets when receivers accept them, delivered synchronously: the bytes are only valid during the call. Returns a function
+   * that unsubscribes.
+   */
   onPacket(listener: Listener<PacketEvent>): () => void {
     this.#received = [...this.#received, listener]
     return () => {
@@ -151,7 +154,10 @@ export class GatewayEvents {
     }
   }
 
-  /** Packets as an uplink takes them, at once: the bytes are gone afterwards. Returns how to stop. */
+  /**
+   * Packets when an uplink accepts them, delivered synchronously: the bytes are only valid during the call. Returns a
+   * function that unsubscribes.
+   */
   onSent(listener: Listener<SentEvent>): () => void {
     this.#sent = [...this.#sent, listener]
     return () => {
@@ -177,17 +183,17 @@ export class GatewayEvents {
     }
   }
 
-  /** Facts as they enter the log: own sensors and received ones. Returns how to stop. */
+  /** Facts when they are logged, from own sensors and received. Returns a function that unsubscribes. */
   onFact(listener: Listener<FactEvent>): () => void {
     return this.facts.subscribe(listener)
   }
 
-  /** Links as they change their state. Returns how to stop. */
+  /** State changes of links. Returns a function that unsubscribes. */
   onLink(listener: Listener<LinkEvent>): () => void {
     return this.links.subscribe(listener)
   }
 
-  /** events that listeners were too slow for */
+  /** events dropped because listeners were too slow */
   get dropped(): number {
     return this.facts.dropped + this.links.dropped
   }

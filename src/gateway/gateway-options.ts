@@ -1,4 +1,4 @@
-// What a gateway is made of.
+// The options of a gateway.
 import type { ConfigStore } from '../config/config-store'
 import type { Clock } from '../lib/clock'
 import type { Files } from '../lib/files'
@@ -14,25 +14,25 @@ export interface GatewayOptions {
   config: ConfigStore
   registry: Registry
   units: WireUnits & UnitResolver
-  /** the bundle: SQL worker and loopback upstream run it again */
+  /** path of the bundle; the SQL worker and the loopback upstream run it as well */
   script: string
   version: string
-  /** unix ms the program was built at: a system clock before it is not believed */
+  /** build time of the program, unix ms: a system clock before it is not trusted */
   builtAt: number
   logger: Logger
-  /** sources of a machine that configures none */
+  /** default sources for a machine that configures none */
   defaultSources: readonly SourceEntry[]
   role: 'run' | 'serve'
-  /** `serve`: where packets are received */
+  /** `serve`: address where packets are received */
   listen?: { host: string; port: number }
-  /** address of the page where the command line names it */
+  /** address of the page if the command line sets it */
   pageHost?: string
   clock?: Clock
   files?: Files
-  /** what main knows of the process; without, the guard only looks */
+  /** what main knows about the process; without it the guard only observes */
   supervision?: Supervision
-  /** takes what the disk refuses to keep */
+  /** receives records that the disk refuses */
   unkept?: Unkept
-  /** what this machine tells of its clock; by default what can be read of it */
+  /** how this machine sets its clock; by default read from the system */
   clockSigns?: () => ClockSigns
 }

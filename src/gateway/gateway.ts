@@ -1,8 +1,8 @@
-// The main job: sources → intake → log → uplinks, receivers → log, and the SQL view beside it. `run` and `serve` are the
-// same gateway: the one with sources and uplinks, the other with receivers and an ID allocator.
+// The main job: sources → intake → log → uplinks, receivers → log, and the SQL view of the log. `run` and `serve` are the
+// same gateway: `run` has sources and uplinks, `serve` has receivers and an ID allocator.
 //
-// What fails: only a data directory that another gateway owns, or that cannot be one, ends the start. Everything else is a state:
-// a log that cannot write is `degraded`, a link is `down` with its reason, a database answers 503.
+// Errors: the start fails only if another gateway owns the data directory or the directory cannot be used. Everything else is
+// a state: a log that cannot write is `degraded`, a link is `down` with its reason, a database answers 503.
 import { join } from 'node:path'
 import type { ConfigStore } from '../config/config-store'
 import type { ReceiverConfig } from '../config/schema'
@@ -65,7 +65,7 @@ export type { GatewayOptions }
 
 export class Gateway {
   readonly config: ConfigStore
-  /** as it was at the start: a change counts from the next one on */
+  /** the role at the start: a change takes effect at the next start */
   readonly deviceRole: DeviceRole
   readonly identity: Identity
   readonly time: NodeClock
@@ -74,7 +74,7 @@ export class Gateway {
   readonly log: FlashLog
   readonly database: Database | null
   readonly protocol: HandshakeManager
-  /** null: hands out no ids */
+  /** null: this gateway assigns no ids */
   readonly ids: DeviceIds | null
   readonly latest = new LatestBoard(() => latestTime(this.time, this.config))
   readonly events: GatewayEvents
@@ -83,7 +83,7 @@ export class Gateway {
   readonly receivers: Receivers
   readonly sources: Sources
   #built = (): void => undefined
-  /** settles when the configured links are made; a command that names one waits for it */
+  /** settles after the configured links are created; a command that names a link waits for it */
   readonly built = new Promise<void>(resolve => {
     this.#built = resolve
   })
@@ -95,7 +95,7 @@ export class Gateway {
   readonly #logger: Logger
   readonly #receiver: Receiver
   readonly #sessions: SecureServer
-  // everybody on a radio channel or a bus hears every answer
+  // on a radio channel or a bus every node receives every answer, so the numbers start at a random place
   readonly #sequence = SequenceCounter.anywhere()
   readonly #duplicates = new DuplicateFilter()
   readonly #keeper: TimeKeeper
@@ -218,7 +218,7 @@ export class Gateway {
     this.guard = new Guard({
       ...options.supervision,
       ...{ config, clock, logger: logger.child('guard') },
-      // the same steps as for a reading of a source, without a source (D14)
+      // the same steps as for a reading, without a source (D14)
       pass: async () => {
         this.intake.token()
         await this.uplinks.token()
@@ -228,7 +228,7 @@ export class Gateway {
     })
   }
 
-  /** Opens database, sources, uplinks and receivers. Settles when each link was tried once. */
+  /** Opens database, sources, uplinks and receivers. Settles after one attempt to open each link. */
   async start(): Promise<void> {
     this.#takeSettings()
     remember(this.log, {
@@ -242,13 +242,13 @@ export class Gateway {
       },
     })
     this.#keeper.start()
-    // read beside the rest of the start; it rejects for no reason, and status says how it went
+    // runs in parallel with the start; it never rejects, and status reports the result
     void this.#restored.begin(this.log, this.ids)
     if (this.guard.safeMode) {
       this.#logger.error(`SAFE MODE: ${this.guard.safeMode}; links and the SQL view stay off`)
       this.#database(db => db.pause(`kept off by safe mode: ${this.guard.safeMode}`))
     } else this.#database(db => db.connect())
-    // from here on nothing that is written is missed; it is taken over once the links are made
+    // watches for writes from here on; a change is applied after the links are created
     this.#reloader = new Reloader(this.config, this.#logger.child('reload'), {
       after: this.built,
       check: next => {
@@ -264,12 +264,12 @@ export class Gateway {
       this.uplinks.pump()
     })
     await this.supervisor.tried()
-    if (this.#stopping) return // nothing may begin any more
+    if (this.#stopping) return // the gateway stops: start nothing more
     this.guard.started()
     await turn()
   }
 
-  /** What takes changes over. Throws STARTING before start(), LINK_DOWN once it stops. */
+  /** The reloader. Throws STARTING before start(), LINK_DOWN while the gateway stops. */
   ready(): Reloader {
     if (this.#stopping) throw new OsError('LINK_DOWN', 'the gateway is stopping')
     if (!this.#reloader) throw new OsError('STARTING', 'the gateway is starting')
@@ -277,14 +277,14 @@ export class Gateway {
   }
 
   /**
-   * Reads Config.json again and takes over what changed, without touching the log and the links that stay (R27). Throws
-   * CONFIG_SYNTAX or CONFIG_INVALID, and nothing is changed then; STARTING, LINK_DOWN.
+   * Reads Config.json again and applies the changes. The log and unchanged links stay open (R27). Throws CONFIG_SYNTAX or
+   * CONFIG_INVALID, and changes nothing then; STARTING, LINK_DOWN.
    */
   reload(): Promise<ReloadReport> {
     return this.guard.reloading(async () => this.ready().reload())
   }
 
-  /** Opens what safe mode keeps closed, and counts crashes anew. Does nothing outside of safe mode. */
+  /** Opens what safe mode keeps closed, and resets the crash count. Does nothing outside of safe mode. */
   async leaveSafeMode(): Promise<void> {
     if (!this.guard.safeMode) return
     const reloader = this.ready()
@@ -294,24 +294,24 @@ export class Gateway {
     await reloader.apply()
   }
 
-  /** The receivers as configured now; the address of `serve` stays the first, but a configured `udp` is in its place. */
+  /** The configured receivers; the address of `serve` is the first, unless a receiver is named `udp`. */
   get listening(): ReceiverConfig[] {
     const { receivers } = this.config.config.gateway
     const listen = receivers.some(({ name }) => name === 'udp') ? undefined : this.#options.listen
     return listen ? [{ name: 'udp', medium: 'UDP', ...listen }, ...receivers] : receivers
   }
 
-  /** Stops sources first, then drains and commits. */
+  /** Stops the sources first, then drains and commits. */
   stop(): Promise<void> {
     return (this.#stopping ??= this.#stop())
   }
 
-  /** The only way into a running gateway for readings. */
+  /** The only entry for readings into a running gateway. */
   submit(readings: Parameters<Intake['submit']>[0], options: SubmitOptions = {}): Submitted {
     return this.intake.submit(readings, options)
   }
 
-  /** A packet in plain form, by the keys of its sender here and those of the uplinks; null when none of them fits. */
+  /** Decrypts a packet with the keys of its sender here or those of the uplinks; null if no key fits. */
   readable(packet: Uint8Array): Uint8Array | null {
     return readable(packet, aid => [...this.#sessions.keys(aid), ...this.uplinks.keys(aid)])
   }
@@ -325,7 +325,7 @@ export class Gateway {
   status(): GatewayStatus {
     const uptimeS = Math.round((this.#clock.mono() - this.#startedAt) / 1000)
     const needsRestart = this.#reloader?.needsRestart() ?? []
-    // reasons and errors come from drivers and from other machines, and may name an address with its password
+    // reasons and errors of drivers and other machines may contain an address with its password
     return masked(statusOf(this, { ...this.#options, uptimeS, needsRestart, time: this.#keeper.status() }))
   }
 
@@ -339,10 +339,10 @@ export class Gateway {
     const parts = { ...this, receiver: this.#receiver, sessions, keeper: this.#keeper, reloader: this.#reloader }
     const committed = await stopGateway(parts, this.#clock, this.#logger)
     this.#options.supervision?.crashes?.stopped(this.guard.safeMode !== undefined)
-    if (!committed) throw new OsError('STORAGE', 'the log could not be committed to the end')
+    if (!committed) throw new OsError('STORAGE', 'the log could not be committed completely')
   }
 
-  /** A fact went into the log: for the uplinks, the faces, and observers. */
+  /** A fact was logged: reports it to the uplinks, the faces and the observers. */
   #noted(fact: Fact, link: LinkMetadata): void {
     this.uplinks.appended()
     if (!link.future) this.latest.note(fact, link)
@@ -353,14 +353,14 @@ export class Gateway {
     if (this.database) run(this.database).catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
   }
 
-  /** The resource guard wants less done, or may have more done again. */
+  /** The resource guard requests less work, or allows more again. */
   #ease(level: GuardLevel, reason: string): void {
     this.#takeSettings()
     if (this.guard.safeMode) return
     this.#database(db => (level === 'tight' ? db.pause(`resting: ${reason}`) : db.resume()))
   }
 
-  /** What is configured and needs no link. */
+  /** Applies settings that need no link. */
   #takeSettings(): void {
     const { receiver, gateway } = this.config.config
     this.#allowed = allowList(receiver.allow, this.#logger)
@@ -369,7 +369,7 @@ export class Gateway {
     this.guard.settings()
   }
 
-  /** Makes the links those of the configuration; what did not change stays open. An rx_only node opens no uplink. */
+  /** Creates the configured links; unchanged links stay open. An rx_only node opens no uplink. */
   async #applyLinks(): Promise<ReloadReport['links']> {
     const { role, defaultSources } = this.#options
     const { uplinks, sources } = this.config.config.gateway
@@ -377,7 +377,7 @@ export class Gateway {
     if (this.guard.safeMode) return nothing
     const builders: Parameters<typeof applyAll>[0] = {
       receivers: { builder: this.receivers, list: this.listening },
-      // a server has neither: an empty list of uplinks would start the local upstream
+      // `serve` has no sources or uplinks: an empty list of uplinks would start the local upstream
       ...(role === 'run' && this.deviceRole !== 'rx_only' && { uplinks: { builder: this.uplinks, list: uplinks } }),
       ...(role === 'run' && { sources: { builder: this.sources, list: sources ?? defaultSources } }),
     }

@@ -1,6 +1,6 @@
-// Which hardware an identity was made on: hashes of the board's serial number (device tree, DMI) and of its first MAC address,
-// kept in Config.json beside the ids. A copied SD card or Config.json is two devices with one id, which destroy each other's
-// packets: a start on other hardware warns, at each start, and goes on.
+// The hardware an identity was created on: hashes of the board's serial number (device tree, DMI) and of its first MAC
+// address, stored in Config.json with the ids. A copied SD card or Config.json makes two devices with one id, which corrupt
+// each other's packets. Each start on other hardware logs a warning and continues.
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,11 +9,11 @@ import { asOsError, orElse } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 
 const KEY = 'hardware_id'
-/** what firmware has in place of a serial number that was never written */
+/** placeholders that firmware returns if no serial number was ever written */
 const BLANK =
   /^(0*|0?123456789.*|none|unknown|default string|to be filled.*|not (specified|applicable|available)|system serial number|n\/a|[.-]+)$/i
 
-/** `kind:hash` of what this machine tells of itself, the best first. Some of it only root may read. */
+/** `kind:hash` of the identifiers this machine offers, most reliable first. Some are readable by root only. */
 export function hardwareMarks(root = '/'): string[] {
   const read = (path: string): string =>
     orElse('', () => readFileSync(join(root, path), 'utf8').replaceAll('\0', '').trim())
@@ -23,7 +23,7 @@ export function hardwareMarks(root = '/'): string[] {
   const macs = (existsSync(net) ? readdirSync(net).sort() : [])
     .filter(name => existsSync(join(net, name, 'device')))
     .map(name => read(`sys/class/net/${name}/address`).toLowerCase())
-    // one that software made up says nothing about the board
+    // ignore addresses that software generated: they do not identify the board
     .filter(mac => /^[0-9a-f][048c]:/.test(mac) && mac !== '00:00:00:00:00:00')
   const all = {
     'device-tree': read('proc/device-tree/serial-number'),
@@ -38,7 +38,7 @@ export function hardwareMarks(root = '/'): string[] {
 
 const kindOf = (mark: string): string => mark.slice(0, mark.indexOf(':'))
 
-/** Keeps the marks of this hardware, or warns that the kept ones are of another. False for another. */
+/** Stores the marks of this hardware, or warns if the stored ones belong to other hardware. False for other hardware. */
 export function checkHardware(
   config: ConfigStore,
   logger: Logger,
@@ -48,12 +48,12 @@ export function checkHardware(
     .split(' ')
     .filter(mark => mark.includes(':'))
   const same = marks.some(mark => kept.includes(mark))
-  // root reads more than others: only marks of one kind can differ
+  // root can read more identifiers than others: compare only marks of the same kind
   if (!same && marks.some(mark => kept.some(old => kindOf(old) === kindOf(mark)))) {
     const { device_id, assigned_id } = config.config
     logger.warn(
       `${config.path} was made on other hardware. If that is in use too, both send as ${device_id} (id ${assigned_id}) and ` +
-        'destroy each other’s packets: set device_id to "" and assigned_id to 4294967295 in this one. ' +
+        'corrupt each other’s packets: set device_id to "" and assigned_id to 4294967295 in this one. ' +
         `If this hardware replaces it: os-node config-set --key ${KEY} --value ""`,
     )
     return false
@@ -64,7 +64,7 @@ export function checkHardware(
     try {
       config.set(KEY, now)
     } catch (error) {
-      logger.warn(`${KEY} could not be kept in ${config.path}: ${asOsError(error).message}`)
+      logger.warn(`${KEY} could not be saved in ${config.path}: ${asOsError(error).message}`)
     }
   }
   return true

@@ -1,6 +1,7 @@
-// Who this gateway is: its readable device id and the uint32 id a server gave it. Both live in Config.json (specification,
-// "Node attributes"); a device id is made on the first start, so that no two fresh installs share one (S1). The id of the
-// installation lies in the data folder, since Config.json may be copied to another board; made at its first use.
+// The identity of this gateway: its readable device id and the uint32 id that a server assigned. Both are stored in
+// Config.json (specification, "Node attributes"); a device id is generated at the first start, so that no two fresh installs
+// share one (S1). The installation id is stored in the data folder, since Config.json may be copied to another board; it is
+// generated at first use.
 
 import type { ConfigStore } from '../config/config-store'
 import { isDeviceName, newDeviceId } from '../config/device'
@@ -27,7 +28,7 @@ export class Identity implements NodeIdentity {
     config: ConfigStore,
     logger: Logger,
     files: Files = realFiles,
-    later: KeepLater = (name, _, error) => logger.error(`${name} could not be kept: ${asOsError(error).message}`),
+    later: KeepLater = (name, _, error) => logger.error(`${name} could not be saved: ${asOsError(error).message}`),
   ) {
     this.#later = later
     this.#config = config
@@ -55,12 +56,12 @@ export class Identity implements NodeIdentity {
     return this.#assignedId !== UNASSIGNED
   }
 
-  /** As media ask for it: null while unassigned. */
+  /** The id as media use it: null while unassigned. */
   get aid(): number | null {
     return this.assigned ? this.#assignedId : null
   }
 
-  /** 12 hex digits, the same for as long as the data folder lives. One that cannot be kept lasts until the stop. */
+  /** 12 hex digits, constant for the lifetime of the data folder. If it cannot be stored, it is valid until the stop. */
   get installId(): string {
     this.#installId ||= installIdOf(this.#config.dataDir, this.#logger, this.#files, (write, error) =>
       this.#later('the install id', write, error),
@@ -68,7 +69,7 @@ export class Identity implements NodeIdentity {
     return this.#installId
   }
 
-  /** Takes the id a server assigned and keeps it. */
+  /** Sets and stores the id that a server assigned. */
   assign(aid: number): void {
     if (aid === this.#assignedId) return
     this.#assignedId = aid

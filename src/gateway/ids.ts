@@ -1,11 +1,11 @@
-// The ids this gateway hands out: `serve` from a range of its own, a gateway with an upstream from a pool that the upstream
-// gave it, so that its nodes get ids while the upstream is away. Either way an id is on flash before it is answered.
+// The ids this gateway assigns: `serve` from its own range; a gateway with an upstream from a pool that the upstream granted,
+// so that its nodes get ids while the upstream is unreachable. Either way an id is on flash before it is sent.
 //
-// What fails: an allocator file that cannot be read hands out nothing and is shown in the status; a pool that is used up is
-// answered NACK ID_POOL_EXHAUSTED, a new device when the memory for ids is full NACK ID_STORE_FULL. Ids of a pool that
-// not used within `use_within_days` are forgotten, and one whose device went away is not assigned to another: the upstream may
-// have done so already. An upstream of os-node holds ids of a pool for 30 days whatever its lease; no packet tells the lease
-// of another upstream, so there `use_within_days` must be shorter than that.
+// Errors: if the allocator file cannot be read, no ids are assigned and the status shows it. An exhausted pool is answered
+// with NACK ID_POOL_EXHAUSTED, a new device with NACK ID_STORE_FULL when the memory for ids is full. Pool ids that are not
+// used within `use_within_days` are forgotten, and the id of a removed device is not assigned to another: the upstream may
+// already have done so. An os-node upstream reserves pool ids for 30 days, whatever its lease; no packet carries the lease of
+// other upstreams, so with those `use_within_days` must be shorter than their lease.
 import { join } from 'node:path'
 import type { ConfigStore } from '../config/config-store'
 import type { Clock } from '../lib/clock'
@@ -21,13 +21,13 @@ import type { Database } from '../storage'
 import { SharedIds } from './shared-ids'
 import type { IdsReport } from './status'
 
-/** What is requested of an upstream: `wanted` ids, which are taken by `granted`; that settles when they are on flash. */
+/** A request to the upstream: `wanted` ids; `granted` stores them and settles when they are on flash. */
 export interface PoolWish {
   wanted(): number
   granted(ids: readonly number[]): Promise<void>
 }
 
-/** What hands out ids: a range or a pool in files, or the database. */
+/** The source of ids: a range or a pool in files, or the database. */
 export type DeviceIds = GatewayIds | SharedIds
 
 interface GatewayIdsOptions {
@@ -38,11 +38,11 @@ interface GatewayIdsOptions {
   clock: Clock
   /** UNIX seconds */
   now: () => number
-  /** the files are those of a backup */
+  /** the files were restored from a backup */
   restored?: boolean
 }
 
-/** What hands out ids in that role; null: nothing does. */
+/** The id source for that role; null: none. */
 export function idsFor(
   role: 'run' | 'serve',
   parts: Omit<GatewayIdsOptions, 'source'> & { database: () => Database | null },
@@ -58,7 +58,7 @@ export function idsFor(
 
 export class GatewayIds implements PoolWish {
   readonly allocator: IdAllocator
-  /** what devices are answered from */
+  /** limits for answers to devices */
   readonly quotas: IdQuotas
   readonly #source: 'range' | 'pool'
   readonly #size: number
@@ -91,7 +91,7 @@ export class GatewayIds implements PoolWish {
     this.#logger = logger
   }
 
-  /** Reads the files, which may be large, in slices. Requests are answered, and status says how it went, when that is done. */
+  /** Reads the files in slices, since they may be large. After that, requests are answered and status shows the result. */
   async start(): Promise<void> {
     try {
       await this.allocator.start()
@@ -102,12 +102,12 @@ export class GatewayIds implements PoolWish {
     }
   }
 
-  /** They were read, and are on the medium as they are now. */
+  /** The files were read, and their current state is on flash. */
   get sound(): boolean {
     return this.#problem === null && this.allocator.checkpointFailures === 0
   }
 
-  /** A device was heard: its id stays its own (X6). */
+  /** A device sent a packet: it keeps its id (X6). */
   heard(id: number, address: string | null): void {
     this.#safely(() => this.quotas.touch(id, address))
   }
@@ -131,7 +131,7 @@ export class GatewayIds implements PoolWish {
 
   status(): IdsReport {
     if (this.allocator.reading)
-      return { source: this.#source, problem: 'the files of ids are being read; requests are answered then' }
+      return { source: this.#source, problem: 'the id files are being read; requests are answered after that' }
     const stats = this.#safely(() => {
       this.allocator.reclaimSome()
       return this.allocator.stats()
@@ -157,7 +157,7 @@ export class GatewayIds implements PoolWish {
     this.#safely(() => this.allocator.stop())
   }
 
-  /** A broken file is logged once, and is no reason to drop packets. */
+  /** A broken file is logged once and must not drop packets. */
   #safely<T>(action: () => T): T | undefined {
     try {
       return action()

@@ -1,4 +1,5 @@
-// The newest fact of every device and group of sensors, for the faces. Bounded: the group that was silent longest leaves.
+// The newest fact of every device and group of sensors, for the faces. Bounded: the group without updates for longest is
+// evicted.
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 
 export interface LatestReading {
@@ -13,7 +14,7 @@ export interface LatestReading {
 
 const GROUPS = 512
 
-/** A fact as every face shows it. */
+/** A fact in the form that every face shows. */
 export function latestOf({ id, state, tRaw, aid, sensors }: Fact, { medium, address }: LinkMetadata): LatestReading {
   const reading: LatestReading = { device_id: id, state, t_raw: tRaw, source_aid: aid, medium, sensors }
   if (address !== undefined) reading.address = address
@@ -21,15 +22,15 @@ export function latestOf({ id, state, tRaw, aid, sensors }: Fact, { medium, addr
 }
 
 /**
- * Bounded by GROUPS. A sensor is in one group of its device: that of its newest fact. `latest`: ms after which a kept time
- * is not believed any more, when this machine's own became right (X36).
+ * Bounded by GROUPS. A sensor is in one group of its device: that of its newest fact. `latest`: the ms after which a stored
+ * time is no longer trusted once this machine's own time is correct (X36).
  */
 export class LatestBoard {
   readonly #latest: () => number
-  /** groups by device, the device that was silent longest first */
+  /** groups by device, the device without updates for longest first */
   readonly #devices = new Map<string, LatestReading[]>()
   #size = 0
-  /** the last one in `#devices` */
+  /** the last key of `#devices` */
   #newest = ''
 
   constructor(latest: () => number = () => Number.POSITIVE_INFINITY) {
@@ -37,7 +38,7 @@ export class LatestBoard {
   }
 
   note(fact: Fact, link: LinkMetadata): void {
-    // own sensors keep their place when the gateway gets its id
+    // own sensors keep their key when the gateway gets its id
     const device = `${link.medium === 'local' ? OWN : `${fact.aid} `}${fact.id}`
     const groups = this.#devices.get(device) ?? []
     const at = groups.findIndex(({ sensors }) => sameSensors(sensors, fact.sensors))
@@ -50,13 +51,13 @@ export class LatestBoard {
     this.#replace(device, groups, next)
     for (const [oldest, list] of this.#devices) {
       if (this.#size <= GROUPS) break
-      // however many devices a stranger makes up, what this machine reads stays
+      // invented device ids must not evict the readings of this machine
       if (oldest.startsWith(OWN) && this.#devices.size > 1) continue
       this.#replace(oldest, list, list.slice(this.#size - GROUPS))
     }
   }
 
-  /** Own sensors that are read no more. */
+  /** Removes own sensors that are no longer read. */
   drop(ids: readonly string[]): void {
     if (ids.length === 0) return
     const gone = new Set(ids)
@@ -64,7 +65,7 @@ export class LatestBoard {
       if (device.startsWith(OWN)) this.#replace(device, groups, without(groups, gone))
   }
 
-  /** Sorted by device and first sensor, so that a page does not jump. */
+  /** Sorted by device and first sensor, so that rows keep their place on a page. */
   list(): LatestReading[] {
     const all = [...this.#devices].flatMap(([device, groups]) =>
       groups.map(group => [`${device} ${group.sensors.length} ${group.sensors[0]?.id ?? ''}`, group] as const),
@@ -82,7 +83,7 @@ export class LatestBoard {
     return t_raw > fact.tRaw && t_raw <= this.#latest()
   }
 
-  /** The groups with a fact of another set of sensors. */
+  /** The groups with one group replaced or added, for a fact with another set of sensors. */
   #merged(groups: readonly LatestReading[], fact: Fact, link: LinkMetadata): LatestReading[] {
     const [newer, older] = [true, false].map(is => groups.filter(group => this.#isNewer(group, fact) === is))
     const taken = idsOf(newer!.flatMap(({ sensors }) => sensors))
@@ -100,12 +101,12 @@ export class LatestBoard {
   }
 }
 
-/** no AID is spelled like that */
+/** distinct from every AID */
 const OWN = 'local '
 
 const idsOf = (sensors: readonly { readonly id: string }[]): Set<string> => new Set(sensors.map(({ id }) => id))
 
-/** The groups without these sensors; a group without sensors stays. */
+/** The groups without these sensors; a group that had no sensors stays. */
 function without(groups: readonly LatestReading[], gone: ReadonlySet<string>): LatestReading[] {
   return groups.flatMap(group => {
     const sensors = group.sensors.filter(({ id }) => !gone.has(id))

@@ -1,4 +1,4 @@
-// The dependencies of a gateway's links: the same few parts for sources, receivers and uplinks.
+// The dependencies shared by a gateway's sources, receivers and uplinks.
 import type { ConfigStore } from '../config'
 import type { Clock } from '../lib/clock'
 import type { Logger } from '../lib/logger'
@@ -13,6 +13,6 @@ export interface LinkParts {
   readonly registry: Registry
   readonly supervisor: Supervisor
   readonly identity: NodeIdentity
-  /** the best guess at the real time, UNIX ms */
+  /** best estimate of the real time, UNIX ms */
   readonly trueNow?: () => number
 }

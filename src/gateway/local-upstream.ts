@@ -1,12 +1,12 @@
-// The upstream of a newcomer: with none configured, the gateway starts `os-node serve` as a second process on the
-// loopback, with a data directory of its own, and forwards to it over the same UDP and the same delivery exchange as to
-// any other upstream. When that process ends it is started again after a pause; when the gateway ends, however it ends,
-// the pipe between them closes and the process stops.
+// The default upstream: if none is configured, the gateway starts `os-node serve` as a second process on the loopback
+// interface, with its own data directory, and forwards to it over the same UDP and delivery exchange as to any other
+// upstream. If that process ends, it is restarted after a delay. When the gateway ends, in whatever way, the pipe between
+// them closes and the process stops.
 //
-// Its ports are the usual two when they are free, else two free ones: a second gateway on the machine gets an upstream of
-// its own, never the first one's, also when both start in the same moment: until the second process listens, and while it
-// is started again, the gateway holds a name for each port, which the kernel gives to one process only and takes back when
-// that ends. The admin token of the gateway opens the page of the upstream too.
+// Its ports are the default two if they are free, else two free ones. A second gateway on the machine must get its own
+// upstream, even if both start simultaneously: until the second process listens, and while it is restarted, the gateway holds
+// an abstract socket name per port. The kernel gives such a name to one process only and frees it when that process ends. The
+// admin token of the gateway also opens the page of the upstream.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { createServer, type Server } from 'node:net'
@@ -32,15 +32,15 @@ interface LoopbackOptions {
 /** Set in the environment of the second process: it stops when its standard input closes. */
 const FOLLOW_PARENT = 'OS_NODE_FOLLOW_PARENT'
 
-/** The usual ports of the loopback upstream: packets and page. */
+/** The default ports of the loopback upstream: packets and page. */
 const LOOPBACK_PORT = 18080
 const LOOPBACK_WEB_PORT = 8766
 
-/** how long the usual ports are waited for: after a kill -9 the last upstream needs a moment to end */
+/** how long to wait for the default ports: after a kill -9 the last upstream needs a moment to end */
 const PORT_WAIT_MS = 1000
 const PORT_STEP_MS = 100
 
-/** Binds a port of 127.0.0.1 for a moment; 0 asks for any. Returns its number, or null when it is taken. */
+/** Binds a port of 127.0.0.1 briefly; 0 binds any. Returns its number, or null if it is in use. */
 type Probe = (port: number) => Promise<number | null>
 
 const udpFree: Probe = port =>
@@ -63,24 +63,24 @@ const tcpFree: Probe = port =>
     })
   })
 
-/** A port that other gateways leave alone until it is let go. */
+/** A port that other gateways do not use until it is released. */
 interface HeldPort {
   readonly port: number
   letGo(): void
 }
 
-/** Takes the name of a port (a socket in the abstract name space); null: another gateway has it. */
+/** Takes the name of a port (an abstract socket); null: another gateway has it. */
 const holdName = (port: number): Promise<HeldPort | null> =>
   new Promise(resolve => {
     const server: Server = createServer(socket => socket.destroy())
     const held = { port, letGo: () => void server.close() }
-    // a system without such names holds none, and the port is as free as it looks
+    // a system without abstract sockets: no name is held, and the probe alone decides
     server.once('error', error => resolve(errno(error) === 'EADDRINUSE' ? null : { port, letGo: () => undefined }))
     server.listen(`\0os-node-loopback-${port}`, () => resolve(held))
     server.unref()
   })
 
-/** The port (0: any free one) when it is not in use and no other gateway is about to use it. */
+/** The port (0: any free one), if it is free and no other gateway is about to use it. */
 async function hold(probe: Probe, wanted: number): Promise<HeldPort | null> {
   const port = wanted === 0 ? await probe(0) : wanted
   const held = port === null ? null : await holdName(port)
@@ -89,12 +89,12 @@ async function hold(probe: Probe, wanted: number): Promise<HeldPort | null> {
   return null
 }
 
-/** The preferred port when it becomes free in time, else any free one. */
+/** The preferred port if it becomes free in time, else any free one. */
 async function freePort(probe: Probe, preferred: number, waitMs: number): Promise<HeldPort> {
   for (let waited = 0; ; waited += PORT_STEP_MS) {
     const held = await hold(probe, waited > waitMs ? 0 : preferred)
     if (held) return held
-    // without any free port the preferred one is tried: the second process tells what is wrong with it
+    // no free port: try the preferred one, and the second process reports the error
     if (waited > waitMs + PORT_WAIT_MS) return { port: preferred, letGo: () => undefined }
     await new Promise(resolve => setTimeout(resolve, PORT_STEP_MS))
   }
@@ -109,7 +109,7 @@ export class LoopbackUpstream {
   #timer: NodeJS.Timeout | undefined
   #stopped = false
   #held: HeldPort[] = []
-  /** how often it had to be started again */
+  /** number of restarts */
   restarts = 0
 
   constructor(options: LoopbackOptions) {
@@ -120,7 +120,7 @@ export class LoopbackUpstream {
     return join(this.#options.dataDir, 'upstream')
   }
 
-  /** Settles the ports, which are this one's until stop(); call once, before start(). */
+  /** Chooses the ports and holds them until stop(); call once, before start(). */
   async choosePorts({ packets = LOOPBACK_PORT, web = LOOPBACK_WEB_PORT, waitMs = PORT_WAIT_MS } = {}): Promise<void> {
     const [forPackets, forWeb] = await Promise.all([freePort(udpFree, packets, waitMs), freePort(tcpFree, web, waitMs)])
     this.packetPort = forPackets.port
@@ -133,10 +133,10 @@ export class LoopbackUpstream {
     for (const held of this.#held.splice(0)) held.letGo()
   }
 
-  /** Settles when the second process answers a PING, or after three seconds: the link then tells how it is. */
+  /** Settles when the second process answers a PING, or after three seconds; then the link reports its state. */
   async answering(): Promise<void> {
     const socket = createSocket('udp4')
-    socket.on('error', () => undefined) // no listener yet: tried again
+    socket.on('error', () => undefined) // no listener yet: retried
     await new Promise<void>(resolve => {
       const ping = setInterval(() => socket.send(buildPing(1), this.packetPort, '127.0.0.1'), 50)
       const limit = setTimeout(done, 3000)
@@ -164,15 +164,15 @@ export class LoopbackUpstream {
     const args = [script, 'serve', '--config', config, '--data-dir', this.dataDir]
     args.push('--host', '127.0.0.1', '--port', String(packetPort), '--web-port', String(webPort))
     const child = spawn(process.execPath, args, {
-      // stdout belongs to the command that was typed
+      // stdout belongs to the command of the user
       stdio: ['pipe', process.stderr.fd, 'inherit'],
-      // Ctrl-C is for the gateway, which stops this one when it needs it no more
+      // Ctrl-C must reach only the gateway, which stops this process itself
       detached: true,
       env: { ...process.env, [FOLLOW_PARENT]: '1', OS_NODE_CONFIG: '', OS_NODE_SAFE_MODE: '' },
     })
     this.#child = child
     this.#backoff.up(clock.mono())
-    child.stdin?.on('error', () => undefined) // a pipe to a process that ended; its exit is handled below
+    child.stdin?.on('error', () => undefined) // the pipe to a process that has ended; its exit is handled below
     child.on('error', error => {
       if (child.pid !== undefined) return logger.error(`the loopback upstream: ${error.message}`)
       this.#child = undefined
@@ -205,7 +205,9 @@ export class LoopbackUpstream {
     this.#shareToken()
   }
 
-  /** One token for both pages. Without one (auth is off) the upstream makes and prints its own. */
+  /**
+   * Shares the admin token with the upstream's page. Without a token (auth is off) the upstream generates and prints its own.
+   */
   #shareToken(): void {
     const from = join(this.#options.dataDir, 'token.json')
     if (!realFiles.exists(from)) return
@@ -218,7 +220,7 @@ export class LoopbackUpstream {
     const child = this.#child
     if (!child) return this.#letGo()
     const ended = new Promise<void>(resolve => child.once('exit', () => resolve()))
-    // the end of the pipe ends it; a signal could be its second one, where a service manager signals all of a service
+    // closing the pipe stops it; a signal could be its second one if a service manager signals all processes of a service
     child.stdin?.end()
     const hard = setTimeout(() => child.kill('SIGKILL'), 5000)
     await ended
@@ -227,7 +229,7 @@ export class LoopbackUpstream {
   }
 }
 
-/** The upstream of a machine without uplinks, started when it is needed and stopped when it is not. */
+/** Starts and stops the upstream of a machine without configured uplinks. */
 export class LocalUpstream {
   readonly #options: () => LoopbackOptions
   /** null while it does not run */

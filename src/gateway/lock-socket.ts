@@ -1,8 +1,9 @@
-// The lock where its file cannot be written (R30): a socket with an abstract name made of the data directory's real path. The
-// kernel gives such a name to one process and takes it back when that ends, so no lock is left behind. Who connects gets what
-// the lock file would hold.
+// The lock if its file cannot be written (R30): an abstract socket, named after the data directory's real path. The kernel
+// gives such a name to one process and frees it when that process ends, so no stale lock remains. A client that connects gets
+// the content of the lock file.
 //
-// What fails: only Linux has these names, and each network namespace has its own; elsewhere the start fails as it did before.
+// Errors: only Linux has abstract sockets, and each network namespace has its own; elsewhere the start fails as without this
+// module.
 import { createHash } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
@@ -16,7 +17,7 @@ interface LockSocket {
 
 const ANSWER_MS = 1000
 
-/** The real path, also of a folder that cannot be made. */
+/** The real path, even of a folder that cannot be created. */
 function realPath(dir: string): string {
   try {
     return realpathSync(dir)
@@ -26,11 +27,11 @@ function realPath(dir: string): string {
   }
 }
 
-/** The kernel takes 107 bytes, so the path itself may be too long. */
+/** The kernel accepts 107 bytes, and the path may be longer. */
 const nameOf = (dataDir: string): string =>
   `\0os-node-lock:${createHash('sha256').update(realPath(dataDir)).digest('hex').slice(0, 32)}`
 
-/** Takes the name; null when another process has it. `text` is what those who connect get. Throws the system's errors. */
+/** Takes the name; null if another process has it. `text` returns the content sent to clients. Throws the system's errors. */
 export function listenAsOwner(dataDir: string, text: () => string): Promise<LockSocket | null> {
   const server = createServer(socket => {
     socket.on('error', () => socket.destroy())
@@ -39,7 +40,7 @@ export function listenAsOwner(dataDir: string, text: () => string): Promise<Lock
   return new Promise((made, failed) => {
     server.once('error', error => (errno(error) === 'EADDRINUSE' ? made(null) : failed(error)))
     server.listen(nameOf(dataDir), () => {
-      server.on('error', () => undefined) // no descriptor for one that asks: it asks again
+      server.on('error', () => undefined) // no descriptor left for this client: it retries
       server.unref()
       made({
         get listening() {
@@ -51,7 +52,7 @@ export function listenAsOwner(dataDir: string, text: () => string): Promise<Lock
   })
 }
 
-/** What the owner says; '' when it says nothing for a second, undefined when no process has the name. */
+/** The owner's text; '' if it sends nothing for a second, undefined if no process has the name. */
 export function askOwner(dataDir: string): Promise<string | undefined> {
   return new Promise(resolve => {
     let text = ''

@@ -1,7 +1,8 @@
-// One process owns a data directory (D17). The lock file names the owner by pid, the start time of that pid and the boot, so
-// that a pid used again after a crash or a reboot is not taken for the owner. A lock whose owner is gone is taken over; two
-// processes that try at once cannot both win. A living owner is LOCKED with its pid. Where the file cannot be written, the lock
-// of a gateway is a socket (lock-socket.ts) until it can; every command needs the file, and fails with DATA_DIR or DISK_FULL.
+// One process owns a data directory (D17). The lock file identifies the owner by pid, start time of that pid and boot id, so
+// that a pid reused after a crash or reboot is not mistaken for the owner. A lock whose owner has ended is taken over; if two
+// processes try this simultaneously, only one succeeds.
+// Errors: a running owner is LOCKED with its pid. If the file cannot be written, a gateway uses a socket as its lock
+// (lock-socket.ts) until it can; every command needs the file, and fails with DATA_DIR or DISK_FULL.
 import { randomUUID } from 'node:crypto'
 import * as fs from 'node:fs'
 import { connect } from 'node:net'
@@ -16,7 +17,7 @@ export type LockRole = 'run' | 'serve' | 'command'
 
 export interface LockInfo {
   readonly pid: number
-  /** start time of the pid in clock ticks since boot; null where the system does not tell */
+  /** start time of the pid in clock ticks since boot; null if the system does not provide it */
   readonly start: string | null
   readonly boot: string | null
   /** the pid namespace: in another container the same pid is another process */
@@ -31,28 +32,28 @@ export interface LockInfo {
 
 export interface DataLock {
   readonly info: LockInfo
-  /** true while the directory is still ours */
+  /** true while this process owns the directory */
   held(): boolean
-  /** why the lock is a socket and no file */
+  /** why the lock is a socket instead of a file */
   readonly fault: string | undefined
-  /** makes a socket lock a file; throws while that is impossible */
+  /** converts a socket lock to a file; throws if that is not possible */
   toFile(): Promise<void>
-  /** records where the control socket listens */
+  /** stores the path of the control socket */
   setSocket(path: string): void
-  /** gives the directory free; safe to call twice */
+  /** releases the directory; safe to call twice */
   release(): void
 }
 
 export const lockPath = (dataDir: string): string => join(dataDir, 'os-node.lock')
 
-/** null: missing on this system, or gone in this moment: both mean "not known" */
+/** null: missing on this system, or just removed; both mean "unknown" */
 const readOr = <T>(make: () => T): T | null => orElse(null, make)
 
-/** Start time and state of a pid from /proc; null when it is not there. */
+/** Start time and state of a pid from /proc; null if the process does not exist. */
 function procStat(pid: number): { start: string; state: string } | null {
   return readOr(() => {
     const text = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // the name in brackets may hold blanks and brackets: fields count from the last bracket
+    // the name in brackets may contain blanks and brackets: count fields from the last bracket
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
     return { state: fields[0] ?? '', start: fields[19] ?? '' }
   })
@@ -81,7 +82,7 @@ const answers = (path: string): Promise<boolean> =>
     socket.once('error', () => done(false))
   })
 
-/** Whether the owner named in a lock still lives. */
+/** Whether the owner named in a lock still runs. */
 async function ownerLives(info: LockInfo): Promise<boolean> {
   const boot = bootId()
   if (boot && info.boot && boot !== info.boot) return false
@@ -93,26 +94,26 @@ async function ownerLives(info: LockInfo): Promise<boolean> {
   return stat.state !== 'Z' && (info.start === null || stat.start === info.start)
 }
 
-/** The lock file as it is, whether or not its owner lives; undefined when there is none or it is no lock file. */
+/** The lock file, whether or not its owner runs; undefined if it is missing or not a lock file. */
 export function readLockFile(dataDir: string): LockInfo | undefined {
   const text = lockText(lockPath(dataDir))
   return text === null ? undefined : parseLock(text)
 }
 
-/** null where no regular file can be read */
+/** null if it is not a readable regular file */
 const lockText = (path: string): string | null => readOr(() => readRegular(path).toString())
 
 /**
- * What is in the place of the file and is none (a folder, a FIFO, a link to nothing) is no lock and goes aside. Throws DATA_DIR
- * for a file that must not be read.
+ * Moves aside what has the name of the lock file but is none (a folder, a FIFO, a dangling link). Throws DATA_DIR for a file
+ * that must not be read.
  */
 function moveOther(path: string): void {
   const stats = readOr(() => fs.lstatSync(path))
   if (!stats) return
   if (!stats.isFile()) fs.renameSync(path, `${path}.damaged-${randomUUID()}`)
   else if (!mayRead(path))
-    throw new OsError('DATA_DIR', `${path} cannot be read: it is not known whether a gateway of another user runs`, {
-      hint: `stop that gateway, or remove the file where none runs: rm ${path}`,
+    throw new OsError('DATA_DIR', `${path} cannot be read: a gateway of another user may be running`, {
+      hint: `stop that gateway, or remove the file if none runs: rm ${path}`,
     })
 }
 
@@ -121,13 +122,13 @@ function parseLock(text: string): LockInfo | undefined {
   return info && Number.isInteger(info.pid) && typeof info.nonce === 'string' ? (info as LockInfo) : undefined
 }
 
-/** The living owner of a data directory, or undefined. */
+/** The running owner of a data directory, or undefined. */
 export async function findOwner(dataDir: string): Promise<LockInfo | undefined> {
   const info = readLockFile(dataDir)
   return info && (await ownerLives(info)) ? info : await socketOwner(dataDir)
 }
 
-/** Who has the directory by a socket; one that does not answer has no pid. */
+/** The owner of the socket lock; if it does not answer, its pid is unknown. */
 async function socketOwner(dataDir: string): Promise<LockInfo | undefined> {
   const text = await askOwner(dataDir)
   if (text === undefined) return undefined
@@ -140,8 +141,8 @@ const inUse = (dataDir: string, { pid, role }: LockInfo): OsError =>
   new OsError('LOCKED', `${dataDir} is in use by process ${pid} (os-node ${role})`, { details: { pid, role } })
 
 /**
- * Takes the data directory, making it where needed. Throws LOCKED, and DATA_DIR or DISK_FULL where no gateway can run: for a
- * command, or in a directory whose lock must not be read.
+ * Takes the lock of the data directory, creating the directory if needed. Throws LOCKED; DATA_DIR or DISK_FULL where the lock
+ * is required as a file (for a command) or must not be read.
  */
 export async function acquireLock(dataDir: string, role: LockRole, now = Date.now()): Promise<DataLock> {
   const info: LockInfo = {
@@ -170,14 +171,14 @@ export async function acquireLock(dataDir: string, role: LockRole, now = Date.no
       const fault = diskFault(error)
       if (role === 'command' || !fault || !mayRead(path)) throw error
       const lock = await holdSocket(dataDir, path, info, fault, error)
-      // a process that made the file meanwhile then looked for the socket; this one now looks for the file
+      // a process that created the file meanwhile then checked the socket; this one now checks the file
       return await sole(lock, async () => findLiving(dataDir, info), dataDir)
     }
   }
   throw new OsError('LOCKED', `${dataDir} is being taken by several processes at once`)
 }
 
-/** Makes the lock file with its content in one step; false when there is one already. */
+/** Creates the lock file with its content atomically; false if it exists. */
 function create(dataDir: string, path: string, info: LockInfo): boolean {
   const temporary = `${path}.${info.nonce}`
   try {
@@ -205,8 +206,8 @@ function create(dataDir: string, path: string, info: LockInfo): boolean {
 }
 
 /**
- * Removes a dead owner's lock. The rename lets only one process have the file; when it turns out to be another's fresh lock
- * (made between our look and our grip) it is put back.
+ * Removes the lock of an ended owner. The rename lets only one process have the file; if it turns out to be another process's
+ * new lock (created after our check), it is put back.
  */
 function takeAway(path: string, judged: string): void {
   const moved = `${path}.${randomUUID()}`
@@ -216,7 +217,7 @@ function takeAway(path: string, judged: string): void {
     if (fs.readFileSync(moved, 'utf8') !== judged) fs.linkSync(moved, path)
   } catch (error) {
     const code = errno(error)
-    // gone, or replaced by another process: the caller looks again
+    // removed, or replaced by another process: the caller checks again
     if (code !== 'ENOENT' && code !== 'EEXIST') {
       throw new OsError('DATA_DIR', `${path} cannot be taken over (${code ?? 'unknown reason'})`, { cause: error })
     }
@@ -225,7 +226,7 @@ function takeAway(path: string, judged: string): void {
   }
 }
 
-/** Gives `lock` back and throws LOCKED where another process has the directory by the other form. */
+/** Releases `lock` and throws LOCKED if another process owns the directory with the other kind of lock. */
 async function sole(lock: DataLock, other: () => Promise<LockInfo | undefined>, dataDir: string): Promise<DataLock> {
   const owner = await other()
   if (!owner) return lock
@@ -233,7 +234,7 @@ async function sole(lock: DataLock, other: () => Promise<LockInfo | undefined>, 
   throw inUse(dataDir, owner)
 }
 
-/** Where the lock must not be read it is not known whether a gateway runs. */
+/** If the lock must not be read, it is unknown whether a gateway runs. */
 function mayRead(path: string): boolean {
   try {
     readRegular(path)
@@ -243,7 +244,7 @@ function mayRead(path: string): boolean {
   }
 }
 
-/** The living owner by the file, this process left out. */
+/** The running owner according to the file, this process excluded. */
 async function findLiving(dataDir: string, { nonce }: LockInfo): Promise<LockInfo | undefined> {
   const info = readLockFile(dataDir)
   return info && info.nonce !== nonce && (await ownerLives(info)) ? info : undefined
@@ -260,7 +261,7 @@ async function holdSocket(
   let file: DataLock | undefined
   const listening = listenAsOwner(dataDir, () => JSON.stringify(info))
   const socket = await listening.catch(() => {
-    throw error // no such sockets here: the file is the only lock
+    throw error // no abstract sockets on this system: the file is the only lock
   })
   if (!socket) throw inUse(dataDir, (await socketOwner(dataDir)) ?? first)
   return {
@@ -297,7 +298,7 @@ function hold(path: string, first: LockInfo): DataLock {
     try {
       return parseLock(fs.readFileSync(path, 'utf8'))?.nonce === first.nonce
     } catch (error) {
-      return diskFault(error) !== undefined // cannot be read now: no other takes the lock of a process that lives
+      return diskFault(error) !== undefined // not readable now: no other process takes the lock of a running process
     }
   }
   return {
@@ -320,7 +321,7 @@ function hold(path: string, first: LockInfo): DataLock {
       }
     },
     release: () => {
-      // a disk that cannot be written now keeps it; the next start sees that its owner is gone
+      // if the disk cannot be written, the file stays; the next start sees that its owner has ended
       if (held()) readOr(() => fs.rmSync(path, { force: true }))
     },
   }

@@ -1,11 +1,11 @@
-// The upstream that a gateway started for itself lives as long as that gateway: its stdin ends with it.
+// An upstream started by a gateway ends with that gateway: its stdin then closes.
 
-/** True in the upstream that a gateway started for itself: it ends with that gateway. */
+/** True in an upstream that a gateway started. */
 export const followsParent = (): boolean => process.env.OS_NODE_FOLLOW_PARENT === '1'
 
-/** Settles when the signal aborts, or when the gateway this one belongs to is gone. */
+/** Settles when the signal aborts, or when the parent gateway has ended. */
 export async function stopped(signal: AbortSignal): Promise<void> {
-  // the getter opens a stream: only where it is read
+  // the getter opens a stream: use it only if needed
   const stdin = followsParent() ? process.stdin : undefined
   await new Promise<void>(done => {
     if (signal.aborted) done()

@@ -1,4 +1,4 @@
-// The status of a running gateway, put together from its parts; status.ts says what each key means.
+// Assembles the status of a running gateway; status.ts documents the keys.
 import type { ConfigStore } from '../config'
 import type { Supervisor } from '../links/supervisor'
 import type { FlashLog } from '../log'
@@ -27,7 +27,7 @@ const NO_DATABASE: DatabaseStatus = {
   refused: 0,
 }
 
-/** What of a gateway its status is made of. */
+/** The parts of a gateway that its status needs. */
 interface StatusParts {
   readonly config: ConfigStore
   readonly database: Database | null
@@ -54,10 +54,10 @@ interface Facts {
   readonly time: TimeReport
 }
 
-/** most of them that a status names */
+/** maximum number of entries in a status */
 const MOST = 50
 
-/** What of the newest readings is an ERROR or one of the alarm statuses. */
+/** The newest readings that are an ERROR or have an alarm status. */
 export function attentionOf(
   latest: readonly LatestReading[],
   alarms: readonly string[],
@@ -106,7 +106,7 @@ export function statusOf(
     ),
     log,
     uplinks,
-    // a server and an rx_only node send nothing upstream: nothing waits there
+    // a server and an rx_only node send nothing upstream: no backlog
     ...(role === 'run' && of.deviceRole !== 'rx_only' && { forwarding: of.uplinks.forwarding() }),
     storage: of.database?.status() ?? { ...NO_DATABASE },
     ...(flash && { flash }),

@@ -1,6 +1,6 @@
-// What a restart must not forget: the last time each device was stamped with, what came lately and was acknowledged, and
-// what the clock records say of older times. It is read back from the log, counted in facts: after a crash the numbers go on
-// in the next range, far behind the last record.
+// Restores after a restart: the last time stamp of each device, the recently acknowledged packets, and the clock records that
+// correct older times. Read back from the log and counted in facts: after a crash, sequence numbers continue in the next
+// range, far after the last record.
 import type { FlashLog, LogRecord } from '../log'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 import type { Receiver } from '../pipeline/receiver'
@@ -8,20 +8,20 @@ import type { NodeClock } from '../protocol/time'
 import { type KnownFrames, Replay } from './receive/template-recovery'
 import type { Step, TimeCorrections } from './time/corrections'
 
-/** facts read back, at least */
+/** minimum number of facts to read back */
 const REMEMBERED_FACTS = 65_536
 
 interface Memories {
   readonly time: NodeClock
   readonly corrections: TimeCorrections
   readonly receiver: Receiver
-  /** packets of media that acknowledge by themselves, as they came */
+  /** packets of media that acknowledge automatically, as received */
   readonly frames: KnownFrames
-  /** what was read here, oldest first */
+  /** gets own facts, oldest first */
   local(fact: Fact): void
-  /** false: templates of senders are not to come from the log, which is older than they are */
+  /** false: do not restore templates of senders from the log, which is older than they are */
   readonly templates: boolean
-  /** a packet of another node that was acknowledged */
+  /** gets acknowledged packets of other nodes */
   packet(fact: Fact, link: LinkMetadata | undefined): void
 }
 
@@ -30,7 +30,7 @@ interface Stamped extends Pick<LogRecord, 'seq' | 'boot' | 'quality'> {
   readonly tRaw: number
 }
 
-/** Clock records of a part of the log, from <= seq < to; what lies between them is not decoded. */
+/** Clock records of a part of the log, from <= seq < to; other records are not decoded. */
 function clockSteps(log: FlashLog, from: number, to: number): Step[] {
   const steps: Step[] = []
   const reader = log.reader(from, { kinds: ['clock'], committedOnly: false, most: 4096 })
@@ -58,7 +58,7 @@ export function remember(
   corrections.beginAt(from, (seq, to) => clockSteps(log, seq, to))
   const reader = log.reader(from, { kinds: ['fact', 'clock', 'packet'], committedOnly: false })
   const replay = log.cleanStop || !templates ? null : new Replay(log, receiver, frames)
-  // corrected only when every clock record was read
+  // times can only be corrected after all clock records were read
   const stamped: Stamped[] = []
   let right = 0
   for (let record = reader.next(); record; record = reader.next()) {

@@ -1,9 +1,9 @@
-// The first start on the state of a backup (`restored.json` in the data directory). What this gateway did after the backup it does not
-// know, so nothing that must be unique goes on where the backup ends: sequence numbers of the log, TIDs of uplinks and ids that are
-// handed out begin behind any that can have been used, and templates of senders are requested anew instead of being made from
-// the log. The mark goes once all of that is on the medium; a start that was cut off before does it again.
+// The first start on the state of a backup (`restored.json` in the data directory). This gateway does not know what it did
+// after the backup, so unique numbers must not continue from there: log sequence numbers, uplink TIDs and assigned ids start
+// after every number that may have been used, and templates of senders are requested again instead of restored from the log.
+// The mark is removed once all of that is on flash; an interrupted start repeats it.
 //
-// What fails: while the disk refuses, or the ids cannot be read, the mark stays, and the next start skips once more.
+// Errors: while the disk refuses writes, or the ids cannot be read, the mark stays, and the next start skips numbers again.
 import { join } from 'node:path'
 import { RESTORED_FILE } from '../backup/settle'
 import { asOsError } from '../lib/errors'
@@ -13,7 +13,7 @@ import type { FlashLog } from '../log'
 import type { DeviceIds } from './ids'
 import { skipRestoredTids } from './uplink/tids'
 
-/** at 100,000 records a second four months; there is room for 8,000 restores */
+/** four months at 100,000 records a second; allows 8,000 restores */
 const SKIPPED_SEQS = 2 ** 40
 
 export class Restored {
@@ -40,7 +40,7 @@ export class Restored {
     try {
       this.#files.remove(this.#mark)
       this.#logger.info(
-        'the state of a backup has started: record numbers, TIDs and ids go on behind those it may have used',
+        'the state of a backup has started: record numbers, TIDs and ids continue after those it may have used',
       )
     } catch (error) {
       this.#logger.warn(`${this.#mark} could not be removed: ${asOsError(error).message}`)

@@ -1,6 +1,6 @@
-// The two halves of the gateway's secure sessions, as configured: one for what it receives, one for each uplink, each with
-// sessions and a file of its own, since a key made for receiving must never encrypt. A file that cannot be read or written is
-// logged and costs a new exchange of keys, nothing else.
+// The two sides of the gateway's secure sessions, as configured: one for receiving, one per uplink, each with its own
+// sessions and file, since a receiving key must never encrypt.
+// Errors: a file that cannot be read or written is logged and causes a new key exchange, nothing else.
 import { createHash } from 'node:crypto'
 import { join, resolve } from 'node:path'
 import type { ConfigStore, UplinkConfig } from '../config'
@@ -32,7 +32,10 @@ function sessions({ config, time, logger, files }: SessionBuild, storePath: stri
   })
 }
 
-/** Its file is `security_settings.secure_session_store`, from the folder of Config.json (of the project) when the path is relative. */
+/**
+ * The sessions are stored in `security_settings.secure_session_store`; a relative path starts at the folder of Config.json
+ * (of the project).
+ */
 export function receivingSessions(build: SessionBuild): SecureServer {
   const { config, time } = build
   const { require_secure, secure_session_store: store, rekey_after_s } = config.config.security_settings
@@ -53,30 +56,30 @@ export function receivingSessions(build: SessionBuild): SecureServer {
   })
 }
 
-/** how an uplink sends; all other options may say where to */
+/** options that say how an uplink sends; all others may say where to */
 const SENDING =
   /^(name|delivery|diff_base|frames|full_every|full_interval_seconds|rate_packets_s|rate_bytes_s|batch_.*|qos|enabled|server)$/
 
-/** Which server an uplink leads to, as a hash: the options may hold passwords. The loopback's port differs from start to start. */
+/** The server of an uplink, as a hash: the options may contain passwords. The loopback's port changes between starts. */
 function peerOf(settings: UplinkConfig): string {
   if (settings.name === 'loopback') return 'loopback'
   const where = Object.entries(settings).filter(([key, value]) => value !== undefined && !SENDING.test(key))
   return createHash('sha256').update(JSON.stringify(where.sort())).digest('hex').slice(0, 16)
 }
 
-/** The sessions of an uplink, and the name of the server it leads to. */
+/** The sessions of an uplink, and the name of its server. */
 export interface ServerSessions {
   readonly server: string
   readonly sessions: SecureSessions
 }
 
-/** Uplinks without a host (a bus) lead to a server of their own, unless they name it. */
+/** Uplinks without a host (a bus) have their own server, unless they name one. */
 const serverOf = ({ name, server, host }: UplinkConfig): string => `${server ?? host ?? `uplink ${name}`}`.toLowerCase()
 
 /**
- * Its file is `<data>/secure_sessions.<uplink>.json`; one of another server is not used. `all`: those of every uplink of this
- * run by name, removed ones too: the upstream may ask for the key of another one to the same server (X37), and the newest is
- * tried first.
+ * The sessions are stored in `<data>/secure_sessions.<uplink>.json`; a file of another server is not used. `all`: sessions of
+ * every uplink of this run by name, including removed uplinks: the upstream may use the key of another uplink to the same
+ * server (X37), and the newest is tried first.
  */
 export function sendingSessions(
   build: SessionBuild,

@@ -1,9 +1,9 @@
-// The ids of `serve` where `security_settings.id_lease.store` is "postgresql": one allocator in the database, which any number of
-// receivers share (D15, D20). Requests, packets that were heard and ACKs go there in batches, one batch at a time.
+// The ids of `serve` if `security_settings.id_lease.store` is "postgresql": one allocator in the database, shared by any
+// number of receivers (D15, D20). Requests, received packets and ACKs are sent there in batches, one batch at a time.
 //
-// What fails: while the database is away a device that wants an id is answered NACK ID_ALLOC_FAILED and status says why; devices that
-// have an id go on, for their packets need no allocator, and what was heard of them is written later. Quotas are those of the
-// database; bytes of answers are counted here. Nothing is kept over a restart.
+// Errors: while the database is unreachable, a device that requests an id is answered NACK ID_ALLOC_FAILED and the status
+// shows the reason. Devices with an id continue, since their packets need no allocator, and their activity is written later.
+// Quotas are those of the database; answer bytes are counted here. Nothing is stored across a restart.
 import { createHash } from 'node:crypto'
 import type { ConfigStore } from '../config/config-store'
 import type { Clock } from '../lib/clock'
@@ -19,16 +19,16 @@ import type { IdWish, SharedIdSource } from '../protocol/ids/service'
 import type { Database, IdAnswer, IdRequest } from '../storage'
 import type { IdsReport } from './status'
 
-/** of one batch */
+/** per batch */
 const MOST_REQUESTS = 64
 const MOST_HEARD = 1000
-/** requests that wait for the database at most; more are refused */
+/** requests queued for the database; more are refused */
 const MOST_WAITING = 4096
 const MAX_HEARD = 100_000
 const MAX_SENDERS = 65_536
-/** a packet from another network is written at most this often */
+/** minimum interval between writes for packets from another network */
 const MOVED_MS = 60_000
-/** pause after a failure, before what was heard is tried again */
+/** delay after a failure, before activity is written again */
 const BACKOFF_MS = 1000
 const LAST_ID = 0xffff_fffe
 
@@ -50,17 +50,17 @@ interface SharedIdsOptions {
   readonly logger: Logger
   /** the database of the gateway; null: storage.sql is off */
   readonly database: () => Pick<Database, 'allocateIds'> | null
-  /** last id that is handed out */
+  /** last id that may be assigned */
   readonly last?: number
 }
 
 export class SharedIds implements SharedIdSource {
-  /** a backup of this gateway holds no ids that could be old */
+  /** a backup of this gateway contains no ids, so none can be outdated */
   readonly sound = true
   readonly #o: SharedIdsOptions
   readonly #lease: number
   readonly #waiting: Waiting[] = []
-  /** of packets and ACKs, not written yet */
+  /** from packets and ACKs, not yet written */
   #heard = new Map<number, string | null>()
   #acknowledged: { seq: number; address: string }[] = []
   readonly #seen = new LruMap<number, Heard>(MAX_HEARD)
@@ -82,12 +82,12 @@ export class SharedIds implements SharedIdSource {
     this.#uses = new SharedUse(options.logger)
   }
 
-  /** what devices are answered from */
+  /** limits for answers to devices */
   get quotas(): this {
     return this
   }
 
-  /** Reads nothing: the first call of the database says how it is. */
+  /** Reads nothing: the first database call reports its state. */
   async start(): Promise<void> {
     this.#pump(true)
   }
@@ -117,7 +117,7 @@ export class SharedIds implements SharedIdSource {
     })
   }
 
-  /** Whether an answer of so many bytes may go there; it counts then. */
+  /** Whether an answer of that size may be sent there; counts it. */
   mayAnswer(address: string, bytes: number): boolean {
     const network = networkOf(address)
     if (this.#proved.has(network)) return true
@@ -138,7 +138,7 @@ export class SharedIds implements SharedIdSource {
     this.#pump()
   }
 
-  /** A valid data packet came under that id; true: the database had it when it was asked last. */
+  /** A valid data packet arrived with that id; true: the database had the id at the last query. */
   touch(id: number, address: string | null): boolean {
     const now = this.#o.clock.mono()
     const net = address === null ? '' : networkOf(address)
@@ -162,7 +162,7 @@ export class SharedIds implements SharedIdSource {
     return this.#seen.get(id)?.known === true
   }
 
-  /** Nothing is requested of an upstream: there is a range. */
+  /** Requests nothing from an upstream: the ids are in a range. */
   wanted(): number {
     return 0
   }
@@ -210,7 +210,7 @@ export class SharedIds implements SharedIdSource {
     } catch (thrown) {
       const error = asOsError(thrown)
       const reason = typeof error.details?.['reason'] === 'string' ? error.details['reason'] : error.message
-      if (reason !== this.#problem) this.#o.logger.error(`no ids are handed out: ${reason}`)
+      if (reason !== this.#problem) this.#o.logger.error(`no ids are assigned: ${reason}`)
       this.#problem = reason
       this.#notBefore = this.#o.clock.mono() + BACKOFF_MS
       for (const [id, address] of heard)

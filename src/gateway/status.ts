@@ -1,4 +1,4 @@
-// What `os-node status --json` prints and every face shows, letter for letter. Scripts read it: keys are added, never
+// The keys of `os-node status --json`, which every face shows unchanged. Scripts depend on them: keys are added, never
 // renamed.
 
 import type { LinkReport } from '../links/supervisor'
@@ -15,27 +15,27 @@ import type { TimeReport } from './time/clock-watch'
 export type { LogStatus }
 
 export interface LinkStatus extends LinkReport {
-  /** uplinks: how what they send is confirmed; null: this link delivers nothing */
+  /** uplinks: how sent packets are confirmed; null: this link delivers nothing */
   delivery: UplinkReport['delivery'] | null
 }
 
 export interface SecureReport {
-  /** 'pending': data of some AID goes in plaintext or, with require_secure, waits; 'none': nothing was sent yet */
+  /** 'pending': data of at least one AID is sent as plaintext or, with require_secure, waits; 'none': nothing was sent yet */
   secure: 'none' | 'pending' | 'secure'
-  /** AIDs that send here, with and without a key */
+  /** AIDs that send through this link, with and without a key */
   secure_aids: { pending: number; secure: number }
 }
 
 export interface UplinkReport extends SecureReport {
-  /** it gets the records; the others of the list wait */
+  /** the active uplink gets the records; the others of the list wait */
   carrying: boolean
-  /** the upstream has everything of the log up to here */
+  /** the upstream has every log record before this one */
   cursor: number
-  /** facts it does not have yet */
+  /** facts the upstream does not have yet */
   backlog: number
-  /** packets the upstream, or a broker, confirmed */
+  /** packets confirmed by the upstream or a broker */
   acked: number
-  /** packets handed to the medium best effort: no answer says that they arrived */
+  /** packets passed to the medium without confirmation: arrival is unknown */
   sent: number
   resent: number
   /** facts that cannot be sent over this uplink; they stay in the log */
@@ -43,48 +43,48 @@ export interface UplinkReport extends SecureReport {
   delivery: 'acked' | 'best_effort' | 'probing' | 'silent'
   in_flight: number
   round_trip_ms: number
-  /** packets given up when they were to go again, their record or their key being gone */
+  /** packets dropped before a retransmit because their record or key no longer exists */
   abandoned: number
-  /** answers that fit nothing sent and no open request */
+  /** answers that match no sent packet and no open request */
   stray_answers: number
-  /** key announcements, channel acknowledgements and refusals of a key that were not obeyed */
+  /** ignored key announcements, channel acknowledgements and key refusals */
   ignored: { ready: number; channel_ack: number; bad_key: number }
 }
 
-/** Who carries upstream (D6). */
+/** The active uplink (D6). */
 export interface ForwardingReport {
-  /** null: none could yet */
+  /** null: none could send yet */
   uplink: string | null
-  /** UNIX ms: since when it carries */
+  /** UNIX ms since when this uplink is active */
   since: number
   /** why it is not the first of the list */
   reason?: string
   cursor: number
   backlog: number
-  /** facts whose time no source confirmed wait for a sync, so many seconds at most (D18) */
+  /** facts with an unconfirmed time wait for a time sync, at most this many seconds (D18) */
   held_s?: number
-  /** of the backlog: facts too large for the uplinks that carried since; they wait for a larger one */
+  /** part of the backlog: facts too large for the uplinks active since; they wait for an uplink with larger packets */
   aside?: number
 }
 
-/** The ids this gateway hands out: of a range of its own, of a pool its upstream gave it, or of a database that receivers share. */
+/** The ids this gateway assigns: from its own range, from a pool of its upstream, or from a database that receivers share. */
 export interface IdsReport extends Partial<QuotaReport> {
   source: 'range' | 'pool' | 'postgresql'
   allocated?: number
-  /** free again; of a pool: ids left */
+  /** released ids; for a pool: ids left */
   released?: number
-  /** of a range: the next id that was never used */
+  /** for a range: the next id that was never used */
   next_candidate?: number
   /** memory of the ids in use */
   bytes?: number
-  /** new devices refused since the start because id_max_bytes is full */
+  /** new devices refused since the start because id_max_bytes is used up */
   refused?: number
-  /** checkpoints that could not be written; nothing is lost, the journal stays long. Absent: none */
+  /** failed checkpoint writes; no data is lost, but the journal keeps growing. Absent: none */
   checkpoint_failures?: number
-  /** lease metrics that could not be written; absent: none */
+  /** failed writes of lease metrics; absent: none */
   metrics_failures?: number
   lease_metrics?: LeaseMetrics
-  /** why none are handed out */
+  /** why no ids are assigned */
   problem?: string
 }
 
@@ -94,18 +94,18 @@ export interface DiskReport {
   readonly reason: string
   /** UNIX ms */
   readonly since: number
-  /** what is in RAM only and is written once that is possible; the log's records are counted in log.pending */
+  /** state that is only in RAM, written as soon as possible; log records are counted in log.pending */
   readonly in_ram: readonly string[]
   /** what to do */
   readonly hint: string
 }
 
-/** A sensor whose newest reading is an ERROR or an alarm; `sensor_id` is absent where the state of the device is one. */
+/** A sensor whose newest reading is an ERROR or an alarm; `sensor_id` is absent if the device state is. */
 export interface Attention {
   readonly device_id: string
   readonly sensor_id?: string
   readonly status: string
-  /** why a sensor of this gateway has no value, or the value that is the alarm; absent: another device did not say */
+  /** why a sensor of this gateway has no value, or the value of the alarm; absent: unknown, for other devices */
   readonly reason?: string
   /** UNIX ms of the reading */
   readonly at: number
@@ -126,27 +126,27 @@ export interface GatewayStatus {
   /** absent: read from the files, or nothing is sent upstream */
   forwarding?: ForwardingReport
   storage: DatabaseStatus
-  /** absent: read from the files, or the kernel does not count what is written to the data directory */
+  /** absent: read from the files, or the kernel does not count writes to the data directory */
   flash?: FlashReport
-  /** absent: everything is kept */
+  /** absent: everything is stored */
   disk?: DiskReport
-  /** events: those that listeners were too slow for; absent: none */
+  /** events: dropped because listeners were too slow; absent: none */
   dropped: { rows: number; packets: number; records: number; events?: number }
   intake: { readings: number; facts: number; rejected_rows: number; refused_groups: number; unchanged: number }
   received: Record<string, number>
-  /** AIDs heard from several addresses: a device that moved, or two with one AID */
+  /** AIDs received from several addresses: a device that moved, or two devices with one AID */
   shared_ids?: readonly { readonly aid: number; readonly addresses: readonly string[] }[]
   /** absent: read from the files */
   sessions?: SessionsReport
-  /** absent: nothing of the newest readings is an ERROR or an alarm */
+  /** absent: no newest reading is an ERROR or an alarm */
   attention?: readonly Attention[]
-  /** absent: this gateway hands out no ids */
+  /** absent: this gateway assigns no ids */
   ids?: IdsReport
-  /** why the configuration file does not count, when it does not */
+  /** why the configuration file is not used, if so */
   config_problem?: string
-  /** files of token and users that cannot be read, with what to do; by the command `status` */
+  /** files of token and users that cannot be read, with the remedy; set by the command `status` */
   login_problems?: string[]
-  /** keys whose new value counts from the next start on */
+  /** keys whose new value takes effect at the next start */
   needs_restart?: readonly string[]
   /** why links and SQL view stay off: safe mode (R25) */
   safe_mode?: string

@@ -1,5 +1,5 @@
-// The graceful stop: sources first, then what is left goes to the upstreams that answer, then links, cursors, templates and
-// sessions, and the commit at the end. Every step has its bound, so that one driver that hangs costs none of the rest.
+// The graceful stop: first the sources, then the backlog is sent to the upstreams that answer, then links, cursors, templates
+// and sessions, and finally the commit. Every step has a time limit, so that one hanging driver does not prevent the others.
 import type { Clock } from '../lib/clock'
 import type { Logger } from '../lib/logger'
 import type { Supervisor } from '../links/supervisor'
@@ -15,7 +15,7 @@ import type { LocalUpstream } from './local-upstream'
 import type { TimeKeeper } from './time/gateway-time'
 import type { Uplinks } from './uplink/uplinks'
 
-/** how long a stop waits for the upstreams, and for everything before the last commit */
+/** time limit for the upstreams, and for everything before the last commit */
 const DRAIN_MS = 3000
 const STOP_MS = 8000
 const COMMIT_MS = 2000
@@ -39,14 +39,14 @@ async function closeSources(supervisor: Supervisor): Promise<void> {
   await Promise.all(sources.map(([name]) => supervisor.disable(name)))
 }
 
-/** Gives what is left a moment to reach the upstreams that answer; the rest goes at the next start. */
+/** Sends the backlog for a moment to the upstreams that answer; the remaining facts are sent after the next start. */
 async function drain(uplinks: Uplinks, clock: Clock): Promise<void> {
   const end = clock.mono() + DRAIN_MS
   uplinks.pump()
   while (uplinks.draining && clock.mono() < end) await new Promise(resolve => setTimeout(resolve, 20))
 }
 
-/** Stops everything. Resolves false when the log could not be committed to the end. */
+/** Stops everything. Resolves false if the log could not be committed completely. */
 export async function stopGateway(parts: StopParts, clock: Clock, logger: Logger): Promise<boolean> {
   const { guard, log, supervisor, uplinks, loopback, ids, database, receiver, sessions, keeper, reloader } = parts
   guard.stopping(STOP_MS + 2 * COMMIT_MS)
@@ -58,7 +58,7 @@ export async function stopGateway(parts: StopParts, clock: Clock, logger: Logger
       { name: 'drain', limitMs: DRAIN_MS + 500, run: () => drain(uplinks, clock) },
       { name: 'links', limitMs: 3000, run: () => supervisor.stop() },
       { name: 'cursors', limitMs: 500, must: true, run: () => uplinks.stop() },
-      // after the links: an upstream that goes first looks like a fault
+      // after the links: an upstream that ends first looks like a fault
       { name: 'loopback', limitMs: 3000, run: () => loopback.stop() },
       { name: 'templates', limitMs: 500, must: true, run: () => receiver.save() },
       { name: 'time', limitMs: 500, must: true, run: () => keeper.stop() },

@@ -1,5 +1,6 @@
-// A command's readings in a running gateway: they go through the intake into the log like any others, and the answer tells
-// how the uplink sent them, or why they wait in the log: for an id, for a link. A medium named on purpose that no uplink uses gets a packet of its own beside.
+// Sends a command's readings in a running gateway. They are logged through the intake like any others, and the answer reports
+// how the uplink sent them, or why they wait in the log: for an id, for a link. If the command names a medium that no uplink
+// uses, an additional packet is sent over it.
 import { OsError } from '../lib/errors'
 import type { Reading } from '../pipeline/fact'
 import { sendRefusal } from '../protocol/handshake/roles'
@@ -28,14 +29,14 @@ export interface TransmitRequest {
 }
 
 export interface TransmitOutcome {
-  /** empty while the readings wait: it is made when they go */
+  /** empty while the readings wait: the packet is built when it is sent */
   readonly packet: Uint8Array
   /** 4294967295 while there is none */
   readonly assigned_id: number
   readonly strategy: string
-  /** the packet left, or the readings are kept for delivery */
+  /** the packet was sent, or the readings are stored for delivery */
   readonly sent: boolean
-  /** which of them; absent when nothing was sent */
+  /** how; absent if nothing was sent */
   readonly delivery?: 'acknowledged' | 'sent' | 'kept'
   /** why it is not acknowledged, or not sent */
   readonly reason?: string
@@ -43,7 +44,7 @@ export interface TransmitOutcome {
   readonly rejected: readonly { row: number; code: string; error: string }[]
 }
 
-/** how long a command waits for its packet to leave, and for the answer */
+/** how long a command waits until its packet is sent, and for the answer */
 const WAIT_MS = 5000
 const NO_PACKET = new Uint8Array()
 
@@ -57,7 +58,7 @@ export async function transmitThrough(
   if (refusal) throw refusal
   const { identity, uplinks, guard } = gateway
   const wanted = medium?.toLowerCase()
-  // refused before the readings are kept: a caller that names a medium wants no other
+  // refused before the readings are logged: a caller that names a medium accepts no other
   const isUplink = uplinks.list.some(uplink => uplink.medium.toLowerCase() === wanted)
   if (medium !== undefined && !isUplink) {
     if (node.transporterManager.getDriver(medium) === null)
@@ -97,10 +98,10 @@ export async function transmitThrough(
   if (uplinks.names.length === 0)
     return outcome(NO_PACKET, null, 'this node has no uplink; the readings are in its own log')
   if (!identity.assigned)
-    return outcome(NO_PACKET, 'kept', 'this gateway has no id yet; the readings go as soon as the upstream gives one')
+    return outcome(NO_PACKET, 'kept', 'this gateway has no id yet; the readings are sent once the upstream assigns one')
   const seq = submitted.seqs[0]!
-  // the caller waits for the answer: what it says is kept is on flash early
-  gateway.log.committed(seq).catch(() => undefined) // lost by a full disk: the wait below ends with it kept in memory
+  // commit early: the caller waits, and must only report readings as kept that are on flash
+  gateway.log.committed(seq).catch(() => undefined) // lost by a full disk: the wait below then reports `kept`, in memory
   const last = await new Promise<SentInfo | null>(resolve => {
     let left: SentInfo | null = null
     const timer = setTimeout(() => {

@@ -1,6 +1,6 @@
-// What this gateway has in RAM only because its disk cannot be written (R30): the lock, the identity, a first token and the
-// like. Each is written again with pauses until it is kept; the status names them with the reason. The log has a state of its
-// own and heals without help.
+// State that is only in RAM because the disk refuses writes (R30): the lock, the identity, a first token and others. Each
+// write is retried with a delay until it succeeds; the status lists them with the reason. The log has its own state and
+// retries itself.
 import { asOsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import { systemTimers, type Timers } from '../lib/timers'
@@ -8,10 +8,10 @@ import { diskFault, mendDisk } from '../lib/writable'
 import type { DataLock } from './lock'
 import type { DiskReport } from './status'
 
-/** Resolves or returns when it is written; throws while that is impossible. */
+/** Resolves or returns when it is written; throws while that is not possible. */
 export type Write = () => void | Promise<void>
 
-/** Takes over what could not be written. */
+/** Takes over a failed write. */
 export type KeepLater = (name: string, write: Write, error: unknown) => void
 
 const FIRST_MS = 2000
@@ -37,7 +37,7 @@ export class Unkept {
     this.#wall = wall
   }
 
-  /** Remembers to write `name` once the disk allows it; the newest write of a name counts. */
+  /** Adds a write to retry; the newest write of a name replaces earlier ones. */
   readonly add: KeepLater = (name, write, error) => {
     const reason = diskFault(error) ?? asOsError(error).message
     if (this.#writes.size === 0) {
@@ -50,7 +50,7 @@ export class Unkept {
     if (!this.#cancel && !this.#stopped) this.#plan()
   }
 
-  /** Writes now, or later where the disk refuses. Throws what is no fault of the disk. */
+  /** Writes now, or later if the disk refuses. Throws errors that are not the disk's. */
   write(name: string, write: () => void): void {
     try {
       write()
@@ -60,13 +60,13 @@ export class Unkept {
     }
   }
 
-  /** A lock that is a socket becomes a file once that can be written. */
+  /** Converts a socket lock to a file once that can be written. */
   watch(lock: DataLock): DataLock {
     if (lock.fault) this.add('the lock', () => lock.toFile(), new Error(lock.fault))
     return lock
   }
 
-  /** undefined: everything is kept. */
+  /** undefined: everything is stored. */
   report(): DiskReport | undefined {
     if (this.#writes.size === 0) return undefined
     return {
@@ -78,13 +78,13 @@ export class Unkept {
     }
   }
 
-  /** One round; called by the timer. */
+  /** One round of retries; called by the timer. */
   async retry(): Promise<void> {
     for (const [name, write] of [...this.#writes]) {
       try {
         await write()
         if (this.#writes.get(name) === write) this.#writes.delete(name)
-        this.#logger.info(`${name} is kept again`)
+        this.#logger.info(`${name} is saved again`)
       } catch (error) {
         this.#reason = diskFault(error) ?? asOsError(error).message
       }

@@ -1,5 +1,5 @@
-// Command line → checked options, for commands and for the commands of plugins. Anything wrong is USAGE (exit 2) and says
-// what was probably meant. The same check serves options that come as JSON over the control socket or HTTP.
+// Command line → checked options, for commands and for the commands of plugins. Any mistake is USAGE (exit 2) with the
+// probably intended spelling. The same check is used for JSON options over the control socket or HTTP.
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import type { CommandForm, OptionSpec, OptionValues } from './command-options'
 import { OsError } from './errors'
@@ -12,10 +12,10 @@ const helpHint = (form: CommandForm): string => `see os-node ${form.name} --help
 const NUMBER = '\0'
 const unmarked = (word: string): string => (word.startsWith(NUMBER) ? word.slice(1) : word)
 
-/** Texts by option name, not checked yet. */
+/** Values by option name, not checked yet. */
 type RawOptions = Record<string, unknown>
 
-/** Takes a command line apart. Throws USAGE for unknown options and words that have no place. */
+/** Splits a command line. Throws USAGE for unknown options and extra words. */
 export function readArguments(form: CommandForm, argv: readonly string[]): RawOptions {
   const { name, options, operands = [] } = form
   const hint = helpHint(form)
@@ -33,7 +33,7 @@ export function readArguments(form: CommandForm, argv: readonly string[]): RawOp
         },
       ]),
     ),
-    // not strict: so that `--value -5` is a number and every complaint is ours
+    // not strict: so that `--value -5` is a number and all error messages are ours
     strict: false,
     allowPositionals: true,
     tokens: true,
@@ -66,7 +66,7 @@ export function readArguments(form: CommandForm, argv: readonly string[]): RawOp
   if (values.help === true) return values
   const free = operands.filter(operand => values[operand] === undefined)
   const last = free.at(-1)
-  // a list at the end takes every word that is left
+  // a list as the last operand takes all remaining words
   if (last !== undefined && options[last]?.type === 'list' && positionals.length >= free.length)
     values[last] = positionals.splice(free.length - 1)
   const [extra] = positionals.splice(free.length)

@@ -1,6 +1,6 @@
-// Replace a file so that after any crash either the old or the new content is there, never a mixture and never nothing:
-// write beside it, sync, rename, sync the folder (R6). The old file stays when any step fails; the error is the system's.
-// Two processes that replace one file at the same time each write beside it under a name of their own; the later wins.
+// Replaces a file so that after any crash either the old or the new content exists, never a mixture and never nothing:
+// write a temporary file, sync, rename, sync the folder (R6). The old file stays when any step fails; the error is the
+// system's. Two processes that replace the same file use different temporary names; the later rename wins.
 import { dirname } from 'node:path'
 import { type Files, realFiles } from './files'
 

@@ -1,21 +1,21 @@
-// Exponential backoff with full jitter, reset only after a stable minute (D7, R11): a peer that accepts and then kicks
-// sees growing pauses, not a storm. While the peer worked in the last ten minutes, or is on this machine, pauses stay below
-// five seconds: what was away for a while is back at once. A first failure counts as such a moment too, since after a power cut
-// the peer comes back like this machine.
+// Exponential backoff with full jitter, reset only after a stable minute (D7, R11): a peer that accepts and then
+// disconnects causes growing pauses, not a storm. If the peer worked in the last ten minutes, or is on this machine,
+// pauses stay below five seconds, so that a short outage ends quickly. A first failure is treated the same way, because
+// after a power cut the peer restarts together with this machine.
 
 export interface BackoffOptions {
   minMs?: number
   maxMs?: number
   stableMs?: number
-  /** longest pause while the peer worked lately, or `local` */
+  /** longest pause if the peer worked recently, or is `local` */
   quickMs?: number
   local?: boolean
   random?: () => number
 }
 
-/** how long a peer that worked is expected back soon */
+/** how long a peer that worked is expected to return soon */
 const QUICK_FOR_MS = 600_000
-/** a peer that was up for less did not work: it may accept and kick */
+/** a shorter connection does not count as working: the peer may accept and then disconnect */
 const WORKED_MS = 5000
 
 export class Backoff {
@@ -40,17 +40,17 @@ export class Backoff {
     this.#random = random
   }
 
-  /** Call when the link came up. */
+  /** Call when the link is up. */
   up(nowMs: number): void {
     this.#upSince = nowMs
   }
 
-  /** The cause is gone, as seen from outside: what went before does not count any more. */
+  /** The cause has been removed, as reported from outside: clears the history. */
   reset(): void {
     this.#attempt = 0
   }
 
-  /** The pause in milliseconds before the next try, after a failure at `nowMs`. */
+  /** The pause in milliseconds before the next attempt, after a failure at `nowMs`. */
   next(nowMs: number): number {
     const up = this.#upSince === undefined ? 0 : nowMs - this.#upSince
     if (up >= this.#stableMs) this.#attempt = 0

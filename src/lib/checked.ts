@@ -1,6 +1,6 @@
-// Arguments of the library's public methods: a caller's mistake throws BAD_ARGUMENT and names the argument, before anything
-// of the program looks at it. One table per class says what each argument is: `serverPort port`, with `?` where null and
-// nothing are taken too, with `~` where nothing is. A method that promises its result rejects.
+// Checks arguments of the library's public methods: a caller's mistake throws BAD_ARGUMENT with the argument's name,
+// before any other code uses it. One table per class describes the arguments: `serverPort port`, with `?` if null and
+// undefined are allowed too, with `~` if only undefined is. A method that returns a promise rejects.
 
 import { OsError } from './errors'
 import { nearest } from './nearest'
@@ -19,7 +19,7 @@ const KINDS: Readonly<Record<string, readonly [what: string, holds: (value: unkn
   function: ['a function', value => typeof value === 'function'],
   boolean: ['true or false', value => typeof value === 'boolean'],
   number: ['a number', value => typeof value === 'number' && !Number.isNaN(value)],
-  // texts that are numbers, and NaN, are as in the reference
+  // numeric texts and NaN are accepted, as in the reference
   numeric: ['a number or a text', value => ['number', 'bigint', 'string'].includes(typeof value)],
   whole: ['a whole number', value => Number.isInteger(value) || typeof value === 'bigint'],
   node: ['a Node', value => isObject(value) && isObject((value as { serviceManager?: unknown }).serviceManager)],
@@ -45,7 +45,7 @@ function shown(value: unknown): string {
 
 type Check = (where: string, value: unknown) => void
 
-/** `configPath text?` as a function, so that a text is read once and not with every call. */
+/** `configPath text?` as a function, so that a specification is parsed once and not at every call. */
 function checkOf(spec: string): Check {
   const [name = '', kind = ''] = spec.split(' ')
   const [what, holds] = KINDS[kind.replace(/[?~]$/, '')]!
@@ -56,16 +56,16 @@ function checkOf(spec: string): Check {
   }
 }
 
-/** `configPath text?, name text?`: one check for each argument. */
+/** `configPath text?, name text?`: one check per argument. */
 const checksOf = (specs: string): Check[] => specs.split(', ').map(checkOf)
 
-/** Throws BAD_ARGUMENT where `value` is not what `spec` says: `configPath text?`. `where`: the function. */
+/** Throws BAD_ARGUMENT if `value` does not match `spec`, such as `configPath text?`. `where`: the function. */
 export const checkArgument = (where: string, spec: string, value: unknown): void => checkOf(spec)(where, value)
 
 type Words<Text extends string> = Text extends `${infer First} ${infer Tail}` ? First | Words<Tail> : Text
 type Missing<All, Some> = Exclude<All | Some, All & Some>
 
-/** The names of the options `T`: what a constructor knows. One that is missing or too many does not compile. */
+/** The option names of `T`, for a constructor. A missing or extra name does not compile. */
 export const namesOf =
   <T>() =>
   <Text extends string>(
@@ -73,7 +73,7 @@ export const namesOf =
   ): readonly string[] =>
     names.join(' ').split(' ')
 
-/** Throws BAD_ARGUMENT for the first option that is not among `names`, with the one that was probably meant. */
+/** Throws BAD_ARGUMENT for the first option that is not in `names`, with the probably intended one. */
 export function checkNames(where: string, options: object, names: readonly string[], what = 'options'): void {
   checkArgument(where, `${what} object~`, options)
   const stranger = Object.keys(options).find(name => !names.includes(name))
@@ -90,7 +90,7 @@ export const badArgument = (where: string, name: string, what: string, value: un
 
 type Call = (...args: unknown[]) => unknown
 
-/** Functions with a check before each: name → the function, and what its arguments are, in their order. */
+/** Wraps functions with a check: name → the function, and its arguments in order. */
 export const checkFunctions = <Functions extends object>(
   table: {
     readonly [Name in keyof Functions]: readonly [call: Functions[Name], specs: string]
@@ -107,7 +107,7 @@ export const checkFunctions = <Functions extends object>(
     }),
   ) as Functions
 
-/** Name, length and text are those of what is checked: they tell its parameters. */
+/** Copies name, length and source text of the wrapped function, which show its parameters. */
 const readsAs = (checked: object, original: Call, name: string): object =>
   Object.defineProperties(checked, {
     name: { value: name },
@@ -115,7 +115,7 @@ const readsAs = (checked: object, original: Call, name: string): object =>
     toString: { value: () => original.toString() },
   })
 
-/** Puts a check before methods of a class: method → what its arguments are, in their order. */
+/** Adds a check to methods of a class: method → its arguments in order. */
 export function checkMethods(type: { prototype: object }, name: string, table: Record<string, string>): void {
   const methods = type.prototype as Record<string, Call>
   for (const [method, specs] of Object.entries(table)) {
@@ -123,7 +123,7 @@ export function checkMethods(type: { prototype: object }, name: string, table: R
     const rejects = original.constructor.name === 'AsyncFunction'
     const where = `${name}.${method}`
     const checks = checksOf(specs)
-    // a gateway calls IdAllocator.touch for every packet
+    // fast path: a gateway calls IdAllocator.touch for every packet
     const checked = function (this: unknown, ...args: unknown[]): unknown {
       try {
         for (let k = 0; k < checks.length; k++) checks[k]!(where, args[k])

@@ -1,7 +1,7 @@
-// Time is handed in, so that time-critical code is tested without waiting. `wall` may jump, `mono` never does.
+// An injected clock, so that time-critical code is tested without waiting. `wall` may jump, `mono` never does.
 
 export interface Clock {
-  /** UNIX time in milliseconds, as the operating system has it */
+  /** UNIX time in milliseconds of the operating system */
   wall(): number
   /** milliseconds since an arbitrary start; never goes back */
   mono(): number

@@ -1,5 +1,5 @@
-// What an option of a command may be, as a schema: parsing, help and checks are made from it. Commands and the commands of
-// plugins share it.
+// The schema of a command's option: parsing, help and checks are derived from it. Shared by commands and plugin
+// commands.
 
 export interface OptionSpec {
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'list'
@@ -7,7 +7,7 @@ export interface OptionSpec {
   readonly default?: string | number | boolean
   /** the placeholder of the value in the help, for example PATH */
   readonly value?: string
-  /** environment variable that counts when the option is absent */
+  /** environment variable that is used if the option is absent */
   readonly env?: string
   readonly required?: boolean
   readonly min?: number
@@ -15,14 +15,14 @@ export interface OptionSpec {
   readonly choices?: readonly string[]
 }
 
-/** A list holds each value, in order. */
+/** A list contains each value, in order. */
 export type OptionValues = Record<string, string | number | boolean | readonly string[] | undefined>
 
-/** What is needed to read a command line. */
+/** Everything needed to parse a command line. */
 export interface CommandForm {
   /** as in messages, for example `web-user add` */
   readonly name: string
   readonly options: Readonly<Record<string, OptionSpec>>
-  /** options that may be written without their name, in this order */
+  /** options that may be given without their name, in this order */
   readonly operands?: readonly string[]
 }

@@ -1,8 +1,8 @@
-// CSV as RFC 4180 has it. Nothing here fails.
+// CSV according to RFC 4180. No errors.
 
 export type CsvCell = string | number | null
 
-/** Quoted where RFC 4180 wants it; a text that a spreadsheet would run as a formula begins with an apostrophe. */
+/** Quoted if RFC 4180 requires it; a text that a spreadsheet would run as a formula gets a leading apostrophe. */
 function csvCell(cell: CsvCell): string {
   if (cell === null) return ''
   if (typeof cell === 'number') return String(cell)
@@ -10,5 +10,5 @@ function csvCell(cell: CsvCell): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
-/** With its end of line; null is an empty cell. */
+/** With its line end; null is an empty cell. */
 export const csvLine = (cells: readonly CsvCell[]): string => `${cells.map(csvCell).join(',')}\r\n`

@@ -1,24 +1,25 @@
-// One deadline for all that waits: a promise, and what happens when it is not settled in time. The timer never outlives the
-// wait. What the work does after its deadline is ignored, its error too.
+// A deadline for a promise: what happens if it is not settled in time. The timer never outlives the wait. The result or
+// error of the work after its deadline is ignored.
 import { OsError } from './errors'
 import type { Timers } from './timers'
 
-/** `work`, or after `ms` what `late` returns or throws. */
-export async function within<T, L = never>(
+/** `work`, or after `ms` the result or error of `late`. */
+export function within<T, L = never>(
   timers: Timers,
   ms: number,
   work: Promise<T>,
   late: () => L | Promise<L>,
 ): Promise<T | L> {
-  let cancel = (): void => undefined
-  const over = new Promise<void>(resolve => {
-    cancel = timers.after(ms, resolve)
-  }).then(late)
-  try {
-    return await Promise.race([work, over])
-  } finally {
-    cancel()
-  }
+  return new Promise((resolve, reject) => {
+    const cancel = timers.after(ms, () => void new Promise<L>(done => done(late())).then(resolve, reject))
+    const settle =
+      <V>(end: (value: V) => void) =>
+      (value: V): void => {
+        cancel()
+        end(value)
+      }
+    work.then(settle(resolve), settle(reject))
+  })
 }
 
 /** For `within`: throws TIMEOUT, "`what` within N s". */

@@ -1,5 +1,5 @@
-// One error family: a stable code, what happened, what to do. One table maps a code to its HTTP status, the exit code of
-// the CLI and the hint that `doctor` and every face print. A code that is not in the table does not compile.
+// The error family: a stable code, what happened, what to do. One table maps a code to its HTTP status, the exit code
+// of the CLI and the hint that `doctor` and every face print. A code that is not in the table does not compile.
 
 interface ErrorTraits {
   readonly http: number
@@ -19,7 +19,7 @@ const traits = (http: number, exit: number, retryable: boolean, hint: string): E
 export const ERRORS = {
   // usage and input
   BAD_REQUEST: traits(400, 2, false, 'correct the request and send it again'),
-  BAD_ARGUMENT: traits(400, 2, false, 'correct the argument that is named'),
+  BAD_ARGUMENT: traits(400, 2, false, 'correct that argument'),
   USAGE: traits(400, 2, false, 'see os-node <command> --help'),
   NOT_FOUND: traits(404, 1, false, 'check the name'),
   METHOD_NOT_ALLOWED: traits(405, 2, false, 'use a method of the Allow header'),
@@ -74,7 +74,7 @@ export const ERRORS = {
   TLS_HANDSHAKE: traits(503, 5, true, 'check that the peer speaks TLS at this port, and its log'),
   NO_ACCESS: traits(503, 5, false, 'make the user a member of the group that owns the device (ls -l shows it)'),
   UNSUPPORTED: traits(503, 5, false, 'this device or its driver in the kernel cannot do that'),
-  BUS_BUSY: traits(503, 5, true, 'too many calls wait for this bus: ask less often'),
+  BUS_BUSY: traits(503, 5, true, 'too many calls wait for this bus: read less often'),
   BUS_STUCK: traits(
     503,
     5,
@@ -93,22 +93,17 @@ export const ERRORS = {
   NO_SLOTS: traits(503, 1, false, 'only a board with the SD image updates itself; elsewhere install the package'),
   E_UPDATE: traits(400, 1, false, 'take an update that was made for this board'),
   E_FLASH: traits(400, 1, false, 'see docs/flash.md'),
-  E_UPDATE_SOURCE: traits(
-    503,
-    5,
-    true,
-    'check the path or the address, and run the command again: it goes on where it ended',
-  ),
+  E_UPDATE_SOURCE: traits(503, 5, true, 'check the path or the address, and run the command again: it resumes'),
   // backups
   E_BACKUP: traits(400, 4, false, 'take another backup; os-node backup FILE writes one'),
   E_PASSPHRASE: traits(400, 2, false, 'give the passphrase of this backup, or restore it --without-secrets'),
   // configuration
-  CONFIG_SYNTAX: traits(500, 3, false, 'mend the file at the line named, or run os-node repair-config'),
+  CONFIG_SYNTAX: traits(500, 3, false, 'correct the file at that line, or run os-node repair-config'),
   CONFIG_INVALID: traits(
     400,
     3,
     false,
-    'correct the key named; os-node config-show --keys lists them, repair-config mends a file',
+    'correct the key named; os-node config-show --keys lists them, repair-config repairs a file',
   ),
   UNKNOWN_KEY: traits(400, 3, false, 'os-node config-show --keys lists the keys; nothing was changed'),
   SECRET_NEEDED: traits(
@@ -138,7 +133,7 @@ export const ERRORS = {
     'put os-node-sql.js of the same version beside os-node.js; the npm package has both',
   ),
   E_SQL_VERSION: traits(503, 4, false, 'replace os-node.js and os-node-sql.js by those of one version'),
-  // the rest
+  // other
   STARTING: traits(503, 1, true, 'ask again in a few seconds'),
   NO_GATEWAY: traits(503, 1, true, 'start one with os-node run'),
   TIMEOUT: traits(504, 1, true, 'try again'),
@@ -148,22 +143,22 @@ export const ERRORS = {
     false,
     'see os-node plugin-list; a plugin is turned off by enabled: false in its settings',
   ),
-  INTERNAL: traits(500, 1, false, 'a defect of os-node: report it with the log'),
+  INTERNAL: traits(500, 1, false, 'a bug in os-node: report it with the log'),
 } as const satisfies Record<string, ErrorTraits>
 
 export type ErrorCode = keyof typeof ERRORS
 
 interface ErrorDetails {
   cause?: unknown
-  /** replaces the hint of the table where more is known */
+  /** replaces the hint of the table if more is known */
   hint?: string
-  /** machine readable facts: keys, rows, line numbers */
+  /** machine-readable facts: keys, rows, line numbers */
   details?: Record<string, unknown>
 }
 
 /** The error every public function throws. `message` says what happened, `hint` what to do. */
 export class OsError extends Error {
-  /** minified, a class loses its name */
+  /** a minified class loses its name */
   static override readonly name = 'OsError'
   readonly code: ErrorCode
   readonly hint: string
@@ -192,7 +187,7 @@ export class OsError extends Error {
   }
 }
 
-/** A link was closed before it was open. */
+/** A link was closed while it was being opened. */
 export const closedWhileOpening = (): OsError => new OsError('LINK_DOWN', 'closed while opening')
 
 /** An error of a command as JSON; its hint names the command. */
@@ -203,7 +198,7 @@ export const errorJson = (error: OsError, command: string): Record<string, unkno
 })
 
 /**
- * Any thrown value as an OsError: one that carries a code of the table keeps it; an unknown one becomes `fallback`, with the
+ * Any thrown value as an OsError: one with a code of the table keeps it; any other becomes `fallback`, with the
  * original as its cause.
  */
 export function asOsError(thrown: unknown, fallback: ErrorCode = 'INTERNAL'): OsError {
@@ -213,18 +208,18 @@ export function asOsError(thrown: unknown, fallback: ErrorCode = 'INTERNAL'): Os
   const code = errno(thrown)
   const known = code !== undefined && Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : fallback
   const message = thrown instanceof Error ? thrown.message : String(thrown)
-  // a file of another owner is no defect
+  // a file of another owner is no bug
   if (known === 'INTERNAL' && (code === 'EACCES' || code === 'EPERM'))
-    return new OsError('DATA_DIR', message, { cause: thrown, hint: 'use sudo, or be the user that owns the file' })
+    return new OsError('DATA_DIR', message, { cause: thrown, hint: 'use sudo, or run as the owner of the file' })
   return new OsError(known, message, { cause: thrown })
 }
 
-/** counts that the process had no descriptor left */
+/** counts failures for lack of a descriptor */
 export const descriptors = { refused: 0 }
 
 const OUT_OF_FILES = /^E[MN]FILE\b|\bsystem error (23|24)\b/
 
-/** NO_DESCRIPTORS where the process or the machine has no descriptor left for a file or socket; undefined for anything else. */
+/** NO_DESCRIPTORS if the process or the machine has no descriptor left for a file or socket; undefined for anything else. */
 export function outOfFiles(thrown: unknown): OsError | undefined {
   const text = thrown instanceof Error ? thrown.message : ''
   if (!OUT_OF_FILES.test(errno(thrown) ?? '') && !OUT_OF_FILES.test(text)) return undefined
@@ -240,7 +235,7 @@ export const errno = (thrown: unknown): string | undefined =>
     ? thrown.code
     : undefined
 
-/** What `make` returns, or `instead` where it throws: for questions whose every error has one meaning. */
+/** The result of `make`, or `instead` if it throws: for calls whose errors all mean the same. */
 export function orElse<T, E>(instead: E, make: () => T): T | E {
   try {
     return make()

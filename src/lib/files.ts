@@ -1,6 +1,6 @@
-// The file calls that must survive a power cut, behind one interface: the log, the registries and the configuration use
-// only these, so a test can enumerate every write, rename and sync and cut the power there (R1).
-// Errors are the system's own (ENOSPC, EIO, EROFS, EACCES …); callers turn them into states.
+// File operations that must survive a power cut, behind one interface: the log, the registries and the configuration
+// use only these, so that a test can list every write, rename and sync and cut the power there (R1). Errors are the
+// system's own (ENOSPC, EIO, EROFS, EACCES …); callers turn them into states.
 import * as fs from 'node:fs'
 import { homedir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
@@ -16,9 +16,9 @@ export interface Files {
   /** part of a file; shorter at its end */
   readAt(path: string, offset: number, length: number): Buffer
   open(path: string, flags: 'a' | 'w' | 'r+'): number
-  /** writes the whole range or throws */
+  /** writes the complete range or throws */
   write(fd: number, data: Uint8Array, offset?: number, length?: number): void
-  /** fdatasync; the promise settles when the bytes are on the medium */
+  /** fdatasync; the promise resolves when the bytes are on the medium */
   sync(fd: number): Promise<void>
   syncNow(fd: number): void
   close(fd: number): void
@@ -30,14 +30,14 @@ export interface Files {
 }
 
 const DIR_MODE = 0o750
-/** larger files are none of a gateway's: segments of the log are smaller */
+/** a gateway has no larger files: segments of the log are smaller */
 export const MOST_BYTES = 512 * 1024 * 1024
 
 const fdatasync = promisify(fs.fdatasync)
 
 /**
- * Makes a folder and its parents. Node's own recursive mkdir never returns on Node 20 where a file system answers ENOENT
- * for a new folder in one that is there (/proc, an autofs mount); here that is an error like any other.
+ * Makes a folder and its parents. Node 20's recursive mkdir never returns if a file system answers ENOENT for a new
+ * folder in an existing one (/proc, an autofs mount); here that is an error like any other.
  */
 export function makeDir(path: string): void {
   const missing: string[] = []
@@ -46,7 +46,7 @@ export function makeDir(path: string): void {
   for (const dir of missing.reverse()) {
     try {
       fs.mkdirSync(dir, DIR_MODE)
-      // whatever the umask: data of a gateway is for its user and group
+      // whatever the umask: a gateway's data is for its user and group
       fs.chmodSync(dir, DIR_MODE)
     } catch (error) {
       // another process was faster
@@ -55,13 +55,13 @@ export function makeDir(path: string): void {
   }
 }
 
-/** folders that are looked at */
+/** most folders to check */
 const MOST_FOLDERS = 20_000
 
 /**
- * Folders of an older version may be open to everybody: `dir` and all folders in it that belong to this user lose what is more
- * than 0750. Links are not followed. A `dir` that people work in (their home, the current one, the root) stays as it is. Returns how
- * many were changed; what cannot be changed stays.
+ * Folders of an older version may be accessible to everybody: removes the rights beyond 0750 from `dir` and from all
+ * folders in it that belong to this user. Links are not followed. A `dir` that people work in (their home, the current
+ * one, the root) is unchanged. Returns the number of changed folders; failures are skipped.
  */
 export function tightenDirs(dir: string): number {
   const own = process.geteuid?.() ?? 0
@@ -81,7 +81,7 @@ export function tightenDirs(dir: string): number {
       for (const entry of fs.readdirSync(at, { withFileTypes: true }))
         if (entry.isDirectory()) left.push(join(at, entry.name))
     } catch {
-      // a folder that went, or a disk that cannot be written: it is as it was
+      // the folder was removed, or the disk is read-only: it stays unchanged
     }
   }
   return changed
@@ -96,7 +96,7 @@ function refuseOther(path: string, stats: fs.Stats): void {
   if (!stats.isFile()) throw fail(path, 'E_NOT_REGULAR', 'is no regular file')
 }
 
-/** Opens a regular file without waiting for it. Throws the system's errors, EISDIR and E_NOT_REGULAR. */
+/** Opens a regular file without blocking. Throws the system's errors, EISDIR and E_NOT_REGULAR. */
 function openRegular(path: string, flags: number): number {
   const fd = fs.openSync(path, flags | fs.constants.O_NONBLOCK | fs.constants.O_NOCTTY, 0o640)
   try {
@@ -109,11 +109,12 @@ function openRegular(path: string, flags: number): number {
 }
 
 /**
- * The bytes of a regular file. A FIFO or a device is refused without waiting for it, and so is more than `most` bytes: a path
- * of the configuration must not stop the event loop. Throws the system's errors, and E_NOT_REGULAR or E_TOO_LARGE.
+ * The bytes of a regular file. A FIFO or a device is refused without blocking, and so are more than `most` bytes: a
+ * path in the configuration must not block the event loop. Throws the system's errors, and E_NOT_REGULAR or
+ * E_TOO_LARGE.
  */
 export function readRegular(path: string, most = MOST_BYTES): Buffer {
-  // opening has effects of its own: a FIFO's writer goes on, a watchdog begins to count
+  // checked before opening, which can have effects: a FIFO's writer continues, a watchdog starts
   refuseOther(path, fs.statSync(path))
   const fd = openRegular(path, O_RDONLY)
   try {
@@ -124,13 +125,13 @@ export function readRegular(path: string, most = MOST_BYTES): Buffer {
   }
 }
 
-/** A regular file that is read to its end though another takes its name meanwhile. */
+/** A regular file that is read to its end even if another file takes its name meanwhile. */
 export interface HeldFile {
-  /** of the moment it was opened */
+  /** when it was opened */
   readonly size: number
-  /** what it holds, in pieces of at most `most` bytes */
+  /** its content, in pieces of at most `most` bytes */
   pieces(most: number): Iterable<Buffer>
-  /** false once its name is gone or another file has it */
+  /** false once its name is removed or belongs to another file */
   named(): boolean
   close(): void
 }
@@ -155,7 +156,7 @@ export function holdFile(path: string): HeldFile {
   }
 }
 
-/** Removes a folder with all in it, or a file; does nothing where there is none. */
+/** Removes a file, or a folder with its content; does nothing if it does not exist. */
 export const removeTree = (path: string): void => fs.rmSync(path, { recursive: true, force: true })
 
 const { O_APPEND, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY } = fs.constants
@@ -210,11 +211,11 @@ export const realFiles: Files = {
 /** A partition or disk of Linux. */
 export interface Partition {
   readonly name: string
-  /** what was read and written since the start of the machine, as the kernel prints it (Documentation/block/stat) */
+  /** bytes read and written since the start of the machine, as the kernel prints them (Documentation/block/stat) */
   stat(): string
 }
 
-/** The partition that a folder is on. Throws where the kernel has none for it: a RAM disk, an overlay. */
+/** The partition that contains a folder. Throws if there is none: a RAM disk, an overlay. */
 export function partitionOf(dir: string, sys = '/sys'): Partition {
   const { dev } = fs.statSync(dir)
   const path = `${sys}/dev/block/${(dev >>> 8) & 0xfff}:${(dev & 0xff) | ((dev >>> 12) & 0xfff00)}`

@@ -1,6 +1,6 @@
-// Log lines go to stderr and to a bounded ring in RAM (the faces show it). A storm of the same line is collapsed: the
-// first goes out at once, the repeats are counted and written a minute later (R7). Nothing here can fail: a broken stderr is
-// ignored, because a gateway must not die of its log.
+// Log lines are written to stderr and to a bounded ring in RAM (which the faces show). A storm of the same line is
+// collapsed: the first is written immediately, the repeats are counted and reported a minute later (R7). No errors: a
+// broken stderr is ignored, because logging must never end a gateway.
 
 import { maskText } from './secrets'
 
@@ -20,9 +20,9 @@ export interface Logger {
   info(text: string): void
   warn(text: string): void
   error(text: string): void
-  /** a logger for one room, its name in front of each line */
+  /** a logger for one room, with its name as the prefix of each line */
   child(scope: string): Logger
-  /** sets the level of this logger and of every child; null goes back to the one it was made with */
+  /** sets the level of this logger and of every child; null restores the original one */
   setLevel(level: Level | null): void
   /** the newest lines, oldest first */
   recent(): readonly LogLine[]
@@ -36,7 +36,7 @@ interface LoggerOptions {
   collapseMs?: number
 }
 
-/** A line, how often it came again since it was written, and what writes that. */
+/** A line, the number of repeats since it was written, and the timer that writes them. */
 interface Storm {
   since: number
   repeats: number
@@ -87,7 +87,7 @@ export function createLogger({
     storms.set(key, { since: at, repeats: 0, line })
     out(line)
   }
-  /** The repeats that are not written yet. */
+  /** Writes the repeats that are not written yet. */
   const tell = (storm: Storm): void => {
     clearTimeout(storm.timer)
     delete storm.timer
@@ -110,5 +110,5 @@ export function createLogger({
   return scoped('os-node')
 }
 
-/** Says nothing; the default of library classes. */
+/** Logs nothing; the default of library classes. */
 export const silentLogger: Logger = /* @__PURE__ */ createLogger({ write: () => undefined })

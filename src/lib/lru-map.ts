@@ -1,6 +1,6 @@
 /**
- * A map of at most `limit` entries: `set` makes an entry the newest, and beyond the limit the oldest one goes. A loop over it
- * that sets entries works on a copy, for a moved entry comes again.
+ * A map of at most `limit` entries: `set` makes an entry the newest, and beyond the limit the oldest is evicted. Loop
+ * over a copy while setting entries, because a moved entry would be visited again.
  */
 export class LruMap<K, V> extends Map<K, V> {
   constructor(readonly limit: number) {

@@ -1,7 +1,7 @@
 // Suggestions for a typed word: the known name with the smallest edit distance.
 // Written by hand, reasons in docs/dependencies.md.
 
-/** Edit distance, for suggestions: two neighbours in the wrong order are one mistake. */
+/** Edit distance; two adjacent letters in the wrong order are one mistake. */
 function distance(a: string, b: string): number {
   let above: number[] = []
   let row = Array.from({ length: b.length + 1 }, (_, k) => k)
@@ -18,10 +18,10 @@ function distance(a: string, b: string): number {
   return row[b.length]!
 }
 
-/** The known name nearest to what was typed, or undefined when none is near. */
+/** The known name most similar to the typed one, or undefined if none is similar. */
 export function nearest(typed: string, known: Iterable<string>): string | undefined {
   let best: string | undefined
-  // of a short word half would be another: foo is not log, and one letter is another one
+  // half of a short word may differ by accident (foo is not log), so short words allow fewer mistakes
   let least = Math.max(typed.length < 2 ? 0 : typed.length < 5 ? 1 : 2, Math.floor(typed.length / 3)) + 1
   for (const name of known) {
     const d = distance(typed.toLowerCase(), name.toLowerCase())

@@ -1,5 +1,5 @@
-// What data of unknown form holds. Nothing here fails.
+// Checks of data of unknown form. No errors.
 
-/** An object of JSON: no list, not null. */
+/** A JSON object: not a list, not null. */
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,4 +1,4 @@
-// Options as people read them in --help, made from the schemas that check them, so that it cannot say something else.
+// Options as text for --help, derived from the schemas that check them, so that both always agree.
 import type { OptionSpec } from './command-options'
 
 /** Two columns, the first as wide as its widest cell. */

@@ -1,4 +1,4 @@
-// A progress bar: one line that is written again, on a terminal only.
+// A progress bar: one line that is rewritten, only on a terminal.
 
 import { systemClock } from './clock'
 
@@ -19,7 +19,7 @@ export class ProgressBar {
   readonly #start: number
   #last = Number.NEGATIVE_INFINITY
 
-  /** Without a terminal it does nothing. */
+  /** Does nothing without a terminal. */
   constructor(
     terminal: Terminal | undefined,
     total: number,
@@ -41,7 +41,7 @@ export class ProgressBar {
     this.#terminal.write(`\r${this.#line(done, now - this.#start)}\x1b[K`)
   }
 
-  /** Takes the line away. */
+  /** Erases the line. */
   end(): void {
     if (this.#terminal && this.#last > Number.NEGATIVE_INFINITY) this.#terminal.write('\r\x1b[K')
     this.#last = Number.NEGATIVE_INFINITY

@@ -1,5 +1,5 @@
-// Secrets are kept only as scrypt hashes and compared in constant time (S3). A stored text that is no hash of ours, or that
-// asks for more memory than a check may take, fits no secret. One check takes tens of milliseconds of its own thread.
+// Secrets are stored only as scrypt hashes and compared in constant time (S3). A stored text that is not such a hash,
+// or that requests too much memory, matches no secret. A check takes tens of milliseconds on a separate thread.
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 
 const N = 16_384
@@ -7,7 +7,7 @@ const R = 8
 const P = 1
 const SALT_BYTES = 16
 const HASH_BYTES = 32
-/** scrypt needs 128 × N × r bytes; a stored hash that asks for more is damaged or hostile */
+/** scrypt needs 128 × N × r bytes; a stored hash that requests more is damaged or hostile */
 const MAX_MEMORY = 64 * 1024 * 1024
 
 const derive = (secret: string, salt: Buffer, n: number, r: number, p: number, length: number): Promise<Buffer> =>

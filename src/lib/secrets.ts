@@ -1,7 +1,7 @@
-// Secrets never leave in readable form (X19). What is one is known by the name it has, in any spelling (apiToken, X-Api-Key,
-// passphrases) or the name beside it ({"name": "password", "value": "x"}, ["Authorization", "x"]), and in texts by what surrounds
-// it: user info, parameters and webhook paths of URLs, authorization headers, private keys. Nothing here fails. Every pattern is
-// linear in the text.
+// Secrets are never shown in readable form (X19). A secret is recognized by its name, in any spelling (apiToken,
+// X-Api-Key, passphrases), or by the name next to it ({"name": "password", "value": "x"}, ["Authorization", "x"]), and
+// in texts by its surroundings: user info, parameters and webhook paths of URLs, authorization headers, private keys.
+// No errors. Every pattern is linear in the text.
 import { orElse } from './errors'
 
 export const MASK = '********'
@@ -10,15 +10,13 @@ const KINDS =
   'access|account|admin|aes|api|apps?|application|auth|bind|ble|bot|bthome|client|dev|device|enc|encrypt|encryption|hmac|join|' +
   'cd|cipher|deploy|gpg|license|link|lora|master|network|nwks?|pan|priv|private|product|psk|root|rsa|serial|sha\\d*|secret|security|' +
   'session|shared|signing|ssh|storage|subscription|wep|wifi|wpa|zigbee'
-/** What a code, a phrase or words are for where they open something. */
+/** What a code, a phrase or words open, if they are secrets. */
 const OPENS =
   '2fa|access|activation|arm|auth|backup|disarm|door|emergency|entry|install|invite|keypad|link|login|master|mfa|mnemonic|' +
   'one_?time|otp|pairing|puk|recovery|reset|scratch|secret|security|seed|setup|totp|two_?factor|unlock|verification'
-/** Before `pass` and `pw` in one word: userpass. */
+/** Prefixes of `pass` and `pw` in one word: userpass. */
 const WHOSE = 'admin|app|ap|broker|db|ftp|http|key|mail|mqtt|proxy|root|smtp|sql|ssh|user|vpn|web|wifi'
-/**
- * What filters let through (low_pass) is no password. What follows a name may say which of several it is, or its form.
- */
+/** A filter name (low_pass) is no password. A suffix may number the secret or name its form. */
 const WORDS =
   '^(?!(?:count|max|min|num)_).*' +
   '(?:(?:password|passwort|kennwort|wachtwoord|contrasena|motdepasse|passwd|passphrase|passcode|secret|token|credential)s?|' +
@@ -28,9 +26,9 @@ const WORDS =
   `(?:seed|recovery|backup|secret)_?(?:phrase|word)|t?otp_?seed|mdp|senha|clave|haslo|heslo|jelszo|salasana)s?)` +
   '(?:_?(?:hash|value|text|string|plain|clear|raw|hex|pem|json|base64|old|new|prev|previous|current|next|backup|prod|' +
   'production|staging|primary|secondary|confirm|confirmation|repeat|header|\\d+))*(?:_[a-z])?$'
-/** Each word may be cut anywhere: pass_word, PassWord. V8 takes a fifth of a second of a slow processor to compile it. */
+/** Each word may be split anywhere: pass_word, PassWord. On a slow processor V8 takes a fifth of a second to compile it. */
 const NAME = new RegExp(WORDS.replace(/[a-z](?=[a-z])/g, '$&_?'))
-/** A looser pattern over the letters alone. A name that does not match is no secret, and NAME need not be compiled for it. */
+/** A looser pattern over the letters alone. A name that does not match is no secret, so NAME need not be compiled. */
 const LETTERS = new RegExp(
   WORDS.replace(/^.*?\.\*|\(\?<!.*?_\)|\|\\d\+/g, '')
     .replaceAll('(?:^|_)', '')
@@ -51,7 +49,7 @@ export const snake = (name: string): string =>
 
 const known = new Map<string, boolean>()
 
-/** True for the name of something that holds a secret. */
+/** True for the name of a secret. */
 export function isSecretName(name: string): boolean {
   let is = known.get(name)
   if (is === undefined) {
@@ -61,21 +59,21 @@ export function isSecretName(name: string): boolean {
           .replace(/[^A-Za-z]/g, '')
           .toLowerCase(),
       ) && NAME.test(snake(name))
-    // names come from outside as well
+    // names also come from outside, so the cache is bounded
     if (known.size >= 2000) known.clear()
     known.set(name, is)
   }
   return is
 }
 
-/** Names of secrets and of other things: what they hold says which. A pin of a board has one or two digits. */
+/** Names of secrets and of other things: the value decides. A pin of a board has one or two digits. */
 const MAYBE = /(?:^|_)(?:key|licen[cs]e|nonce|pat|pepper|salt|seed|session|sid)$/
 const PIN = /(?:^|_)(?:user|card|sim|wps)?p(?:in|uk)$/
-/** `auth`, `totp`, `unlock_code`: the secret itself, or which kind of it is used */
+/** `auth`, `totp`, `unlock_code`: the secret itself, or the method in use */
 const EITHER = new RegExp(
   `(?:^|_)(?:(?:auth[nz]?|mfa|2fa|totp|two_?factor)(?:_?(?:data|header|info|param|string|text|value))?s?|(?:${OPENS})_?codes?)$`,
 )
-/** What a word of that kind holds where it is no secret. */
+/** Values of such names that are no secret. */
 const METHOD = new RegExp(
   '^(?:aes[\\w-]*|any|api-?key|app|auto|basic|bearer|cert(?:ificate)?s?|chap|cram-?md5|default|digest|disabled|eap[\\w-]*|email|' +
     'enabled|external|gssapi|kerberos|key|ldap|local|login|m?tls|md5|negotiate|no|none|ntlm|oauth\\d?|off|on|open|optional|otp|pam|pap|' +
@@ -91,7 +89,7 @@ export function mayBeSecret(name: string): boolean {
   return isSecretName(name) || MAYBE.test(word) || PIN.test(word) || EITHER.test(word)
 }
 
-/** True for a name of a secret, or one that may be with a value that looks like one. */
+/** True for the name of a secret, or for an ambiguous name with a value that looks like a secret. */
 export function isSecret(name: string, value: unknown): boolean {
   if (isSecretName(name)) return true
   if (Array.isArray(value)) return value.some(part => typeof part !== 'object' && isSecret(name, part))
@@ -103,23 +101,23 @@ export function isSecret(name: string, value: unknown): boolean {
   return MAYBE.test(word) && (text === MASK || looksMade(text))
 }
 
-/** What a pair calls its name, and what its value. */
+/** Keys for the name and for the value in a pair. */
 const LABEL =
   /^(?:(?:key|header|field|option|param|parameter|property|attribute|setting|var|variable)(?:_?name)?|name|title|id|label|type|kind|k|n)$/i
 export const VALUE =
   /^(?:(?:header|field|option|param|parameter|attribute)_?)?(?:v|val|values?|content|text|data|string|default|raw)$/i
 
-/** Texts by which a pair says what its value is. */
+/** Texts that name the value of a pair. */
 export const labelsOf = (pair: object): string[] =>
   Object.entries(pair).flatMap(([name, text]) => (LABEL.test(name) && typeof text === 'string' ? [text] : []))
 
-/** What is a secret beside the name of a network. */
+/** Keys that are secrets next to the name of a network. */
 const BESIDE = /^(?:key|pin|puk|seed)$/i
 const NETWORK_NAME = /^(?:[be]?ssid|apn|imsi)$/i
 
 /**
- * True for what is named like a secret where it is: by its key, by the label of the pair that it is the value of, or as a key
- * beside the name of a network.
+ * True for a value that is named like a secret in its place: by its key, by the label of its pair, or as a key next to
+ * the name of a network.
  */
 export function holdsSecret(around: unknown, name: string | number): boolean {
   if (isSecret(String(name), Object(around)[name])) return true
@@ -127,9 +125,9 @@ export function holdsSecret(around: unknown, name: string | number): boolean {
     return Object.keys(Object(around)).some(other => NETWORK_NAME.test(snake(other)))
   if (!Array.isArray(around))
     return VALUE.test(String(name)) && labelsOf(Object(around)).some(label => isSecret(label, Object(around)[name]))
-  // [name, value], names and values in turn, --name value
+  // [name, value], alternating names and values, --name value
   const before: unknown = around[Number(name) - 1]
-  // keys of the configuration in a row are no pairs
+  // consecutive configuration keys are no pairs
   const paired = around.length % 2 === 0 && Number(name) % 2 === 1 && !String(before).includes('.')
   return typeof before === 'string' && (paired || before.startsWith('-')) && isSecret(before, around[Number(name)])
 }
@@ -144,7 +142,7 @@ const HEADER = new RegExp(
 const IN_QUOTES = `"[^"]+"|'[^']+'`
 const WORD = '(?<![\\w-])(-{0,2}[A-Za-z][\\w-]{0,60})'
 const ASSIGNED = new RegExp(`${WORD}( ?=>? ?)${KIND}(${IN_QUOTES}|[^\\s"',;&]+)`, 'gi')
-/** `password: x1`: in quotes, with what no word of a sentence has, or nothing else in the text */
+/** `password: x1`: in quotes, with characters that no word of a sentence has, or as the only text */
 const SAID = new RegExp(
   `${WORD}(\\s?:\\s)(${IN_QUOTES}|(?=[^\\s,;]*[^\\s,;A-Za-z])[^\\s,;]+(?=[\\s,;]|$)|(?<=^[^:]*:\\s)\\S+$)`,
   'g',
@@ -153,31 +151,31 @@ const SAID = new RegExp(
 const ARGUMENT = /(?<!\S)(--?[A-Za-z][\w-]{0,60})(\s+)([^\s-]\S*)/g
 /** `mysql -pWORD`, `sshpass -p WORD` */
 const PROGRAM = /\b((?:mysql|mariadb|sshpass)[\w-]{0,20}\s(?:[^|;&\n]{0,200}?\s)?-p\s?)[^\s-]\S*/g
-/** `the password is x1`: with a sign that no word of a sentence has */
+/** `the password is x1`: with a character that no word of a sentence has */
 const SENTENCE = new RegExp(
   `\\b([A-Za-z][\\w-]{0,60})(\\s+(?:is|was|are)(?:\\s+now)?\\s+)(${IN_QUOTES}|(?=[^\\s,;]{0,200}[^\\s,;A-Za-z.)])[^\\s,;]+)`,
   'g',
 )
 const ELEMENT = /<([\w:-]{1,60})>[^<>]+(?=<\/)/g
-/** what a QR code of a network says */
+/** the text of a network's QR code */
 const NETWORK = /\b(WIFI:(?:[^\s;]{0,64};){0,6}P:)[^\s;]+/gi
-/** a member of JSON that is no longer whole */
+/** a member of truncated JSON */
 const QUOTED = /("([^"\\]{1,60})"\s?:\s?)"(?:[^"\\]|\\.)+"/g
 const BEARER = /\b(bearer\s+)([\w.~+/=-]{8,})/gi
 const BOT = /\bbot\d+(?::|%3a)[^\s/"'?#]+/gi
 const PRIVATE_KEY = /PRIVATE KEY-----/
-/** parameters of a URL that hold a secret in services people use */
+/** parameters of URLs that contain a secret in common services */
 const PARAMETER = /^(?:key|k|p|pw|sig|signature|auth|code|hash|sas)$/i
 const HEADER_NAME = /^(?:x-|api|proxy-|authorization|set-cookie|cookie)/i
 
-/** A part of a path that is not typed by hand: 16 letters and digits in a row. */
+/** A part of a path that was generated: 16 letters and digits in a row. */
 const looksMade = (segment: string): boolean =>
   (segment.match(/[A-Za-z0-9]{16,}/g) ?? []).some(run => /\d/.test(run) && /[A-Za-z]/.test(run))
 
 function maskUrl(address: string): string {
   const [, before = '', after = ''] = /^([^?#]*)([\s\S]*)$/.exec(address) ?? []
   let authority = /^[^/]*/.exec(before)![0]
-  // a password with a slash in it: what is behind the colon is no port
+  // a password with a slash in it: the text after the colon is no port
   if (!authority.includes('@') && /:[^/]*\D/.test(authority) && !authority.includes(']') && before.includes('@'))
     authority = before.slice(0, /^[\s\S]*@[^/]*/.exec(before)![0].length)
   const path = before.slice(authority.length)
@@ -197,10 +195,10 @@ function maskUrl(address: string): string {
   return `${at < 0 ? '' : `${MASK}@`}${host}${segments.join('/')}${parameters}`
 }
 
-/** `user:password@host` without a scheme; a hash behind the sign is no host. */
+/** `user:password@host` without a scheme; a hash after the @ is no host. */
 const USER_INFO = /(?<![^\s"'<>`])[^\s"'<>`]+@(?!sha\d+:)/g
 
-/** A text without the secrets in it. */
+/** A text with its secrets masked. */
 export function maskText(text: string): string {
   if (PRIVATE_KEY.test(text)) return MASK
   const json = /^\s*[[{"]/.test(text) ? orElse(undefined, () => JSON.parse(text) as unknown) : undefined
@@ -208,7 +206,7 @@ export function maskText(text: string): string {
     const shown = orElse(MASK, () => JSON.stringify(masked(json)))
     return shown === orElse('', () => JSON.stringify(json)) ? text : shown
   }
-  // the usual text holds nothing that could be one
+  // fast path: most texts have no secret
   if (!/[:=<]|bearer|(?<!\S)-|\s(?:is|was|are)\s/i.test(text)) return text
   return text
     .replace(URL, (_, scheme: string, address: string) => scheme + maskUrl(address))
@@ -243,13 +241,13 @@ export function maskText(text: string): string {
     .replace(BOT, `bot${MASK}`)
 }
 
-/** What the schema says of a value: whether it is a secret, and the same of what is in it. */
+/** The schema's marks of a value: whether it is a secret, and the marks of its members. */
 export interface Marks {
   readonly secret: boolean
   below(name: string | number): Marks | undefined
 }
 
-/** A copy of plain data without secrets. Empty ones stay empty, so that one sees whether something is set. */
+/** A copy of plain data with secrets masked. Empty ones stay empty, to show whether a value is set. */
 export function masked<T>(value: T, secret?: boolean, marks?: Marks): T
 export function masked(value: unknown, secret = false, marks?: Marks): unknown {
   if (secret || marks?.secret) return isEmptySecret(value) ? value : MASK
@@ -262,5 +260,5 @@ export function masked(value: unknown, secret = false, marks?: Marks): unknown {
     : Object.fromEntries(Object.entries(value).map(([name, item]) => [name, below(name, item)]))
 }
 
-/** True for what shows nothing: an empty secret stays visible as that. */
+/** True for an empty value: an empty secret is shown as such. */
 export const isEmptySecret = (value: unknown): boolean => value === '' || value === null || value === undefined

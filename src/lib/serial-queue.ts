@@ -2,7 +2,7 @@
 export class SerialQueue {
   #last: Promise<unknown>
 
-  /** The first job waits for `after`. */
+  /** The first job starts after `after`. */
   constructor(after?: Promise<unknown>) {
     this.#last = Promise.resolve(after)
   }
@@ -13,7 +13,7 @@ export class SerialQueue {
     return mine
   }
 
-  /** Settles when the jobs so far have ended. */
+  /** Resolves when the jobs so far have ended. */
   get idle(): Promise<void> {
     return this.#last.then(() => undefined)
   }

@@ -1,20 +1,20 @@
-// Stacks of the bundle in words of its sources. Node reads a source map only of files it loads after source maps were switched on,
-// which would cost every start; so they are switched on when an error is about to be printed.
+// Maps stacks of the bundle to its sources. Node reads a source map only for files loaded after source maps are
+// switched on, which would slow down every start; so they are switched on when an error is about to be printed.
 import { existsSync } from 'node:fs'
 import Module from 'node:module'
 import { basename } from 'node:path'
 
-/** kept, since Node forgets the map with the module */
+/** referenced, because Node drops the map with the module */
 const mapped = new Map<string, Module>()
 const files = typeof __filename === 'string' ? [__filename] : []
 
-/** Stacks of this file, a part of the program that was loaded later, are mapped too. */
+/** Also maps the stacks of this file, a part of the program that was loaded later. */
 export const alsoMaps = (file: string): void => {
   if (!files.includes(file)) files.push(file)
   if (mapped.size > 0) mapStacks()
 }
 
-/** From here on stacks that were not read yet name files and lines of the sources, and no line of minified code is printed. */
+/** From now on new stacks name files and lines of the sources, and no minified code is printed. */
 export function mapStacks(): void {
   for (const file of files) {
     if (mapped.has(file) || !existsSync(`${file}.map`)) continue
@@ -25,14 +25,14 @@ export function mapStacks(): void {
       const { _compile } = module as unknown as { _compile(code: string, file: string): void }
       _compile.call(module, `//# sourceMappingURL=${basename(file)}.map`, file)
     } catch {
-      // the error itself is what is to be seen
+      // the original error is what matters
     }
   }
 }
 
 /**
- * An error that ends the process, or one that a program of the user left uncaught: its stack is printed by Node. Where the map is
- * missing Node would print the line that threw, of minified code; then the error alone is printed, and the process ends as by Node.
+ * Handles an uncaught error of the program or of user code, whose stack Node prints. Without the map Node would print
+ * the throwing line of minified code; then only the error is printed, and the process exits as Node would.
  */
 export function mapUncaught(): void {
   process.once('uncaughtExceptionMonitor', error => {

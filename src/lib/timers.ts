@@ -1,4 +1,4 @@
-// Timers are handed in like the clock, so that minutes of retries are tested in milliseconds. Nothing here fails.
+// Timers are injected like the clock, so that minutes of retries are tested in milliseconds. No errors.
 
 export interface Timers {
   /** Runs `run` once after `ms` milliseconds (at most 2^31 - 1); the function returned cancels it. */
@@ -12,10 +12,13 @@ export const systemTimers: Timers = {
   },
 }
 
-/** what runs near the same whole second of the monotonic clock */
+/** timers that run near the same whole second of the monotonic clock */
 const seconds = new Map<number, Set<() => void>>()
 
-/** Runs at the whole second nearest to the time, all of a second with one wake-up of the processor. Keeps no program alive. */
+/**
+ * Runs at the nearest whole second, so that all timers of a second cause one wake-up of the processor. Does not keep
+ * the process alive.
+ */
 export const secondTimers: Timers = {
   after: (ms, run) => {
     const now = performance.now()
@@ -39,5 +42,5 @@ export const secondTimers: Timers = {
   },
 }
 
-/** Settles after `ms`. */
+/** Resolves after `ms`. */
 export const sleep = (timers: Timers, ms: number): Promise<void> => new Promise(resolve => timers.after(ms, resolve))

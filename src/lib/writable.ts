@@ -1,6 +1,6 @@
-// What a disk answers when it cannot be written or read now and may be again: full, read-only, no permission, broken, or this
-// process has no descriptor left. A gateway goes on then (R30); anything else (a file where a folder should be) is a mistake in
-// the configuration.
+// Errors of a disk that cannot be written or read now but may recover: full, read-only, no permission, broken, or this
+// process has no descriptor left. A gateway then continues (R30); any other error (a file in place of a folder) is a
+// mistake in the configuration.
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { errno, OsError, orElse } from './errors'
@@ -17,7 +17,7 @@ const FAULTS: Record<string, string> = {
   ENFILE: 'too many open files in the system',
 }
 
-/** In words what is wrong with the disk, with the code; undefined: it is not the disk. Looks at causes too. */
+/** Describes the disk's problem, with the code; undefined: not a disk problem. Also checks causes. */
 export function diskFault(error: unknown): string | undefined {
   const code = errno(error)
   const text = code && FAULTS[code]
@@ -25,10 +25,10 @@ export function diskFault(error: unknown): string | undefined {
   return error instanceof Error && error.cause !== undefined ? diskFault(error.cause) : undefined
 }
 
-/** What to do about it. */
+/** Advice for such a problem. */
 export const mendDisk = 'free space, mount it writable, or give this user the right to write; no restart is needed'
 
-/** Makes sure of a folder before anything relies on it: made when missing, and something can be written there. Throws DATA_DIR. */
+/** Ensures that a folder exists (it is created if missing) and is writable. Throws DATA_DIR. */
 export function writableDir(dir: string, files: Files = realFiles): void {
   try {
     files.mkdir(dir)
@@ -40,7 +40,7 @@ export function writableDir(dir: string, files: Files = realFiles): void {
   }
 }
 
-/** The group of a file: its name, or its number where it has none; undefined where even that is hidden. */
+/** The group of a file: its name, or its number if it has no name; undefined if it cannot be read. */
 export const groupOf = (path: string): string | undefined =>
   orElse(undefined, () => {
     const gid = String(statSync(path).gid)

@@ -1,14 +1,14 @@
-// Yields to the event loop between the parts of a long start: a client that connected meanwhile is
-// accepted, read and answered.
+// Yields to the event loop between the parts of a long start, so that a client that has connected is accepted and
+// answered.
 import { setImmediate as next, setTimeout as sleep } from 'node:timers/promises'
 
-/** long enough for a request on this machine, too short for anybody to miss */
+/** enough for a request on this machine, and short enough not to be noticed */
 const TURN_MS = 2
 
-/** The loop looks for what came that often: a connection, its request, the rest of one in parts. */
+/** turns of the loop per pause: for a connection, its request, and further parts of the request */
 const LOOKS = 3
 
-/** Settles when the loop has taken what waits. */
+/** Resolves when the loop has handled what was waiting. */
 export async function turn(): Promise<void> {
   await sleep(TURN_MS)
   for (let k = 0; k < LOOKS; k++) await next()

@@ -1,10 +1,10 @@
-// Delivers a received packet to its handler, the same way in every medium: counted, and a handler that throws costs
-// this packet and nothing else.
+// Passes a received packet to its handler, in the same way for every medium: the packet is counted, and an error of the
+// handler affects only this packet.
 import { asOsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import type { PacketHandler, PacketOrigin } from './contracts'
 
-/** Calls the handler. What it throws is counted as an error of the medium and logged. Runs once per packet received. */
+/** Calls the handler. Its error is counted as an error of the medium and logged. Runs once per packet received. */
 export function handOver(
   packet: Uint8Array,
   origin: PacketOrigin,

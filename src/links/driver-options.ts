@@ -1,31 +1,31 @@
-// Options of a driver come from Config.json as they were typed. They are checked against the driver's schema before
-// anything is opened; what is wrong is reported with its key, all of it at once.
+// Checks a driver's options from Config.json against the driver's schema before anything is opened; all faults are
+// reported together, each with its key.
 import { type BaseIssue, type GenericSchema, safeParse } from 'valibot'
 import { nearest, removeAt } from '../config'
 import { OsError } from '../lib/errors'
 
 export interface UnknownOption {
   readonly path: readonly (string | number)[]
-  /** what is wrong with it */
+  /** the fault */
   readonly text: string
 }
 
-/** An option that no schema knows, as a strict object says it. */
+/** True for an unknown option in the issue of a strict object. */
 const isUnknown = ({ type, expected }: BaseIssue<unknown>): boolean => type === 'strict_object' && expected === 'never'
 
 const pathOf = ({ path }: BaseIssue<unknown>): (string | number)[] =>
   ((path ?? []) as readonly { key?: unknown }[]).map(({ key }) => key as string | number)
 
-/** What every source takes, whatever its driver. */
+/** Options that every source has, whatever its driver. */
 export const COMMON: readonly string[] = ['name', 'type', 'deadband']
 
-/** An option that there is not, and the one that was probably meant, else those that there are. */
+/** The message for an unknown option: the probably intended one, else the existing ones. */
 export function noSuchOption(typed: string, names: readonly string[]): string {
   const meant = nearest(typed, names) ?? names.find(name => name.startsWith(`${typed}_`))
   return `no such option; ${meant ? `did you mean ${meant}?` : `there are ${names.join(', ')}`}`
 }
 
-/** As wordsOf; of an option of the entry itself also `common` names were possible. */
+/** Like wordsOf; for an option of the entry itself the `common` names are known too. */
 function saidOf(schema: GenericSchema, issue: BaseIssue<unknown>, common: readonly string[]): string {
   const { entries } = schema as { entries?: object }
   const [key, ...below] = pathOf(issue)
@@ -33,7 +33,7 @@ function saidOf(schema: GenericSchema, issue: BaseIssue<unknown>, common: readon
   return noSuchOption(String(key), [...common, ...Object.keys(entries)])
 }
 
-/** A copy of `raw` without the options that the schema does not know, and these; `common` are those of the entry besides. */
+/** Splits a copy of `raw` into known and unknown options; `common` are the entry's other known options. */
 export function knownOptions<T extends object>(
   schema: GenericSchema,
   raw: T,
@@ -41,7 +41,7 @@ export function knownOptions<T extends object>(
 ): { options: T; unknown: UnknownOption[] } {
   const options = structuredClone(raw)
   const unknown: UnknownOption[] = []
-  // a strict object says one key at a time
+  // a strict object reports one key at a time
   while (unknown.length < MOST_UNKNOWN) {
     const found = (safeParse(schema, options).issues ?? []).filter(isUnknown)
     if (!found.some(issue => removeAt(options as Record<string, unknown>, pathOf(issue)))) break
@@ -53,8 +53,8 @@ export function knownOptions<T extends object>(
 const MOST_UNKNOWN = 100
 
 /**
- * `raw` with the schema's defaults, or CONFIG_INVALID naming link and keys; UNKNOWN_KEY where a key is unknown, whatever else
- * is wrong. `details.keys` lists the keys, `details.unknown` those of them that are unknown.
+ * `raw` with the schema's defaults, or CONFIG_INVALID with link and keys; UNKNOWN_KEY if a key is unknown, whatever
+ * other faults exist. `details.keys` lists the keys, `details.unknown` the unknown ones among them.
  */
 export function checkOptions<Options>(
   schema: GenericSchema<unknown, Options>,
@@ -78,7 +78,7 @@ export function checkOptions<Options>(
   })
 }
 
-/** The library's own messages begin so; a schema's are in our words already. */
+/** Prefix of the library's own messages; a schema's messages are ours already. */
 const FOREIGN = /^Invalid /
 const TYPES: Readonly<Record<string, string>> = {
   number: 'a number',
@@ -91,7 +91,7 @@ const TYPES: Readonly<Record<string, string>> = {
   record: 'an object',
 }
 
-/** What is wrong with an option, without showing a value that may be a secret. */
+/** The fault of an option, without its value, which may be a secret. */
 function wordsOf({ type, message, input, expected, requirement }: BaseIssue<unknown>): string {
   if (!FOREIGN.test(message)) return message
   if (input === undefined) return 'is required'
@@ -109,7 +109,7 @@ function wordsOf({ type, message, input, expected, requirement }: BaseIssue<unkn
   return `must be ${names.length > 1 ? 'one of ' : ''}${names.join(', ')}${meant ? `; did you mean ${meant}?` : ''}`
 }
 
-/** The host of a peer. Throws CONFIG_INVALID where it or the port is missing. */
+/** The host of a peer. Throws CONFIG_INVALID if it or the port is missing. */
 export function peerHost(name: string, { host, port }: { host?: string | undefined; port: number }): string {
   if (host && port !== 0) return host
   throw new OsError('CONFIG_INVALID', `options of ${name}: host and port of the peer are needed`, {

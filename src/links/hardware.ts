@@ -1,14 +1,14 @@
-// What the machine's hardware looks like to the faces: GPIO lines, the board's header and its buses, outputs that can be set.
-// Shapes only; drivers/board fills them in, commands and web show them.
+// The machine's hardware as the faces show it: GPIO lines, the board's header and buses, and outputs. Types only;
+// drivers/board provides the data, commands and web show it.
 
 export type BusKind = 'i2c' | 'spi' | 'uart' | 'can' | 'w1'
 
-/** One GPIO line as the kernel tells it. */
+/** One GPIO line as the kernel reports it. */
 export interface LineReport {
   readonly chip: string
   readonly label: string
   readonly line: number
-  /** '' where the kernel has none */
+  /** '' if the kernel has none */
   readonly name: string
   /** GPIO17, for lines of the header */
   readonly pin?: string
@@ -18,7 +18,7 @@ export interface LineReport {
   readonly bias: string | null
   readonly used: boolean
   readonly consumer: string
-  /** of lines that this gateway holds */
+  /** for lines that this gateway holds */
   readonly value?: number | null
 }
 
@@ -34,7 +34,7 @@ export interface PinReport {
 export interface BusReport {
   readonly name: string
   readonly kind: BusKind
-  /** as it is called here */
+  /** its device name on this machine */
   readonly device: string
   readonly state: 'ready' | 'no_right' | 'missing'
   readonly used_by: readonly string[]
@@ -46,22 +46,22 @@ export interface BusReport {
 export interface BoardReport {
   readonly board: string
   readonly title: string
-  /** how we know: by the device tree, by gateway.board, or not at all */
+  /** how the board was determined: by the device tree, by gateway.board, or not at all */
   readonly by: 'device tree' | 'configuration' | 'default'
   readonly model: string
   readonly boot_config: string | null
   readonly pins: readonly PinReport[]
-  /** lines the configuration uses that are on no header that we know, in its words */
+  /** lines in the configuration that are on no known header, as configured */
   readonly off_header: readonly { readonly name: string; readonly used_by: readonly string[] }[]
   readonly buses: readonly BusReport[]
-  /** LED → its folder in /sys/class/leds, null: not there */
+  /** LED → its folder in /sys/class/leds, null: missing */
   readonly leds: Readonly<Record<string, string | null>>
-  /** pins that two things of the configuration want */
+  /** pins that two parts of the configuration use */
   readonly clashes: readonly string[]
 }
 
 export interface Hardware {
-  /** Throws NOT_FOUND, FORBIDDEN, E_NO_ADDON when there is no chip to ask. */
+  /** Throws NOT_FOUND, FORBIDDEN, E_NO_ADDON if there is no readable chip. */
   lines(): readonly LineReport[]
   board(): BoardReport
 }
@@ -78,6 +78,6 @@ export interface OutputItem {
 
 export interface OutputsControl {
   list(): readonly OutputItem[]
-  /** `name` may be source.name where two sources have one of that name. Throws NOT_FOUND, BAD_REQUEST, LINK_DOWN. */
+  /** `name` may be source.name if two sources have an output of that name. Throws NOT_FOUND, BAD_REQUEST, LINK_DOWN. */
   set(name: string, value: 0 | 1): Promise<OutputItem>
 }

@@ -1,7 +1,7 @@
 // One link: the state machine around something that can be opened and lost (D7, R11). It opens, retries with growing
-// pauses, and keeps quiet about events of an opening that is over. Opening and closing never run at the same time: both
-// go through one chain. What fails: open (→ down, retried), close (logged, counted), a hanging open (given up
-// after a deadline and closed), a hanging close (left behind after a deadline). None of it throws to the outside.
+// pauses, and ignores events of a previous opening. Opening and closing never overlap: both use one chain. Errors: open
+// fails (→ down, retried); close fails (logged, counted); open hangs (closed after a deadline); close hangs (abandoned
+// after a deadline). None of them throws to the outside.
 
 import { Backoff, type BackoffOptions } from '../lib/backoff'
 import type { Clock } from '../lib/clock'
@@ -18,27 +18,27 @@ export interface LinkOptions {
   timers: Timers
   logger: Logger
   backoff?: BackoffOptions
-  /** an open that takes longer has failed; name look-ups and radios need seconds */
+  /** time limit of an open; name look-ups and radios need seconds */
   openTimeoutMs?: number
-  /** a close that takes longer is left behind, so that one driver cannot hold up a stop */
+  /** time limit of a close, after which it is abandoned, so that one driver cannot delay a stop */
   closeTimeoutMs?: number
-  /** mean pause after an error that trying again soon cannot mend (no such sensor, no driver) */
+  /** mean pause after an error that an early retry cannot fix (no such sensor, no driver) */
   rareMs?: number
-  /** what this machine does not have (NOT_FOUND) is no fault */
+  /** NOT_FOUND is no fault: this machine need not have it */
   optional?: boolean
-  /** what the network looks like, for a peer behind it: a change ends a pause */
+  /** fingerprint of the network, for a peer behind it: a change ends a pause */
   network?: () => string
   onState?: (state: LinkState, before: LinkState) => void
-  /** the open thing has something to be read */
+  /** the open thing has a reading to be taken */
   onDue?: () => void
 }
 
-/** how often a network is looked at in a pause */
+/** how often the network is checked during a pause */
 const LOOK_MS = 5000
 
 /**
- * Who says that a link works badly: its driver, the scheduler that reads it, the secure session that has no key, or the
- * intake that refuses its readings.
+ * The origins of a complaint about a link: its driver, the scheduler that reads it, the secure session without a key,
+ * or the intake that refuses its readings.
  */
 type Complainer = 'driver' | 'schedule' | 'session' | 'intake'
 
@@ -47,25 +47,25 @@ const NO_REASONS: Record<Complainer, string> = { driver: '', schedule: '', sessi
 export class Link {
   readonly name: string
   readonly thing: Openable
-  /** openings that worked, and failures of open, close and the line itself */
+  /** successful openings, and failures of open, close and the line itself */
   readonly tally = { opens: 0, failures: 0 }
-  /** what to do about the last opening that failed */
+  /** advice about the last opening that failed */
   hint: string | undefined
-  /** the last thing that went wrong, kept when it works again */
+  /** the last error, kept after recovery */
   lastError: { readonly at: number; readonly message: string } | undefined
   #state: LinkState = { state: 'disabled' }
-  /** counts openings; events that carry an older number are not heard */
+  /** counts openings; events with an older number are ignored */
   #run = 0
   readonly #turns = new SerialQueue()
   #interrupt: ((reason: OsError) => void) | undefined
-  /** lost was called before the opening was over */
+  /** lost was called before the opening was complete */
   #early: OsError | undefined
   #cancelRetry: (() => void) | undefined
   #reasons = { ...NO_REASONS }
-  /** since when it has been down, kept over the tries in between */
+  /** when it went down, kept over the attempts since */
   #downSince: number | undefined
   #tried: () => void = () => undefined
-  /** settles when the link was enabled and its first opening ended, well or not */
+  /** resolves when the link was enabled and its first opening ended, successful or not */
   readonly tried: Promise<void>
   readonly #backoff: Backoff
   readonly #options: Required<Omit<LinkOptions, 'backoff'>>
@@ -95,17 +95,17 @@ export class Link {
     return this.#state
   }
 
-  /** up, or up with a flaw */
+  /** up, or up but degraded */
   get usable(): boolean {
     return this.#state.state === 'up' || this.#state.state === 'degraded'
   }
 
-  /** Starts opening; does nothing when the link is enabled already. */
+  /** Starts opening; does nothing if the link is enabled already. */
   enable(): void {
     if (this.#state.state === 'disabled') this.#open()
   }
 
-  /** Stops trying and closes. Settles when closed. */
+  /** Stops retrying and closes. Resolves when closed. */
   disable(): Promise<void> {
     if (this.#state.state !== 'disabled') {
       this.#downSince = undefined
@@ -115,7 +115,7 @@ export class Link {
     return this.#turns.idle
   }
 
-  /** Closes and opens at once, without a pause; also cuts a pause short. A disabled link stays disabled. */
+  /** Closes and opens immediately, without a pause; also ends a pause. A disabled link stays disabled. */
   reopen(): void {
     if (this.#state.state === 'disabled') return
     this.#cut('reopened')
@@ -123,9 +123,9 @@ export class Link {
     this.#open()
   }
 
-  /** The link works, but badly: `why`; empty means well again. Heard only while it is usable. */
+  /** The link works, but badly: `why`; empty means it has recovered. Ignored unless it is usable. */
   complain(who: Complainer, why: string): void {
-    // a driver that says why needs no second reason
+    // a driver's reason makes this one redundant
     const reason = why === SILENT && this.#reasons.driver !== '' ? '' : why
     if (this.#reasons[who] === reason) return
     this.#reasons[who] = reason
@@ -133,7 +133,7 @@ export class Link {
     if (this.usable) this.#settleUp()
   }
 
-  /** The link is gone: closes it and tries again after a pause. */
+  /** The link is lost: closes it and retries after a pause. */
   lost(reason: string): void {
     if (!this.usable) return
     this.tally.failures++
@@ -156,7 +156,7 @@ export class Link {
     this.#early = undefined
     const failure = (await this.#tryOpen(run)) ?? this.#early
     if (failure) await this.#close()
-    if (run !== this.#run) return // the caller that cut in has queued the close
+    if (run !== this.#run) return // the caller that interrupted has queued the close
     this.hint = failure && failure.code !== 'LINK_DOWN' ? failure.hint : undefined
     if (failure) {
       const absent = this.#options.optional && failure.code === 'NOT_FOUND'
@@ -175,7 +175,7 @@ export class Link {
     this.#tried()
   }
 
-  /** Opens against deadline, interruption and loss. Returns why it failed, or undefined. */
+  /** Opens, limited by deadline, interruption and loss. Returns why it failed, or undefined. */
   async #tryOpen(run: number): Promise<OsError | undefined> {
     const { timers, openTimeoutMs } = this.#options
     let cancel = (): void => undefined
@@ -235,7 +235,7 @@ export class Link {
     this.lastError = { at: this.#options.clock.wall(), message }
   }
 
-  /** Ends whatever goes on, so that nothing of it is heard any more. */
+  /** Ends the current opening, so that its later events are ignored. */
   #cut(why: string): void {
     this.#run++
     this.#cancelRetry?.()
@@ -271,7 +271,7 @@ export class Link {
       })
     }
     wait(Math.max(0, at - clock.wall()))
-    // what was unplugged and is back is not left waiting
+    // a device that was replugged meanwhile is retried immediately
     const run = this.#run
     const endWatch = this.thing.onReturn?.(() => run === this.#run && this.back())
     this.#cancelRetry = () => {
@@ -280,14 +280,14 @@ export class Link {
     }
   }
 
-  /** The peer or its network was seen again: ends a pause. */
+  /** The peer or its network has returned: ends a pause. */
   back(): void {
     if (this.#state.state !== 'down' && this.#state.state !== 'absent') return
     this.#backoff.reset()
     this.#open()
   }
 
-  /** up or degraded, as the reasons say */
+  /** up or degraded, depending on the reasons */
   #settleUp(): void {
     const since = this.#options.clock.wall()
     const reason = Object.values(this.#reasons).filter(Boolean).join('; ')

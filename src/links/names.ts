@@ -1,5 +1,6 @@
-// Native names (chip labels, interface names, topics) become names of [A-Za-z0-9_-] once, when a link or a sensor is made
-// (D7). Two native names that would become one are refused: readings of two sensors must never mix under one name.
+// Native names (chip labels, interface names, topics) are converted to names of [A-Za-z0-9_-] once, when a link or a
+// sensor is created (D7). Two native names with the same result are refused: readings of two sensors must never mix
+// under one name.
 import { OsError } from '../lib/errors'
 
 const SAFE = /^[A-Za-z0-9_-]+$/
@@ -7,8 +8,8 @@ const SAFE = /^[A-Za-z0-9_-]+$/
 export const isSafeName = (name: string): boolean => SAFE.test(name)
 
 /**
- * `native` in [A-Za-z0-9_-]: accents dropped, every run of other characters one `_`, none at the ends. A name that is
- * safe already stays as it is. Throws CONFIG_INVALID when nothing is left.
+ * `native` in [A-Za-z0-9_-]: accents removed, every run of other characters becomes one `_`, none at the ends. A safe
+ * name is unchanged. Throws CONFIG_INVALID when nothing is left.
  */
 export function safeName(native: string): string {
   if (SAFE.test(native)) return native
@@ -21,7 +22,7 @@ export function safeName(native: string): string {
   return name
 }
 
-/** The safe names of `natives`, in their order. Throws CONFIG_INVALID naming both natives when two of them clash. */
+/** The safe names of `natives`, in order. Throws CONFIG_INVALID with both natives when two of them clash. */
 export function safeNames(natives: readonly string[]): string[] {
   const seen = new Map<string, string>()
   return natives.map(native => {

@@ -1,5 +1,5 @@
-// Drivers by name. main.ts has the driver of each name, as tables name → () => import(…), so that a
-// driver that is not used is never loaded. What fails: an unknown name, or a module that does not load, is NO_DRIVER.
+// Drivers by name. The tables are name → () => import(…), so that an unused driver is never loaded. Errors: an unknown
+// name, or a module that does not load, is NO_DRIVER.
 import { asOsError, OsError } from '../lib/errors'
 import type { MediumDriver, SourceDriver } from './contracts'
 
@@ -8,16 +8,16 @@ type Layer = 'L4' | 'application' | 'L1'
 export interface MediumInfo {
   readonly name: string
   readonly layer: Layer
-  /** null: the specification names none; UART and RS485 take a serial port's name */
+  /** null: the specification has none; UART and RS485 have the name of a serial port */
   readonly default_port: number | 'serial port name' | null
-  /** as the specification writes it */
+  /** as in the specification */
   readonly config_key: string
-  /** where its options are in Config.json: RESOURCES.<section>.<options_name> */
+  /** place of its options in Config.json: RESOURCES.<section>.<options_name> */
   readonly section: 'transport_config' | 'application_config' | 'physical_config'
-  /** map of the enabled flag in Config.json: RESOURCES.<status>.<options_name> */
+  /** place of the enabled flag in Config.json: RESOURCES.<status>.<options_name> */
   readonly status: 'transport_status' | 'application_status' | 'physical_status'
   readonly options_name: string
-  /** data packets on their way at once under the delivery exchange (X29): few where the air or a bus is shared and slow */
+  /** unacknowledged data packets in the delivery exchange (X29): few if the air or a bus is shared and slow */
   readonly in_flight: number
 }
 
@@ -64,10 +64,10 @@ const BY_NAME = new Map(MEDIA.map(info => [info.name.toLowerCase(), info]))
 /** The medium of that name in any case, or undefined. */
 export const mediumInfo = (name: string): MediumInfo | undefined => BY_NAME.get(name.toLowerCase())
 
-/** 8883 is what a broker with TLS listens on; every other medium has one port for both */
+/** 8883 is a broker's port with TLS; every other medium uses the same port with and without */
 const TLS_PORTS: Readonly<Record<string, number>> = { MQTT: 8883 }
 
-/** The port of a medium's options: the configured one, else its default number. Of a serial port there is no default. */
+/** The port in a medium's options: the configured one, else its default number. A serial port has no default. */
 export function portOf(name: string, { port, tls }: { port?: unknown; tls?: unknown }): unknown {
   const info = mediumInfo(name)
   const standard = info?.default_port
@@ -92,7 +92,7 @@ export class Registry {
     this.#sources = new Map(Object.entries(sources))
   }
 
-  /** Media that have a driver, in the specification's spelling and order; others follow. */
+  /** Media with a driver, in the specification's spelling and order; others follow. */
   media(): string[] {
     const known = MEDIA.filter(info => this.#media.has(info.options_name)).map(info => info.name)
     const others = [...this.#media.keys()].filter(name => !BY_NAME.has(name))

@@ -1,7 +1,7 @@
-// Host names to addresses without getaddrinfo (D11: it would sit in the pool that serves fdatasync) and without asking
-// twice: IP literals and localhost directly, /etc/hosts, then DNS through c-ares. An answer is kept until it expires; when
-// DNS is out, or says the name is gone, the last address stays in use (R13) and is resolved again half a minute later.
-// Fails only when a name was never resolved: NETWORK.
+// Host names to addresses without getaddrinfo (D11: it would occupy the pool that serves fdatasync) and without
+// repeated queries: IP literals and localhost directly, /etc/hosts, then DNS through c-ares. An answer is cached until
+// it expires; if DNS fails, or reports that the name no longer exists, the last address stays in use (R13) and is
+// resolved again half a minute later. Fails only if a name was never resolved: NETWORK.
 
 import { Resolver } from 'node:dns/promises'
 import { readFileSync } from 'node:fs'
@@ -22,7 +22,7 @@ export interface DnsAnswer {
   ttl: number
 }
 
-/** Asks DNS for the A (4) or AAAA (6) records of a name. */
+/** Queries DNS for the A (4) or AAAA (6) records of a name. */
 type DnsQuery = (name: string, family: 4 | 6) => Promise<DnsAnswer[]>
 
 export interface HostResolverOptions {
@@ -31,19 +31,19 @@ export interface HostResolverOptions {
   query?: DnsQuery
   /** text of a file, for /etc/hosts and /etc/resolv.conf */
   readText?: (path: string) => string
-  /** which to take where a name has both; default 4 */
+  /** the preferred family if a name has both; default 4 */
   prefer?: 4 | 6
 }
 
-/** answers are kept at least this long, whatever their TTL, so that a TTL of 0 is no storm */
+/** minimum time to cache an answer, so that a TTL of 0 causes no storm */
 const MIN_TTL_MS = 30_000
 const MAX_TTL_MS = 3_600_000
-/** an outage is tried again after this */
+/** retry delay after a DNS failure */
 const RETRY_MS = 30_000
 /** /etc/hosts may be edited while we run */
 const LOCAL_MS = 60_000
 
-/** A new resolver each time, since /etc/resolv.conf changes with the network and questions are rare. */
+/** A new resolver for each query, because /etc/resolv.conf changes with the network and queries are rare. */
 const systemQuery: DnsQuery = (name, family) => {
   const resolver = new Resolver({ timeout: 2000, tries: 2 })
   return family === 4 ? resolver.resolve4(name, { ttl: true }) : resolver.resolve6(name, { ttl: true })
@@ -56,12 +56,12 @@ interface Entry {
 }
 
 const MAX_LAST = 1024
-/** The last address of each name, of all resolvers. */
+/** The last address of each name, shared by all resolvers. */
 const lastAddresses = new LruMap<string, string>(MAX_LAST)
 
 /**
- * Whether an address as media write it (`192.0.2.1:8080`, `[::1]:8080`) is one of that host: of the literal, or of what the name
- * was resolved to last.
+ * Whether an address in a medium's notation (`192.0.2.1:8080`, `[::1]:8080`) belongs to that host: equals the literal,
+ * or the last resolved address of the name.
  */
 export function isAddressOf(address: string, host: string): boolean {
   const own = lastAddresses.get(host) ?? (host.startsWith('[') ? host.slice(1, -1) : host)
@@ -77,7 +77,7 @@ export class HostResolver {
   readonly #prefer: 4 | 6
   readonly #entries = new Map<string, Entry>()
   readonly #asking = new Map<string, Promise<HostAddress>>()
-  /** questions to DNS, and those that failed while an older address was in use */
+  /** DNS queries, and those that failed while an older address was in use */
   readonly tally = { queries: 0, stale: 0 }
 
   constructor(options: HostResolverOptions = {}) {
@@ -88,7 +88,7 @@ export class HostResolver {
     this.#prefer = options.prefer ?? 4
   }
 
-  /** The address of a literal or of a name still known; undefined when resolve() must be called. Never waits. */
+  /** The address of a literal or of a cached name; undefined if resolve() must be called. Never waits. */
   known(host: string): HostAddress | undefined {
     const literal = literalAddress(host)
     if (literal) return literal
@@ -96,7 +96,7 @@ export class HostResolver {
     return entry && this.#clock.mono() < entry.until ? entry.current : undefined
   }
 
-  /** The address of `host`. Throws NETWORK when it cannot be resolved and never was. */
+  /** The address of `host`. Throws NETWORK if it cannot be resolved and never was. */
   async resolve(host: string): Promise<HostAddress> {
     const known = this.known(host)
     if (known) return known
@@ -112,7 +112,7 @@ export class HostResolver {
     if (local) return this.#keep(host, local, now + LOCAL_MS)
     try {
       const { answers, ttlMs } = await this.#dns(host)
-      // a name with many addresses is answered in changing order: stay with the one in use while it is among them
+      // the answers for a name with many addresses change their order: keep the one in use while it is among them
       const chosen = answers.find(a => a.address === before?.address) ?? answers[0]!
       return this.#keep(host, chosen, this.#clock.mono() + Math.min(MAX_TTL_MS, Math.max(MIN_TTL_MS, ttlMs)))
     } catch (cause) {
@@ -120,7 +120,7 @@ export class HostResolver {
       if (!before)
         throw new OsError('NETWORK', `cannot resolve ${host} (${why})`, {
           cause,
-          hint: 'check the name and the network, or give an IP address',
+          hint: 'check the name and the network, or use an IP address',
         })
       this.tally.stale++
       this.#logger.warn(`cannot resolve ${host} (${why}), keeping ${before.address}`)
@@ -146,8 +146,8 @@ export class HostResolver {
           ttlMs: Math.min(...found.map(a => a.ttl)) * 1000,
         }
       })
-      // both are queried at once; the second answer only counts, and is only waited for, where the first is none
-      questions[1]!.catch(() => undefined) // may fail unheard when the first is enough
+      // both are queried in parallel; the second answer is used, and awaited, only if the first one failed
+      questions[1]!.catch(() => undefined) // its failure is ignored if the first is enough
       try {
         return await questions[0]!
       } catch (error) {
@@ -156,13 +156,13 @@ export class HostResolver {
       try {
         return await questions[1]!
       } catch {
-        // the reason of the preferred family is the one reported
+        // the reason of the preferred family is reported
       }
     }
     throw failure
   }
 
-  /** A name without a dot is first tried in the search domains of resolv.conf, as the C library does. */
+  /** A name without a dot is first tried in the search domains of resolv.conf, like in the C library. */
   #candidates(host: string): string[] {
     if (host.endsWith('.')) return [host.slice(0, -1)]
     if (host.includes('.')) return [host]
@@ -185,7 +185,7 @@ export class HostResolver {
     return this.#prefer === 4 ? { address: '127.0.0.1', family: 4 } : { address: '::1', family: 6 }
   }
 
-  /** A system file that cannot be read is as good as an empty one: DNS answers then. */
+  /** A system file that cannot be read counts as empty: DNS answers then. */
   #text(path: string): string {
     return orElse('', () => this.#readText(path))
   }

@@ -1,7 +1,7 @@
-// Reads one source at its interval (D7): drift-free, on the grid set when it came up; never two reads at once; never in
-// bursts to catch up. What fails: a read that hangs (link degraded, counted, every other source goes on; its readings are
-// still handed on when they come at last), a read that throws (the group is lost, the link reopens), a receiver of
-// readings that throws (logged and counted, the source goes on).
+// Reads one source at its interval (D7): without drift, on the grid set when it came up; reads never overlap, and
+// missed ones are not made up for. Errors: a read hangs (link degraded, counted, all other sources continue; its late
+// readings are still passed on); a read throws (the group is lost, the link reopens); the receiver of readings throws
+// (logged and counted, the source continues).
 import type { Clock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
@@ -11,7 +11,7 @@ import type { Source, SourceReading } from './contracts'
 /** `at` is UNIX ms: when the read began, or for a late one when it ended. */
 export type ReadingsHandler = (source: Source, readings: readonly SourceReading[], at: number) => void
 
-/** what a read without any value is called where the driver does not say why */
+/** the reason for a read without any value, if the driver gives none */
 export const SILENT = 'no sensor answers'
 
 interface ScheduleOptions {
@@ -19,7 +19,7 @@ interface ScheduleOptions {
   timers: Timers
   logger: Logger
   onReadings: ReadingsHandler
-  /** the read hangs, gave no value (SILENT) or works again (empty reason) */
+  /** the read hangs, gave no value (SILENT) or has recovered (empty reason) */
   complain: (reason: string) => void
   lost: (reason: string) => void
   /** a read that takes longer hangs; default: the interval, at least 1 s, at most 10 s */
@@ -28,9 +28,9 @@ interface ScheduleOptions {
 
 interface ScheduleTally {
   reads: number
-  /** reads that went past the deadline, threw, or whose receiver threw */
+  /** reads that exceeded the deadline, threw, or whose receiver threw */
   errors: number
-  /** turns of the grid that passed without a read, because one was still running or the machine slept */
+  /** intervals without a read, because one was still running or the machine slept */
   skipped: number
 }
 
@@ -40,13 +40,13 @@ export class Schedule {
   readonly #options: ScheduleOptions
   readonly #deadlineMs: number
   readonly #whole: boolean
-  /** counts starts; what belongs to an older one is dropped */
+  /** counts starts; results of an older one are dropped */
   #run = 0
-  /** when the next read is due, on the monotonic clock */
+  /** time of the next read, on the monotonic clock */
   #due = 0
-  /** a read is out, perhaps since before the last start */
+  /** a read is running, possibly since before the last start */
   #reading = false
-  /** requested while a read was out */
+  /** requested during a read */
   #again = false
   #began = 0
   #cancelTurn: (() => void) | undefined
@@ -59,7 +59,7 @@ export class Schedule {
     this.#deadlineMs = options.deadlineMs ?? Math.min(10_000, Math.max(1000, source.intervalMs))
   }
 
-  /** Reads at once, then every interval; one of whole seconds at whole seconds, where other sources are read, too. */
+  /** Reads immediately, then at every interval; intervals of whole seconds run at whole seconds, together with other sources. */
   start(): void {
     this.stop()
     const now = this.#options.clock.mono()
@@ -73,7 +73,7 @@ export class Schedule {
     this.#cancelDeadline?.()
   }
 
-  /** Reads now, besides the grid; while a read is out, right after it. */
+  /** Reads now, outside the grid; during a read, right after it. */
   now(): void {
     if (this.#reading) this.#again = true
     else void this.#read(this.#run)
@@ -85,7 +85,7 @@ export class Schedule {
     const now = clock.mono()
     if (this.#reading) {
       this.tally.skipped++
-      // also reported here, since the read may hang since before a reopening
+      // also reported here, because the read may hang since before a reopening
       if (now - this.#began > this.#deadlineMs) complain(this.#hangs())
     } else void this.#read(run)
     this.#due += interval
@@ -136,7 +136,7 @@ export class Schedule {
   }
 
   #deliver(readings: readonly SourceReading[], at: number): void {
-    // a driver that lets NaN through would change the group's shape further down; it counts as a failed sensor
+    // a NaN from a driver would change the group's shape later; it counts as a failed sensor
     const rows = readings.every(row => row[2] === null || Number.isFinite(row[2]))
       ? readings
       : readings.map(row => (Number.isFinite(row[2]) ? row : ([row[0], 'ERROR', null, row[3]] as const)))

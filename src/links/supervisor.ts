@@ -1,6 +1,6 @@
-// One owner for every medium, source and line (D7): it opens them, retries them, reads the sources and tells the states.
-// Links fail one by one and never together: each has its own state machine (link.ts) and its own turn (schedule.ts).
-// Nothing a driver does ends the program; a listener that throws is logged.
+// The owner of every medium, source and line (D7): it opens and retries them, reads the sources and reports the states.
+// Links fail independently: each has its own state machine (link.ts) and schedule (schedule.ts). Nothing a driver does
+// ends the program; an error of a listener is logged.
 
 import type { BackoffOptions } from '../lib/backoff'
 import { type Clock, systemClock } from '../lib/clock'
@@ -19,7 +19,7 @@ export interface SupervisorOptions extends Pick<LinkOptions, 'openTimeoutMs' | '
   logger?: Logger
   timers?: Timers
   backoff?: BackoffOptions
-  /** what the network looks like; default: its addresses */
+  /** fingerprint of the network; default: its addresses */
   network?: () => string
   /** gets the readings of every source */
   onReadings?: ReadingsHandler
@@ -28,11 +28,11 @@ export interface SupervisorOptions extends Pick<LinkOptions, 'openTimeoutMs' | '
 interface AddOptions {
   /** default true */
   enabled?: boolean
-  /** pauses of this link alone, for example {maxMs: 1500} for a plug that must be back within two seconds */
+  /** pauses of this link alone, for example {maxMs: 1500} for a plug that must reconnect within two seconds */
   backoff?: BackoffOptions
-  /** the host its peer is at: on this machine pauses stay short, elsewhere a change of the network ends them */
+  /** the host of its peer: on this machine pauses stay short, elsewhere a change of the network ends them */
   host?: string
-  /** it is not configured: that this machine does not have it is no fault */
+  /** it is not configured: if this machine lacks it, that is no fault */
   optional?: boolean
   /** see ScheduleOptions */
   readDeadlineMs?: number
@@ -40,7 +40,7 @@ interface AddOptions {
 
 type LinkKind = 'medium' | 'source' | 'line'
 
-/** What every face shows of a link: its state as it is, and counters. Times are UNIX ms. */
+/** A link's state and counters as every face shows them. Times are UNIX ms. */
 export interface LinkReport extends LinkCounters {
   kind: LinkKind
   /** medium or source type, for example 'UDP' or 'hwmon' */
@@ -50,12 +50,12 @@ export interface LinkReport extends LinkCounters {
   reason?: string
   retry_at?: number
   opens: number
-  /** down: what to do about it */
+  /** if down: what to do about it */
   hint?: string
-  /** the last thing that went wrong, also when it works again; absent: nothing ever did */
+  /** the last error, also after recovery; absent: there was none */
   last_error?: string
   last_error_at?: number
-  /** sources: reads that came back, turns left out, and the interval */
+  /** sources: completed reads, skipped intervals, and the interval */
   reads?: number
   skipped?: number
   interval_ms?: number
@@ -68,16 +68,16 @@ interface Managed {
   kind: LinkKind
   type?: string
   schedule?: Schedule
-  /** why it is down, as the log has it already */
+  /** the reason of being down that is logged already */
   reportedReason?: string
-  /** what was wrong with it since it was last up, as the log has it already */
+  /** logged problems since it was last up */
   readonly warned: Set<string>
 }
 
 const isSource = (thing: Openable): thing is Source => 'read' in thing && 'intervalMs' in thing
 const isMedium = (thing: Openable): thing is Medium => 'medium' in thing && 'send' in thing
 
-/** Pauses after a lost link: a plug is often back at once, a server that is down is not contacted more than once a minute. */
+/** Pauses after a loss: a plug often returns soon; a server that is down is contacted at most once a minute. */
 const BACKOFF: BackoffOptions = { minMs: 1000, maxMs: 60_000, stableMs: 60_000 }
 
 export class Supervisor {
@@ -92,20 +92,20 @@ export class Supervisor {
     this.#onReadings = options.onReadings ?? (() => undefined)
   }
 
-  /** Sets who gets the readings of every source. */
+  /** Sets the receiver of the readings of every source. */
   onReadings(handler: ReadingsHandler): void {
     this.#onReadings = handler
   }
 
-  /** Tells every change of state. Returns the function that ends it. */
+  /** Calls `listener` at every change of state. Returns the function that ends it. */
   onChange(listener: LinkListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
   /**
-   * Takes a medium, source or line over and, unless `enabled` is false, begins to open it. Throws CONFIG_INVALID when the
-   * name is taken or is not of [A-Za-z0-9_-], LINK_DOWN after stop().
+   * Adds a medium, source or line and, unless `enabled` is false, starts to open it. Throws CONFIG_INVALID if the name
+   * is in use or is not of [A-Za-z0-9_-], LINK_DOWN after stop().
    */
   add(thing: Openable, { enabled = true, backoff, host, optional = false, readDeadlineMs }: AddOptions = {}): Link {
     const { name } = thing
@@ -155,7 +155,7 @@ export class Supervisor {
     return this.#managed.get(name)?.link
   }
 
-  /** Closes and forgets. Settles when closed; an unknown name is no error. */
+  /** Closes and removes it. Resolves when closed; an unknown name is no error. */
   async remove(name: string): Promise<void> {
     const managed = this.#managed.get(name)
     if (!managed) return
@@ -164,22 +164,22 @@ export class Supervisor {
     await closed
   }
 
-  /** Throws NOT_FOUND for an unknown name, as disable and reopen do. */
+  /** Throws NOT_FOUND for an unknown name, like disable and reopen. */
   enable(name: string): void {
     this.#known(name).enable()
   }
 
-  /** Closes and keeps it, disabled. Settles when closed. */
+  /** Closes it and keeps it disabled. Resolves when closed. */
   disable(name: string): Promise<void> {
     return this.#known(name).disable()
   }
 
-  /** Closes and opens at once; a retry that waits is tried now. */
+  /** Closes and opens it immediately; a pending retry runs now. */
   reopen(name: string): void {
     this.#known(name).reopen()
   }
 
-  /** Settles when every link that is there now was tried once, or after `limitMs` (R24). */
+  /** Resolves when every current link was tried once, or after `limitMs` (R24). */
   async tried(limitMs = 10_000): Promise<void> {
     const all = [...this.#managed.values()].filter(m => m.link.state.state === 'opening').map(m => m.link.tried)
     await within(this.#options.timers, limitMs, Promise.all(all), () => undefined)
@@ -190,7 +190,7 @@ export class Supervisor {
     return Object.fromEntries([...this.#managed].map(([name, managed]) => [name, report(managed)]))
   }
 
-  /** Closes everything. Settles when all is closed or left behind; the second call gives the same promise. */
+  /** Closes everything. Resolves when all is closed or abandoned; a second call returns the same promise. */
   stop(): Promise<void> {
     this.#stopped ??= Promise.all([...this.#managed.values()].map(m => m.link.disable())).then(() => undefined)
     return this.#stopped
@@ -210,12 +210,12 @@ export class Supervisor {
       else schedule.stop()
     }
     if (state.state === 'down' || state.state === 'absent') {
-      // what stays missing is reported once, not at every try
+      // a permanent failure is logged once, not at every attempt
       if (state.reason !== managed.reportedReason && state.state === 'down') logger.warn(`down: ${state.reason}`)
       else if (state.reason !== managed.reportedReason) logger.info(`not present: ${state.reason}`)
       managed.reportedReason = state.reason
     } else if (state.state === 'degraded') {
-      // a reason that went, while another stays, is no news
+      // when one of several reasons disappears, that is not logged
       const { size } = managed.warned
       for (const part of state.reason.split('; ')) managed.warned.add(part)
       if (managed.warned.size > size) logger.warn(`degraded: ${state.reason}`)

@@ -1,5 +1,5 @@
-// What every face shows of the media: the status maps as configured, and each medium of the specification with its layer,
-// whether it is switched on, whether there is a driver, and the links that use it (GET /api/transport).
+// The media as every face shows them: the configured status maps, and each medium of the specification with its layer,
+// whether it is enabled, whether it has a driver, and the links that use it (GET /api/transport).
 import type { ConfigStore } from '../config'
 import { maskText } from '../lib/secrets'
 import { mediumEnabled } from './enabled'
@@ -10,10 +10,10 @@ interface TransportItem {
   readonly name: string
   readonly layer: string
   readonly enabled: boolean
-  /** whether there is a driver at all */
+  /** whether a driver exists */
   readonly driver: boolean
   readonly default_port: number | string | null
-  /** where its options are in Config.json */
+  /** place of its options in Config.json */
   readonly config_key: string
   /** links of a running gateway over it */
   readonly links: readonly { readonly name: string; readonly state: string; readonly reason?: string }[]
@@ -34,7 +34,7 @@ export interface TransportView {
 
 type Links = Readonly<Record<string, LinkReport>>
 
-/** Names of the links that use a medium: the configured ones, also where they could not be made, and what else runs. */
+/** Names of the links that use a medium: the configured ones, even if they could not be created, and other running ones. */
 export function linksOf(config: ConfigStore, medium: string, links: Links): string[] {
   const { uplinks, receivers } = config.config.gateway
   const uses = (other: string | undefined): boolean => other?.toLowerCase() === medium.toLowerCase()
@@ -69,7 +69,7 @@ export function transportView(config: ConfigStore, registry: Registry, links: Li
   }
 }
 
-/** The key in Config.json that switches a medium on and off; undefined for an unknown medium. */
+/** The Config.json key that switches a medium on and off; undefined for an unknown medium. */
 export function mediumFlag(medium: string): string | undefined {
   const info = mediumInfo(medium)
   return info && `RESOURCES.${info.status}.${info.options_name}`

@@ -1,6 +1,6 @@
-// A link that cannot even be made: no driver for its type, options that are refused. It is in the supervisor under its
-// name, so that every face shows it `down` with the reason instead of nothing at all (D7). It never opens; the user who
-// mends the configuration removes it and adds the real one.
+// A link that cannot be created: no driver for its type, or invalid options. The supervisor has it under its name, so
+// that every face shows it `down` with the reason (D7). It never opens; correcting the configuration replaces it with
+// the real one.
 import type { LinkCounters, Openable, OpenableEvents } from './contracts'
 
 export class MissingLink implements Openable {
@@ -8,7 +8,7 @@ export class MissingLink implements Openable {
 
   constructor(
     readonly name: string,
-    /** why; its code decides how soon it is tried again */
+    /** the reason; its code determines the retry interval */
     readonly reason: Error,
   ) {}
 

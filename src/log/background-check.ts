@@ -1,9 +1,9 @@
-// Looks for damage at rest (R29): reads the sealed segments of an open log, a block at a time and `bytesS` a second at most. A
-// segment comes first when it was never looked at, then again a day later; when none is due it sleeps for an hour. What the
-// page cache still has is not read from the card: a fault behind it shows once the memory was needed for something else.
+// Detects damage at rest (R29): reads the sealed segments of an open log, a block at a time and at most `bytesS` a second.
+// Unchecked segments come first, then each is checked again after a day; if none is due it sleeps for an hour. Blocks in the
+// page cache are not read from the card: a fault there is found once the memory was needed for something else.
 //
-// What fails: a segment that cannot be read is named until it can be. Damage goes the way of a reader that meets it: into
-// the ledger, the status, and one WARN line.
+// Errors: a segment that cannot be read is reported until it can be. Damage is handled as for a reader: ledger, status, and
+// one WARN line.
 import type { Clock } from '../lib/clock'
 import type { Files } from '../lib/files'
 import { checkRecord, recordSeq } from './decode'
@@ -20,10 +20,10 @@ interface CheckOptions {
   readonly files: Files
   readonly clock: Clock
   readonly timers: Timers
-  /** budget; 0: no checks */
+  /** maximum read rate; 0: no checks */
   readonly bytesS: number
   readonly segments: Segments
-  /** Enters the damage and mends the file; false where it cannot be read. */
+  /** Records the damage and repairs the file; false if it cannot be read. */
   damaged(segment: Segment): boolean
 }
 
@@ -31,7 +31,7 @@ interface Place {
   readonly segment: Segment
   readonly generation: number
   at: number
-  /** lowest number the next record may have */
+  /** lower bound for the seq of the next record */
   seq: number
 }
 
@@ -65,13 +65,13 @@ export class BackgroundCheck {
     this.#o.timers.clear(this.#timer)
   }
 
-  /** The next block comes when these bytes are paid for. */
+  /** Plans the next block when the read rate allows it after these bytes. */
   #plan(bytes: number): void {
     const ms = bytes > 0 ? Math.min(SLEEP_MS, Math.ceil((1000 * bytes) / this.#o.bytesS)) : SLEEP_MS
     this.#timer = this.#o.timers.set(ms, () => this.#plan(this.#step()))
   }
 
-  /** Looks at one block; returns how many bytes were read, 0 when nothing is due. */
+  /** Checks one block; returns the bytes read, 0 if nothing is due. */
   #step(): number {
     const { segments } = this.#o
     let place = this.#place
@@ -87,7 +87,7 @@ export class BackgroundCheck {
     return Math.max(1, this.#bytes - before)
   }
 
-  /** The sealed segment that was looked at least lately, unless that was today. */
+  /** The sealed segment checked longest ago, unless that was today. */
   #due(): Segment | undefined {
     const { segments, clock } = this.#o
     const when = (segment: Segment): number => this.#checked.get(segment) ?? Number.NEGATIVE_INFINITY
@@ -97,7 +97,7 @@ export class BackgroundCheck {
     return oldest && when(oldest) <= clock.mono() - AGAIN_MS ? oldest : undefined
   }
 
-  /** Whether the block at the place is sound, and whether it was the last. */
+  /** Whether the block at the place is intact, and whether it was the last. */
   #look(place: Place): 'on' | 'sound' | 'damaged' {
     const { segment } = place
     let block: Buffer
@@ -106,7 +106,7 @@ export class BackgroundCheck {
       const next = place.at > 0 && block.length >= RECORD_OVERHEAD ? recordLength(block, 0) : 0
       if (next > block.length && next <= MAX_RECORD) block = this.#read(segment, place.at, next)
     } catch {
-      return 'damaged' // why, is found out there
+      return 'damaged' // damaged() determines the reason
     }
     let at = 0
     if (place.at === 0) {

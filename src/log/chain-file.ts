@@ -1,10 +1,10 @@
-// A second witness of the newest segment, beside the segments: `chain.json` names it once its header is on flash, and its
-// last record after a clean stop; also which sequence numbers the segments before it hold. Headers describe the segments before them; the newest has none behind it, so without this a
-// newest (or only) segment that is deleted or overwritten would look like a log that never had it (R29).
+// A second witness of the newest segment: `chain.json` names it once its header is on flash, and its last record after a
+// clean stop; it also lists the sequence numbers of older segments. A header describes the segments before it, but no header
+// follows the newest segment. Without this file, a deleted or overwritten newest (or only) segment would not be noticed
+// (R29).
 //
-// What fails: a witness that cannot be written makes the check weaker and nothing else; one that is damaged too, and is said
-// to be. The file is made and moved in
-// place without a sync of the folder: an older witness that a power cut brings back names a segment that is still known.
+// Errors: if it cannot be written, the check is only weaker. If it is damaged, the check is weaker too, and that is reported.
+// The file is replaced without a sync of the folder: an older version after a power cut names a segment that is still known.
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
@@ -15,18 +15,18 @@ export interface Witness {
   /** of the newest segment */
   readonly base: number
   readonly boot: number
-  /** seq of the oldest record at that time */
+  /** seq of the oldest record when the file was written */
   readonly first: number
   /** of the newest segment, after a clean stop only */
   readonly last?: number
-  /** from and to of what the older segments hold: the newest 64 runs without a gap (none in older logs) */
+  /** ranges of seqs in the older segments: the newest 64 without a gap (none in older logs) */
   readonly runs: readonly (readonly [from: number, to: number])[]
 }
 
 export const CHAIN_FILE = 'chain.json'
 const isSeq = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
 
-/** undefined: none yet. Throws where there is one that says nothing. */
+/** undefined: none yet. Throws if it exists but is invalid. */
 export function readWitness(files: Files, dir: string): Witness | undefined {
   const path = join(dir, CHAIN_FILE)
   if (!files.exists(path)) return undefined
@@ -36,15 +36,15 @@ export function readWitness(files: Files, dir: string): Witness | undefined {
       throw new TypeError('it names no segment')
     return { base, boot, first, runs, ...(isSeq(last) && { last }) }
   } catch (error) {
-    const text = `${CHAIN_FILE} is damaged (${asOsError(error).message}): newest segments that are gone cannot be named`
+    const text = `${CHAIN_FILE} is damaged (${asOsError(error).message}): missing newest segments cannot be detected`
     throw new OsError('STORAGE', text, { cause: error })
   }
 }
 
 /**
- * What is lost where every segment behind record `after` is gone (0: all segments). Numbers that a killed start reserved and never
- * gave out are not among it. Two ends are not known exactly: before the oldest run that the file names, every number from `first` on
- * counts, which may be too many; of a newest segment without `last` (after a kill) only its first record counts.
+ * The ranges lost if every segment after record `after` is gone (0: all segments). Numbers reserved but not used before a
+ * kill are not included. Two ends are inexact: before the oldest range in the file, every number from `first` on counts,
+ * which may be too many; of a newest segment without `last` (after a kill) only its first record counts.
  */
 export function lostBehind({ base, first, last = base, runs }: Witness, after: number): LossRange[] {
   const lost: LossRange[] = []
@@ -56,7 +56,7 @@ export function lostBehind({ base, first, last = base, runs }: Witness, after: n
   return lost
 }
 
-/** Returns the bytes written, 0 when the disk refused. */
+/** Returns the bytes written, 0 if the disk refused. */
 export async function writeWitness(files: Files, dir: string, witness: Witness): Promise<number> {
   const path = join(dir, CHAIN_FILE)
   const bytes = Buffer.from(JSON.stringify(witness))
@@ -71,15 +71,15 @@ export async function writeWitness(files: Files, dir: string, witness: Witness):
     files.rename(`${path}.tmp`, path)
     return bytes.length
   } catch {
-    return 0 // the write of the next record tells of the disk
+    return 0 // the next record write reports the disk error
   }
 }
 
-/** The segment it names was taken back before a record was in it. */
+/** The segment it names was removed before it contained a record. */
 export function removeWitness(files: Files, dir: string): void {
   try {
     files.remove(join(dir, CHAIN_FILE))
   } catch {
-    // the disk refuses: the next segment brings a new one
+    // the disk refuses: the next segment writes a new file
   }
 }

@@ -1,5 +1,5 @@
-// Bytes written to flash since midnight UTC, for the card's budget (R5). What earlier runs of this day wrote is taken from
-// the segments made today that are still there.
+// Bytes written to flash since midnight UTC, for the card's budget (R5). The bytes of earlier runs today are estimated from
+// existing segments created today.
 import type { Clock } from '../lib/clock'
 
 const DAY_MS = 86_400_000
@@ -10,7 +10,7 @@ export class DayCounter {
   #day: number
   #base = 0
 
-  /** `written` counts up from 0 at the start of this run. */
+  /** `written` counts from 0 at the start of this run. */
   constructor(clock: Clock, written: () => number, segments: readonly { created: number; size: number }[]) {
     this.#clock = clock
     this.#written = written

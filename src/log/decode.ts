@@ -1,6 +1,6 @@
-// Bytes → record. `checkRecord` says whether the bytes at a place are a whole, sound record; `decodeRecord` is only called
-// on those, so what it reads is what the encoder wrote. A body from a later minor version with a kind we do not know is
-// reported as unsound, never guessed.
+// Decodes bytes to a record. `checkRecord` verifies that the bytes at a position are a complete, intact record;
+// `decodeRecord` is only called for those. A body of a later minor version with an unknown kind is reported as damaged, never
+// guessed.
 import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata, SensorFact } from '../pipeline/fact'
 import { crc32c } from '../wire/crc'
@@ -41,7 +41,7 @@ import {
 import { noLosses } from './ledger'
 import type { LogRecord, LossRange, LossTotals } from './record'
 
-/** Length of the sound record at `at`, or 0. */
+/** Length of the intact record at `at`, or 0. */
 export function checkRecord(b: Buffer, at: number, end = b.length): number {
   if (at + RECORD_OVERHEAD > end || b[at] !== MARK) return 0
   const length = recordLength(b, at)
@@ -51,12 +51,12 @@ export function checkRecord(b: Buffer, at: number, end = b.length): number {
 
 export const recordSeq = (b: Buffer, at: number): number => readU64(b, at + AT_SEQ)
 
-/** cache of short texts that records repeat: ids, units, states */
+/** cache of short texts that are repeated in records: ids, units, states */
 const TEXTS = new Array<string>(1024).fill('')
-/** bytes; longer texts rarely repeat */
+/** bytes; longer texts are rarely repeated */
 const MAX_KEPT_TEXT = 32
 
-/** The UTF-8 text of these bytes, from the cache where it is there. */
+/** The UTF-8 text of these bytes, from the cache if possible. */
 function textOf(b: Buffer, at: number, end: number): string {
   const length = end - at
   if (length > MAX_KEPT_TEXT) return b.toString('utf8', at, end)
@@ -65,7 +65,7 @@ function textOf(b: Buffer, at: number, end: number): string {
   const slot = (hash ^ (hash >>> 10)) & (TEXTS.length - 1)
   const text = TEXTS[slot]!
   let same = text.length === length
-  // only ASCII: elsewhere a char code is not the byte
+  // ASCII only: otherwise a char code differs from the byte
   for (let k = 0; same && k < length; k++) same = text.charCodeAt(k) === b[at + k] && b[at + k]! < 0x80
   return same ? text : (TEXTS[slot] = b.toString('utf8', at, end))
 }
@@ -109,8 +109,8 @@ class Cursor {
 }
 
 /**
- * The record at `at`, already checked. Copies everything out: the buffer may be reused afterwards. Throws STORAGE when the
- * body is not what the encoder writes although its CRC holds: another program wrote it.
+ * The record at `at`, already checked. Copies everything, since the buffer may be reused. Throws STORAGE if the CRC is
+ * correct but the body was not written by the encoder: another program wrote it.
  */
 export function decodeRecord(b: Buffer, at: number): LogRecord {
   try {
@@ -163,7 +163,7 @@ function readRecord(b: Buffer, at: number): LogRecord {
   return record
 }
 
-/** Reads the fact of a record and where it came from. */
+/** Reads the fact of a record and its link metadata. */
 function readFact(c: Cursor, flags: number, record: Building<LogRecord>): void {
   const aid = c.u32()
   const tRaw = c.f64()

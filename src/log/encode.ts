@@ -1,7 +1,7 @@
-// Record → bytes in a caller-owned buffer: at() says where and when, the next call writes one record there and returns its
-// length. The hot path of intake and receive: no allocation per record, ASCII strings are copied by a loop (faster than
-// Buffer.write below about 20 characters). A record that does not fit returns 0 and has written nothing that counts; the
-// caller gives it a larger or an emptier buffer.
+// Encodes records into a caller-owned buffer: at() sets position and time, the next call writes one record there and returns
+// its length. The hot path of intake and receive: no allocation per record; ASCII strings are copied by a loop (faster than
+// Buffer.write below about 20 characters). A record that does not fit returns 0 and the bytes written so far are invalid; the
+// caller provides a larger or an emptier buffer.
 import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { crc32c } from '../wire/crc'
@@ -62,7 +62,7 @@ export class RecordEncoder {
     this.boot = boot
   }
 
-  /** The next record begins at `at` of `into`. */
+  /** The next record begins at `at` in `into`. */
   at(into: Buffer, at: number, seq: number, monoMs: number, wallMs: number, quality: TimeQuality): this {
     this.#b = into
     this.#start = at

@@ -1,5 +1,6 @@
-// The facts of a log folder, oldest first, without opening it: read-only, so it may run beside a gateway, whose newest
-// records it may not see yet. Damaged pieces are stepped over; `log verify` names them. Throws NOT_FOUND without a log.
+// The facts of a log folder, oldest first, read without opening the log: read-only, so that it may run in parallel with a
+// gateway, whose newest records may not be visible yet. Damaged pieces are skipped; `log verify` reports them. Throws
+// NOT_FOUND without a log.
 import { join } from 'node:path'
 import { type Files, realFiles } from '../lib/files'
 import { factToDict } from '../pipeline/fact'
@@ -8,7 +9,7 @@ import { AT_KIND, KIND_FACT } from './format'
 import type { LogRecord } from './record'
 import { scanSegment, segmentBase, segmentFiles } from './segment'
 
-/** A record as `log export` prints it: `{boot, seq, t_raw, …fact}`, with link and time quality beside it. */
+/** A record as `log export` prints it: `{boot, seq, t_raw, …fact}`, with link and time quality. */
 export function exportRow({ boot, seq, quality, medium, wallMs, fact, link }: LogRecord): Record<string, unknown> {
   const { t_raw, ...fields } = factToDict(fact!)
   return {
@@ -28,7 +29,7 @@ export function exportRow({ boot, seq, quality, medium, wallMs, fact, link }: Lo
   }
 }
 
-/** Rows of the facts from `from` on. `progress` takes the bytes that are read, and of how many. */
+/** Rows of the facts from `from` on. `progress` gets the bytes read and the total. */
 export function* exportFacts(
   dir: string,
   from: number,

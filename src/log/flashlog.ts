@@ -1,7 +1,9 @@
-// The flash log: the database of a gateway (D4). Facts, cursors and clock changes are records in one append-only
-// file set; a record has its seq at once and is on the medium after the next group commit. What fails: a disk that refuses
-// makes the log degraded, never silent or stopped; damage detected at the start or while reading is cut out, kept aside and
-// named in the loss ledger. Only one process may have a log open (D17 guards that).
+// The flash log: the database of a gateway (D4). Facts, cursors and clock changes are records in one append-only set of
+// files; a record gets its seq immediately and is on flash after the next group commit.
+//
+// Errors: a disk that refuses writes makes the log degraded, never silent or stopped. Damage found at the start or while
+// reading is cut out, kept in a separate folder and listed in the loss ledger. Only one process may open a log (ensured by
+// D17).
 import { checkNames, namesOf } from '../lib/checked'
 import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
@@ -29,7 +31,7 @@ const OPTIONS = namesOf<FlashLogOptions>()(
 export class FlashLog {
   /** number of this opening of the log, from 1 */
   readonly boot: number
-  /** the opening before ended with close() */
+  /** the previous opening ended with close() */
   readonly cleanStop: boolean
   readonly #o: LogSettings
   readonly #segments: Segments
@@ -89,8 +91,8 @@ export class FlashLog {
   }
 
   /**
-   * Opens or makes the log in `dir`, mends what a crash left and starts a new boot. A disk that cannot be written or read is
-   * only a state: records are in RAM, and written once that is possible. Throws DATA_DIR when `dir` cannot be a folder.
+   * Opens or creates the log in `dir`, repairs the effects of a crash and starts a new boot. A disk that cannot be written or
+   * read is a state: records are kept in RAM and written once that is possible. Throws DATA_DIR if `dir` cannot be a folder.
    */
   static async open(options: FlashLogOptions): Promise<FlashLog> {
     checkNames('FlashLog.open', options, OPTIONS)
@@ -111,7 +113,7 @@ export class FlashLog {
     return this.#writer.lastSeq
   }
 
-  /** seq of the oldest record that is still there */
+  /** seq of the oldest existing record */
   get firstSeq(): number {
     return this.#segments.list.find(s => s.last >= s.base)?.base ?? this.#tail.firstSeq
   }
@@ -121,7 +123,7 @@ export class FlashLog {
     return this.#state.ledger.ranges
   }
 
-  /** Why new records are in RAM only; undefined while the disk takes them. */
+  /** Why new records are in RAM only; undefined while the disk accepts them. */
   get failure(): OsError | undefined {
     return this.#writer.failure
   }
@@ -130,14 +132,14 @@ export class FlashLog {
     return this.failure !== undefined
   }
 
-  /** Bytes that wait in RAM for the disk: a fast producer pauses while this grows towards bufferBytes. */
+  /** Bytes in RAM not yet written: a fast producer pauses when this approaches bufferBytes. */
   get pendingBytes(): number {
     return this.#tail.pending
   }
 
   /**
-   * Appends one fact and returns its seq. It is on the medium after the next commit: see committed(). Throws
-   * PACKET_TOO_LARGE for a fact beyond the record limits, DISK_FULL when when_full is "refuse" and the log is full.
+   * Appends one fact and returns its seq. It is on flash after the next commit: see committed(). Throws PACKET_TOO_LARGE for
+   * a fact beyond the record limits, DISK_FULL if when_full is "refuse" and the log is full.
    */
   appendFact(fact: Fact, link: LinkMetadata, quality: TimeQuality = 'unknown'): number {
     if (!this.#retention.admits(4096, this.#tail.pending, this.#o.segmentBytes)) {
@@ -148,15 +150,17 @@ export class FlashLog {
     return this.#append(() => this.#encoder.fact(fact, link, alarm), quality)
   }
 
-  /** Notes how far reader `name` has come; seq 0 forgets the cursor. It lasts from the next commit on.
-   *  With when_full "refuse" no segment goes that a cursor has not passed. */
+  /**
+   * Stores the position of reader `name`, on flash after the next commit; seq 0 removes the cursor. With when_full "refuse" a
+   * segment is only dropped after every cursor has passed it.
+   */
   appendCursor(name: string, seq: number): number {
     const own = this.#append(() => this.#encoder.cursor(name, seq))
     this.#state.moveCursor(name, seq, own)
     return own
   }
 
-  /** The position of reader `name`, undefined when it never had one. */
+  /** The position of reader `name`, undefined if it never had one. */
   cursor(name: string): number | undefined {
     return this.#state.cursors.get(name)
   }
@@ -164,7 +168,7 @@ export class FlashLog {
   /** Names of all cursors. */
   readonly cursorNames = (): string[] => [...this.#state.cursors.keys()]
 
-  /** Keeps a number (a whole one, from 0) in the log that is no place in it, for example the next TID of an uplink. */
+  /** Stores a number (an integer from 0) that is not a log position, for example the next TID of an uplink. */
   appendCounter(name: string, value: number): number {
     const own = this.#append(() => this.#encoder.cursor(name, value, true))
     this.#state.counters.set(name, value)
@@ -172,31 +176,31 @@ export class FlashLog {
   }
 
   /**
-   * Keeps a packet of another node that changed a template and gave no fact; `future`: its time is ahead (X36). Throws
-   * PACKET_TOO_LARGE beyond the record limits.
+   * Stores a packet of another node that changed a template and gave no fact; `future`: its time is too far ahead (X36).
+   * Throws PACKET_TOO_LARGE beyond the record limits.
    */
   appendPacket(packet: Uint8Array, future: boolean): number {
     return this.#append(() => this.#encoder.packet(packet, future))
   }
 
-  /** The newest value of counter `name`, undefined when there was none. */
+  /** The newest value of counter `name`, undefined if there is none. */
   counter(name: string): number | undefined {
     return this.#state.counters.get(name)
   }
 
-  /** Notes that the clock was set; facts of this boot before this record are off by `offsetMs` (D18). */
+  /** Records that the clock was set; earlier facts of this boot are off by `offsetMs` (D18). */
   appendClock(change: ClockChange, quality: TimeQuality = 'synced'): number {
     this.setQuality(quality)
     return this.#append(() => this.#encoder.clock(change), quality)
   }
 
-  /** Time quality of the log's own records from now on; an unsynced clock suspends the bound by age. */
+  /** Time quality of the log's own records from now on; an unsynced clock suspends the age limit. */
   setQuality(quality: TimeQuality): void {
     this.#quality = quality
     this.#retention.timeTrusted = quality !== 'unsynced'
   }
 
-  /** Settles when record `seq` is on the medium, at most ack_commit_ms plus one sync later. Rejects when it was lost. */
+  /** Settles when record `seq` is on flash, at most ack_commit_ms plus one sync later. Rejects if it was lost. */
   committed(seq: number): Promise<void> {
     if (this.#state.ledger.covers(seq, ['overflow'])) {
       return Promise.reject(new OsError('DISK_FULL', `record ${seq} was lost before it could be written`))
@@ -204,30 +208,33 @@ export class FlashLog {
     return this.#writer.committed(seq)
   }
 
-  /** Calls back after each commit with the newest committed seq; returns how to stop that. */
+  /** Calls back after each commit with the newest committed seq; returns a function that unsubscribes. */
   onCommit(listener: (committedSeq: number) => void): () => void {
     return this.#writer.onCommit(listener)
   }
 
-  /** One listener; what it appends when a commit begins goes along. The result plans a commit though nothing waits yet. */
+  /**
+   * One listener; records it appends when a commit begins are included in that commit. Call the result to plan a commit even
+   * if nothing is pending.
+   */
   readonly beforeCommit = (listener: () => void): (() => void) => this.#writer.before(() => this.#closed || listener())
 
-  /** Commits what waits now, without the interval. Resolves also when the disk refuses; see status(). */
+  /** Commits pending records now, without the interval. Also resolves if the disk refuses; see status(). */
   flush(): Promise<void> {
     return this.#writer.flush()
   }
 
-  /** Holds records from the seq on that `lowest` returns (undefined: none) against the bound by age. */
+  /** Protects records from the seq returned by `lowest` (undefined: none) from the age limit. */
   pin(lowest: () => number | undefined): void {
     this.#retention.pinned = lowest
   }
 
-  /** A reader that goes on where it was; see Reader. */
+  /** A reader that continues where it stopped; see Reader. */
   reader(fromSeq: number, options?: ReaderOptions): Reader {
     return new Reader(this.#source, fromSeq, options)
   }
 
-  /** The records from `fromSeq` on, up to the newest one there is now. */
+  /** The records from `fromSeq` on, up to the newest existing one. */
   *read(fromSeq: number, { limit = Number.POSITIVE_INFINITY, ...options }: ReaderOptions & { limit?: number } = {}) {
     const reader = this.reader(fromSeq, options)
     const end = this.lastSeq
@@ -238,15 +245,15 @@ export class FlashLog {
     }
   }
 
-  /** How many facts lie behind `seq`: exact for whole segments, an upper bound inside the one that holds `seq`. */
+  /** The number of facts after `seq`: exact for complete segments, an upper bound inside the one that contains `seq`. */
   factsAfter(seq: number): number {
     return this.#segments.factsAfter(seq) + this.#tail.factsAfter(seq)
   }
 
-  /** Bytes of the files that hold anything behind `seq`. */
+  /** Bytes of the files that contain records after `seq`. */
   readonly bytesAfter = (seq: number): number => this.#segments.bytesAfter(seq)
 
-  /** The seq to start at for (at least) the newest `facts` facts. */
+  /** The seq at which (at least) the newest `facts` facts start. */
   startOfLast(facts: number): number {
     return this.#segments.startOfLast(facts - this.#tail.factsAfter(0)) ?? this.firstSeq
   }
@@ -279,7 +286,7 @@ export class FlashLog {
     }
   }
 
-  /** Marks the clean stop, commits everything and closes. Rejects (STORAGE, DISK_FULL) when the disk refuses to the end. */
+  /** Marks the clean stop, commits everything and closes. Rejects (STORAGE, DISK_FULL) if the disk refuses until the end. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#check.stop()
@@ -307,7 +314,7 @@ export class FlashLog {
     this.#appendLosses(fresh)
     await this.#writer.flush()
     if (this.#writer.failure) return
-    // the ledger is on the medium: now the damage can go
+    // the ledger is on flash: now the damage can be removed
     for (const finding of found.findings) this.#repair.mend(finding)
     for (const segment of found.empty) this.#repair.discard(segment)
   }
@@ -337,13 +344,13 @@ export class FlashLog {
     return seq
   }
 
-  /** RAM is full because the disk refuses or is too slow: the oldest waiting records go, so that live ones still fit. */
+  /** RAM is full because the disk refuses or is too slow: drops the oldest pending records, so that live ones still fit. */
   #overflow(): void {
     const lost = this.#tail.dropOldest()
     if (!lost) return
     for (const range of this.#state.ledger.add('overflow', lost.from, lost.to, lost.facts))
       joinRange(this.#unreported, range)
-    if (!this.#overflows) this.#o.logger.warn('the log drops records: RAM is full and the disk does not take them')
+    if (!this.#overflows) this.#o.logger.warn('the log drops records: RAM is full and the disk refuses')
     this.#overflows = true
     this.#writer.lost(lost.from, lost.to)
   }
@@ -366,14 +373,14 @@ export class FlashLog {
     }
   }
 
-  /** A reader or a check met bytes that are no record; false where the segment cannot be read. */
+  /** A reader or a check found invalid bytes; false if the segment cannot be read. */
   #damaged(segment: Segment): boolean {
     const finding = this.#repair.inspect(segment)
     if (!finding) return false
     const fresh = this.#repair.enter(finding)
     this.#repair.warn(fresh)
     if (!this.#closed) this.#appendLosses(fresh)
-    // the active file is mended at the next start; until then readers step over the damage
+    // the active file is repaired at the next start; until then readers skip the damage
     if (segment !== this.#segments.active && !this.#writer.failure)
       void this.flush().then(() => this.#writer.failure ?? this.#repair.mend(finding))
     return true

@@ -2,7 +2,7 @@
 // All numbers little-endian. Strings are UTF-8 with a length before them: one byte below 0x80, else two bytes
 // (0x80 | high 7 bits, low 8 bits), at most 32767 bytes.
 //
-// Folder: `<first_seq, 16 digits>.seg`, one file per segment; `damaged/` holds pieces cut out of segments.
+// Folder: `<first_seq, 16 digits>.seg`, one file per segment; `damaged/` contains pieces cut out of segments.
 //
 // Segment = header, then records back to back.
 //   0  8  magic "OSNLOG1\n"
@@ -41,13 +41,13 @@ import type { LossReason, RecordKind, TimeQuality } from './record'
 
 export const MAGIC = 'OSNLOG1\n'
 export const SEGMENT_FIXED = 56
-/** seqs reserved by one segment: far more than it can hold, so that RAM may run ahead of a full disk for days */
+/** seqs reserved by one segment: far more than it can contain, so that RAM may be days ahead of a full disk */
 export const RESERVE = 2 ** 24
 
 export const MARK = 0xc5
 export const RECORD_HEADER = 32
 export const RECORD_OVERHEAD = 36
-/** largest record, bytes; a frame of the protocol stays far below */
+/** largest record, bytes; a frame of the protocol is far smaller */
 export const MAX_RECORD = 256 * 1024
 
 export const AT_BOOT = 4
@@ -92,10 +92,10 @@ export const FLAG_SNR = 2
 export const FLAG_ADDRESS = 4
 export const FLAG_ROUTE = 8
 export const FLAG_EXTRAS = 16
-/** of a fact: it is to be sent first */
+/** of a fact: it is sent first */
 export const FLAG_ALARM = 32
 export const FLAG_FRAME = 64
-/** of a fact: a byte of marks ends its body */
+/** of a fact: its body ends with a byte of marks */
 export const FLAG_MARKS = 128
 /** the fact's time is further ahead than receiver.max_future_s (X36) */
 export const MARK_FUTURE = 1

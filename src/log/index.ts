@@ -1,4 +1,4 @@
-// The room's door: what other rooms may use of the flash log.
+// The public interface of the flash log.
 export { DayCounter } from './daycounter'
 export { decodeRecord } from './decode'
 export { exportFacts, exportRow } from './export'

@@ -1,6 +1,6 @@
-// The loss ledger: which seqs are no longer in the log, and why. Totals count for ever; the ranges themselves are kept for
-// the newest 64 losses of each reason. It travels in loss records and in every segment header, so it outlives the
-// segments. Adding the same seqs twice counts once, which makes recovery repeatable after a crash in recovery.
+// The loss ledger: which seqs are no longer in the log, and why. Totals count for ever; the ranges are kept for the newest 64
+// losses of each reason. It is stored in loss records and in every segment header, so it outlives the segments. Adding the
+// same seqs twice counts once, so that recovery can be repeated after a crash during recovery.
 import { REASONS } from './format'
 import type { LossRange, LossReason, LossTotals } from './record'
 
@@ -9,7 +9,7 @@ const SHOWN = 8
 
 export const noLosses = (): LossTotals => ({ damaged: 0, torn: 0, dropped: 0, overflow: 0 })
 
-/** Adds a range to a list; one that goes on where the last ended becomes longer. */
+/** Adds a range to a list; extends the last range if it is contiguous. */
 export function joinRange(list: LossRange[], range: LossRange): void {
   const last = list.at(-1)
   if (last && last.to + 1 === range.from)
@@ -25,14 +25,14 @@ export class Ledger {
     return this.#ranges
   }
 
-  /** The newest few ranges of that reason. */
+  /** The newest ranges of that reason. */
   newest(reason: LossReason): LossRange[] {
     return this.#ranges.filter(range => range.reason === reason).slice(-SHOWN)
   }
 
   /**
-   * Notes the loss of `[from, to]` and returns the parts that were not known before. `records` is how many records that
-   * is, where it is not every seq of the range (a dropped segment counts its facts).
+   * Adds the loss of `[from, to]` and returns the parts that were not known before. `records`: number of lost records, if it
+   * is not the size of the range (a dropped segment counts its facts).
    */
   add(reason: LossReason, from: number, to: number, records = to - from + 1): LossRange[] {
     const fresh: LossRange[] = []
@@ -49,7 +49,7 @@ export class Ledger {
     return fresh
   }
 
-  /** Takes over what a loss record or a header says: ranges are merged, totals never shrink. */
+  /** Merges a loss record or a header: ranges are joined, totals never shrink. */
   merge(totals: LossTotals, ranges: readonly LossRange[]): void {
     for (const reason of REASONS) this.totals[reason] = Math.max(this.totals[reason], totals[reason])
     for (const range of ranges) {

@@ -1,4 +1,4 @@
-// What a log is opened with; names and defaults follow gateway.log of Config.json (D4).
+// Options of a log; names and defaults follow gateway.log of Config.json (D4).
 import { type Clock, systemClock } from '../lib/clock'
 import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
@@ -6,7 +6,7 @@ import type { Fact } from '../pipeline/fact'
 import { MAX_RECORD } from './format'
 import type { LossRange } from './record'
 
-/** setTimeout, handed in. */
+/** setTimeout, passed in. */
 export interface Timers {
   set(ms: number, run: () => void): unknown
   clear(handle: unknown): void
@@ -23,32 +23,32 @@ export interface FlashLogOptions {
   clock?: Clock
   timers?: Timers
   logger?: Logger
-  /** the log, its damaged pieces included, never takes more (counted in blocks of 4096) */
+  /** maximum size of the log, including its damaged pieces (counted in blocks of 4096) */
   maxBytes?: number
-  /** 0 = no bound by age */
+  /** 0 = no age limit */
   maxAgeS?: number
-  /** longest time a record waits for the disk */
+  /** maximum time from append to commit */
   commitIntervalMs?: number
-  /** the same for a record that is waited for */
+  /** the same for a record whose commit is awaited */
   ackCommitMs?: number
   commitBytes?: number
   /** `refuse`: facts are refused (DISK_FULL) unless every cursor has passed the oldest segment */
   whenFull?: 'drop_oldest' | 'refuse'
   segmentBytes?: number
-  /** records waiting in RAM while the disk refuses; beyond it the oldest are lost and counted */
+  /** records pending in RAM while the disk refuses; above this the oldest are dropped and counted */
   bufferBytes?: number
-  /** facts that a reader finds before others: a reader can ask for them alone */
+  /** marks facts that a reader can read separately, before others */
   isAlarm?: (fact: Fact) => boolean
   /** written into the boot record */
   version?: string
-  /** sealed segments are read again in the background, so many bytes a second at most; 0: they are not */
+  /** maximum bytes a second for the background checks of sealed segments; 0: no checks */
   checkBytesS?: number
-  /** seqs not to use: what is found may be older than what was written once */
+  /** number of seqs to skip: the files found may be older than what was once written */
   skipSeqs?: number
 }
 
 export interface LogStatus {
-  /** facts that are there. Numbers of records say less: a start after a kill goes on 16,777,216 numbers later. */
+  /** number of existing facts. Seqs cannot be used for this: a start after a kill skips 16,777,216 numbers. */
   records: number
   first_seq: number
   last_seq: number
@@ -56,16 +56,16 @@ export interface LogStatus {
   bytes: number
   /** gateway.log.max_bytes */
   max_bytes: number
-  /** UNIX ms of the oldest segment's making; null: nothing is kept */
+  /** UNIX ms when the oldest segment was created; null: the log is empty */
   oldest: number | null
-  /** facts gone by the bounds or because RAM was full: dropped + overflow */
+  /** facts dropped by the limits or because RAM was full: dropped + overflow */
   lost: number
   dropped: number
   overflow: number
   refused: number
   damaged: number
   torn: number
-  /** the newest ranges of records that damage took */
+  /** the newest ranges of records lost to damage */
   gaps: readonly LossRange[]
   /** chain.json was damaged at the start */
   chain?: string
@@ -80,12 +80,12 @@ export interface LogStatus {
   reason?: string
 }
 
-/** What the background checks found since the start. */
+/** Results of the background checks since the start. */
 export interface LogCheck {
-  /** checks of sealed segments, each once a day */
+  /** number of checks of sealed segments, each once a day */
   segments: number
   bytes: number
-  /** segments with damage; which records, is in `gaps` */
+  /** number of damaged segments; `gaps` lists the records */
   damaged: number
   /** names of segments that cannot be read now */
   unreadable: string[]
@@ -100,8 +100,8 @@ const MAX_SEGMENTS = 256
 export type LogSettings = ReturnType<typeof settle>
 
 /**
- * Defaults filled in and sizes fitted to each other: at least 8 segments to a log and at least 4 chunks of RAM to a
- * segment, at most 256 segments; a log takes at least 256 KiB.
+ * Fills in defaults and adapts sizes to each other: at least 8 segments per log and 4 RAM chunks per segment, at most 256
+ * segments; a log has at least 256 KiB.
  */
 export function settle(o: FlashLogOptions) {
   const maxBytes = Math.max(o.maxBytes ?? 64 * MIB, 256 * KIB)
@@ -131,7 +131,7 @@ export function settle(o: FlashLogOptions) {
     /** committed records kept in RAM for readers */
     recentBytes: 256 * KIB,
     maxRecord: Math.min(MAX_RECORD, Math.floor(segmentBytes / 2)),
-    /** damaged pieces kept aside */
+    /** damaged pieces kept */
     damagedBytes: Math.min(MIB, Math.floor(maxBytes / 8)),
   }
 }

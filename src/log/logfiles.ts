@@ -1,8 +1,8 @@
-// A log folder for who only asks: read-only, so it may be open beside the gateway that writes it. It sees what lies in the files
-// at each refresh(), a little behind the gateway, whose newest records are in RAM.
+// A read-only view of a log folder, for use in parallel with the gateway that writes it. Each refresh() reads the current
+// files, a little behind the gateway, whose newest records are in RAM.
 //
-// What fails: a folder that is not there yet is an empty log; one that changes faster than it can be read is STORAGE, and the
-// next refresh tries again. Damage is stepped over and left alone: mending is the owner's.
+// Errors: a missing folder is an empty log. A folder that changes faster than it can be read is STORAGE, and the next refresh
+// tries again. Damage is skipped; only the owner repairs it.
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { Reader, type ReaderOptions, type ReaderSource } from './reader'
@@ -11,24 +11,24 @@ import { segmentsIn } from './segment'
 import { type Segment, Segments } from './segments'
 import { Tail } from './tail'
 
-/** What a reader of facts needs of a log, its own or another's. */
+/** The part of a log that a reader of facts needs, for the own log and that of another process. */
 export interface LogSource {
   readonly committedSeq: number
-  /** seq of the oldest and of the newest record that is there; of an empty log the seq of its first, and one less */
+  /** seq of the oldest and of the newest existing record; for an empty log the seq of its first record, and one less */
   readonly firstSeq: number
   readonly lastSeq: number
-  /** bytes of the files that hold anything behind a seq */
+  /** bytes of the files that contain records after a seq */
   bytesAfter(seq: number): number
-  /** holds records from the seq on that `lowest` returns; absent: the log is another's */
+  /** protects records from the seq returned by `lowest`; absent: the log belongs to another process */
   pin?(lowest: () => number | undefined): void
-  /** the position of a reader, see FlashLog; what writes is absent where the log is another's */
+  /** the position of a reader, see FlashLog; methods that write are absent if the log belongs to another process */
   cursor(name: string): number | undefined
   appendCursor?(name: string, seq: number): number
   counter?(name: string): number | undefined
   appendCounter?(name: string, value: number): number
-  /** how many facts lie behind a seq, at most */
+  /** upper bound for the number of facts after a seq */
   factsAfter(seq: number): number
-  /** the seq to start at for (at least) the newest `facts` facts */
+  /** the seq at which (at least) the newest `facts` facts start */
   startOfLast(facts: number): number
   reader(fromSeq: number, options?: ReaderOptions): Reader
   onCommit(listener: (committedSeq: number) => void): () => void
@@ -67,7 +67,7 @@ export class LogFiles implements LogSource {
     return this.#committed
   }
 
-  /** Looks what was written since; cheap when nothing was. True when there is more. Throws STORAGE. */
+  /** Checks for new records; cheap if there are none. True if there are more. Throws STORAGE. */
   refresh(): boolean {
     for (let left = TRIES; ; left--) {
       try {
@@ -107,7 +107,7 @@ export class LogFiles implements LogSource {
     return this.#segments.startOfLast(facts) ?? this.firstSeq
   }
 
-  /** Called after a refresh() that found more. Returns how to stop. */
+  /** Called after a refresh() that found more records. Returns a function that unsubscribes. */
   onCommit(listener: (committedSeq: number) => void): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
@@ -124,7 +124,7 @@ export class LogFiles implements LogSource {
     this.#cursors = state.cursors
     const now: Segment[] = segments.map(found => {
       const old = known.get(found.name)
-      // readers are in the old object; a file that became shorter was written again
+      // readers use the old object; a file that became shorter was rewritten
       return old ? Object.assign(old, found, { generation: old.generation + (found.size < old.size ? 1 : 0) }) : found
     })
     this.#segments.list.splice(0, this.#segments.list.length, ...now)

@@ -1,6 +1,6 @@
-// Mending a damaged segment: the bad pieces are copied to `damaged/`, then the file is written again without them (or cut,
-// when only its end is bad). The ledger must be on the medium first: the caller sees to that. A disk that refuses leaves
-// the file as it is; readers step over the damage, and the next start tries again.
+// Repairs a damaged segment: the damaged pieces are copied to `damaged/`, then the file is rewritten without them (or
+// truncated, if only its end is damaged). The caller ensures that the ledger is on flash first. If the disk refuses, the file
+// stays unchanged; readers skip the damage, and the next start tries again.
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import type { Files } from '../lib/files'
@@ -11,7 +11,7 @@ import { onMedium } from './segments'
 
 const DAMAGED = 'damaged'
 
-/** Copies the damaged pieces aside; at most `cap` bytes are kept there, newest first. Returns the bytes now kept. */
+/** Copies the damaged pieces; at most `cap` bytes are kept, newest first. Returns the bytes now kept. */
 export function quarantine(files: Files, dir: string, { segment, bytes, scan }: RecoveryFinding, cap: number): number {
   const damagedDir = join(dir, DAMAGED)
   const pieces = scan.pieces.map(piece => ({ offset: piece.offset, length: piece.length }))
@@ -26,7 +26,7 @@ export function quarantine(files: Files, dir: string, { segment, bytes, scan }: 
   return prune(files, dir, cap)
 }
 
-/** What is kept aside takes on the medium, after the oldest pieces beyond `cap` are gone. */
+/** The space of the kept pieces on the medium, after the oldest beyond `cap` were removed. */
 export function prune(files: Files, dir: string, cap = Number.POSITIVE_INFINITY): number {
   const damagedDir = join(dir, DAMAGED)
   if (!files.exists(damagedDir)) return 0
@@ -43,7 +43,7 @@ export function prune(files: Files, dir: string, cap = Number.POSITIVE_INFINITY)
   return total
 }
 
-/** Writes the segment again with its sound records only. Returns its new size, 0 when nothing was left and it is gone. */
+/** Rewrites the segment with its intact records only. Returns its new size, 0 if none was left and the file was removed. */
 export function rewrite(files: Files, finding: RecoveryFinding, boot: number, previousLast: number): number {
   const { segment, bytes, scan } = finding
   if (scan.records === 0) {

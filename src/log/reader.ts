@@ -1,6 +1,6 @@
-// Reads the log from a seq on, record by record, and remembers where it was: an uplink that reads along takes each record
-// from RAM, one that lags reads blocks of 64 KiB from the segments. Dropped segments are skipped (the ledger names them),
-// damage is reported once and stepped over. A reader holds no file open and needs no closing.
+// Reads the log from a seq on, record by record, and keeps its position: a current uplink reads each record from RAM, one
+// that lags reads blocks of 64 KiB from the segments. Dropped segments are skipped (they are in the ledger), damage is
+// reported once and skipped. A reader keeps no file open and needs no closing.
 import type { Files } from '../lib/files'
 import { checkRecord, decodeRecord, recordSeq } from './decode'
 import { AT_FLAGS, AT_KIND, FLAG_ALARM, KINDS, MARK, MAX_RECORD, RECORD_OVERHEAD, recordLength } from './format'
@@ -17,25 +17,25 @@ export interface ReaderSource {
   readonly segments: Segments
   readonly tail: Tail
   readonly committedSeq: number
-  /** Mends a damaged segment; afterwards the reader seeks anew or steps over what could not be mended. */
+  /** Repairs a damaged segment; the reader then seeks again or skips what could not be repaired. */
   damaged(segment: Segment): unknown
 }
 
 export interface ReaderOptions {
   /** stop at the newest committed record (default true) */
   committedOnly?: boolean
-  /** only these kinds; the others are passed over without being decoded */
+  /** only these kinds; other records are skipped without decoding */
   kinds?: readonly RecordKind[]
   /** only facts that were an alarm when they were logged */
   alarms?: boolean
-  /** stop behind this seq */
+  /** stop after this seq */
   upTo?: number
-  /** records passed over in one call at most; next() is null then too, and `position` tells how far it came */
+  /** maximum number of skipped records per call; next() then also returns null, and `position` shows the progress */
   most?: number
 }
 
 export class Reader {
-  /** seq the next record has at least */
+  /** lower bound for the seq of the next record */
   #want: number
   readonly #source: ReaderSource
   readonly #committedOnly: boolean
@@ -49,12 +49,12 @@ export class Reader {
   #chunk: Chunk | undefined
   #segment: Segment | undefined
   #generation = 0
-  /** place in the chunk, or in the segment's file */
+  /** position in the chunk or in the segment's file */
   #at = 0
   #block: Buffer = NO_BYTES
   #blockAt = 0
   #stepping = false
-  /** the record: its buffer and place */
+  /** the current record: its buffer and position */
   #hit: Buffer = NO_BYTES
   #hitAt = 0
 
@@ -75,19 +75,19 @@ export class Reader {
     this.#kinds = kinds.reduce((mask, kind) => mask | (1 << KINDS.indexOf(kind)), 0)
   }
 
-  /** The seq reading goes on from. */
+  /** The seq at which reading continues. */
   get position(): number {
     return this.#want
   }
 
-  /** The next record, or null when there is none yet; call again later. */
+  /** The next record, or null if there is none yet; call again later. */
   next(): LogRecord | null {
     return this.#find() ? decodeRecord(this.#hit, this.#hitAt) : null
   }
 
   /**
-   * Copies the next records, as they lie on the medium, to `into` from `at` on, as many as fit; returns where they end.
-   * `recordSize` and `decodeRecord` take them apart again, in another thread if need be.
+   * Copies as many of the next records as fit, in their stored form, to `into` from `at` on; returns their end. `recordSize`
+   * and `decodeRecord` decode them, also in another thread.
    */
   fill(into: Buffer, at = 0): number {
     while (this.#find()) {
@@ -103,7 +103,7 @@ export class Reader {
     return at
   }
 
-  /** Moves to the next record wanted; false when there is none yet. */
+  /** Moves to the next matching record; false if there is none yet. */
   #find(): boolean {
     const source = this.#source
     this.#passed = 0
@@ -162,7 +162,7 @@ export class Reader {
     this.#enter(chunk)
   }
 
-  /** true with a record, undefined to try again, false at the end */
+  /** true: a record was found, undefined: try again, false: end of the log */
   #fromDisk(ram: number): boolean | undefined {
     const segment = this.#segment
     if (!segment || segment.generation !== this.#generation || segment.last < this.#want) return this.#seekSegment(ram)
@@ -203,7 +203,7 @@ export class Reader {
     return undefined
   }
 
-  /** Loads the block at the reader's place, at least one whole record where there is one. */
+  /** Loads the block at the reader's position, with at least one complete record if possible. */
   #loadBlock(segment: Segment): boolean {
     const left = segment.size - this.#at
     if (left < RECORD_OVERHEAD) return false
@@ -218,7 +218,7 @@ export class Reader {
     return true
   }
 
-  /** The bytes here are no record although the segment should have more: have it mended, or step over them. */
+  /** Invalid bytes where the segment should have a record: has it repaired, or skips them. */
   #broken(segment: Segment): undefined {
     if (!this.#stepping) {
       this.#source.damaged(segment)
@@ -239,7 +239,7 @@ export class Reader {
     try {
       return this.#source.files.readAt(segment.path, offset, length)
     } catch {
-      // Gone or unreadable: the caller treats it as damage, which reports it.
+      // Removed or unreadable: the caller treats it as damage, which reports it.
       return undefined
     }
   }

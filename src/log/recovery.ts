@@ -1,8 +1,8 @@
-// What a start finds on the medium. Only the newest two segments and those the newest header does not describe are read
-// in full; of the others the header and the size are compared with what the newest header says of them, so that a segment that
-// is gone, cut or overwritten is named at the start (R29) and a start costs much the same with a full card. Damage inside older
-// ones is found when they are read. Nothing here throws because of what the files hold: damage is described, and mended once
-// the log can write again; a file with a bad block (EIO) is left alone and its records are named.
+// Reads the log at a start. Only the newest two segments and those that the newest header does not describe are read
+// completely. For the others, header and size are compared with the newest header, so that a removed, truncated or
+// overwritten segment is reported at the start (R29), and a start takes about as long with a full card. Damage inside older
+// segments is found when they are read. Nothing here throws because of file contents: damage is described, and repaired once
+// the log can write again; a file with a bad block (EIO) is left unchanged and its records are reported.
 import { join } from 'node:path'
 import { asOsError, errno, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
@@ -14,7 +14,7 @@ import { decodeHeader, lastBefore, type Scan, type SegmentSnapshot, scanSegment,
 import { newSegment, onMedium, type Segment } from './segments'
 import { LogState } from './state'
 
-/** Damage detected in one segment, to be mended by mend.ts. */
+/** Damage found in one segment, to be repaired by mend.ts. */
 export interface RecoveryFinding {
   readonly segment: Segment
   readonly bytes: Buffer
@@ -25,17 +25,17 @@ export interface Recovered {
   readonly state: LogState
   readonly segments: Segment[]
   readonly findings: RecoveryFinding[]
-  /** segments that hold nothing a reader could want: their state is in the next header */
+  /** segments without data for readers: their state is in the next header */
   readonly empty: Segment[]
-  /** segments that are gone without a note in the ledger */
+  /** segments that are missing without a note in the ledger */
   readonly vanished: Gone[]
-  /** first record of a newest segment that is gone, where its last one is not known */
+  /** first record of a missing newest segment, if its last one is unknown */
   openEnd?: number
-  /** the oldest of a full log: a drop that was cut off before its note */
+  /** the oldest segments of a full log: dropped, but not yet noted in the ledger */
   readonly dropped: Gone[]
-  /** newest segments that a killed process may have left in the page cache: the first commit syncs them */
+  /** newest segments that may be only in the page cache after a kill: the first commit syncs them */
   readonly unsynced: Segment[]
-  /** newest record, and the newest of those that are on the medium for sure */
+  /** newest record, and the newest that is certainly on flash */
   lastSeq: number
   committedSeq: number
   /** newest boot number on the medium, 0 on a new one */
@@ -44,11 +44,11 @@ export interface Recovered {
   nextSeq: number
   /** the last boot ended with a clean stop */
   cleanStop: boolean
-  /** what has the name of a segment and is none */
+  /** entries with the name of a segment that are not segments */
   readonly other: string[]
   /** why the folder could not be read */
   unread: string | undefined
-  /** what is wrong with the second witness */
+  /** the problem of the second witness */
   chain?: string
 }
 
@@ -56,17 +56,17 @@ interface Gone {
   from: number
   to: number
   facts: number
-  /** wall_ms of its making */
+  /** wall_ms of its creation */
   created: number
 }
 
 type Bounds = Pick<LogSettings, 'maxBytes' | 'segmentBytes' | 'maxAgeMs' | 'clock'>
 
 const FULL_SCANS = 2
-/** most headers fit */
+/** large enough for most headers */
 const HEAD_BYTES = 16_384
 
-/** A log without records; `unread`: why it is not known what the folder holds. */
+/** A log without records; `unread`: why the content of the folder is unknown. */
 const nothingFound = (unread?: string): Recovered => ({
   state: new LogState(),
   segments: [],
@@ -84,13 +84,13 @@ const nothingFound = (unread?: string): Recovered => ({
   unread,
 })
 
-/** Makes the folder where needed and reads it. Throws DATA_DIR when it can be none; what the disk refuses is a state. */
+/** Creates the folder if needed and reads it. Throws DATA_DIR if it cannot be a folder; a disk that refuses is a state. */
 export function lookInto(o: LogSettings): Recovered {
   try {
     if (!o.files.exists(o.dir)) o.files.mkdir(o.dir)
     const found = recover(o.files, o.dir, o)
     found.nextSeq += o.skipSeqs
-    for (const why of found.other) o.logger.warn(`${why}, and no segment of the log: it stays as it is; remove it`)
+    for (const why of found.other) o.logger.warn(`${why} and is not a log segment; remove it`)
     return found
   } catch (error) {
     if (errno(error) === 'ENOTDIR' && o.files.exists(o.dir) && moveAway(o)) return lookInto(o)
@@ -101,19 +101,21 @@ export function lookInto(o: LogSettings): Recovered {
   }
 }
 
-/** A file where the folder should be, as a mistake of a copy leaves it. */
+/** Moves aside a file in the place of the folder, for example from a wrong copy command. */
 function moveAway({ dir, files, logger, clock }: LogSettings): boolean {
   const kept = `${dir}.damaged-${Math.floor(clock.wall())}`
   try {
     files.rename(dir, kept)
   } catch {
-    return false // the error of the folder is the one to show
+    return false // the caller reports the error of the folder
   }
-  logger.warn(`${dir} is a file, not a folder: it is kept as ${kept}, and the log begins empty`)
+  logger.warn(`${dir} is a file, not a folder: it was renamed to ${kept}, and the log starts empty`)
   return true
 }
 
-/** `bounds`: what may have dropped the oldest; null: nothing is checked, for the log is another process's. */
+/**
+ * `bounds`: the limits that may have dropped the oldest segments; null: no checks, since the log belongs to another process.
+ */
 export function recover(files: Files, dir: string, bounds: Bounds | null): Recovered {
   const found = nothingFound()
   const { state } = found
@@ -130,7 +132,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     found.other.push(why)
     taken = Math.max(taken, base)
   }).map(({ base, size }) => newSegment(dir, base, size))
-  // no segment can be made under a name that is taken
+  // a segment cannot use an existing name
   const free = (seq: number): number => (seq > taken ? seq : taken + RESERVE)
   found.nextSeq = free(found.nextSeq)
   const newest = segments.at(-1)
@@ -151,7 +153,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
       return undefined
     }
   }
-  // back to the newest header that can be believed
+  // back to the newest valid header
   const loaded = new Map<Segment, Buffer>()
   let from = segments.length
   let snapshot: SegmentSnapshot | undefined
@@ -176,19 +178,19 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     if (index < scanFrom && known) return
     const bytes = loaded.get(segment) ?? (unreadable.has(segment) ? undefined : load(segment))
     if (!bytes) {
-      // it stays as it is, and is looked at again by the next start
+      // unchanged; the next start checks it again
       const to = Math.max(segment.base, known ? segment.last : (listed.get(segment.base) ?? 0))
       found.vanished.push({ from: segment.base, to, facts: to - segment.base + 1, created: 0 })
       forget(segment)
       return
     }
     loaded.delete(segment)
-    // records that count from their place alone: no header has them
+    // records that are identified by their position alone: no header lists them
     let kept = false
     const next = segments[index + 1]
     const nextPrevious = next && (lastOf(segment.base, files, next) ?? listed.get(segment.base))
     const knownLast = nextPrevious !== undefined && nextPrevious >= segment.base ? nextPrevious : undefined
-    // records after the last one that the next header names were truncated by an earlier start; a power cut undid that
+    // records after the last one in the next header were truncated by an earlier start; a power cut undid that
     const limit = next && Math.min(next.base, (knownLast ?? next.base) + 1)
     const scan = scanSegment(
       bytes,
@@ -215,10 +217,10 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     if (scan.facts === 0 && !kept && !scan.pieces.some(({ from, to }) => to >= from)) found.empty.push(segment)
   })
   if (snapshot && bounds) sortGone(found, snapshot, bounds)
-  // after a clean stop its mark is the last record there is, so the next seq is known; else the whole range is spent
+  // after a clean stop its mark is the last record, so the next seq is known; otherwise the complete range is used up
   found.cleanStop = state.stopped && newest.last >= newest.base && !found.findings.some(f => f.segment === newest)
   found.nextSeq = free(found.cleanStop ? newest.last + 1 : newest.base + RESERVE)
-  // a clean stop named the last record once it was synced
+  // a clean stop stored the last record after the sync
   if (!found.cleanStop || named?.last !== newest.last)
     found.unsynced.push(...segments.filter(s => !found.empty.includes(s) && !unreadable.has(s)).slice(-FULL_SCANS))
   for (const segment of segments) {
@@ -229,7 +231,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
   return found
 }
 
-/** The segments behind record `after` are gone; where they ended is known after a clean stop only. */
+/** The segments after record `after` are missing; their end is only known after a clean stop. */
 function newestGone(found: Recovered, witness: Witness, after: number): void {
   const { base, boot } = witness
   if (witness.last === undefined) found.openEnd = base
@@ -249,16 +251,16 @@ function witnessOf(files: Files, dir: string, found: Recovered): Witness | undef
   }
 }
 
-/** What a start that was cut off left behind; it does no harm. */
+/** Removes harmless files of an interrupted start. */
 function clearAway(files: Files, paths: readonly string[]): void {
   try {
     for (const path of paths) files.remove(path)
   } catch {
-    // a disk that cannot be written: the next start does it
+    // a disk that cannot be written: the next start removes them
   }
 }
 
-/** Looks at header and size of every listed segment that would not be read; one that differs is read in full. */
+/** Checks header and size of every listed segment that would not be read; one that differs is read completely. */
 function compare(files: Files, found: Recovered, snapshot: SegmentSnapshot): void {
   const sizes = new Map(snapshot.segments.map(([base, , , , size]) => [base, size]))
   for (const segment of found.segments) {
@@ -269,14 +271,17 @@ function compare(files: Files, found: Recovered, snapshot: SegmentSnapshot): voi
   }
 }
 
-/** A log at one of its bounds drops its oldest. Those drops are no damage, with their note or without it, where a kill came before. */
+/**
+ * A log at one of its limits drops its oldest segments. Those drops are not damage, even if a kill prevented the note in the
+ * ledger.
+ */
 function sortGone(found: Recovered, snapshot: SegmentSnapshot, bounds: Bounds): void {
   const { maxBytes, segmentBytes, maxAgeMs, clock } = bounds
   const gone = found.vanished.splice(0).filter(({ to }) => !found.state.ledger.covers(to))
   const oldest = found.segments[0]!.base
   const listed = new Map(snapshot.segments.map(([base, , , , size]) => [base, size]))
   const sizes = [...found.segments.map(({ size }) => size), ...gone.map(({ from }) => listed.get(from) ?? segmentBytes)]
-  // a log that refuses when full keeps room for a segment and for what waits in RAM; pieces of damage may take one more
+  // a log that refuses when full reserves a segment and the pending RAM; damaged pieces may need another
   const full = sizes.reduce((sum, size) => sum + onMedium(size), 0) > maxBytes - 3 * segmentBytes
   for (const one of gone) {
     const aged = maxAgeMs > 0 && one.created <= clock.wall() - maxAgeMs
@@ -290,16 +295,16 @@ function headIsSound(files: Files, { path, base, size }: Segment): boolean {
     const head = decodeHeader(files.readAt(path, 0, Math.min(size, HEAD_BYTES)))
     return (head ?? decodeHeader(files.readAt(path, 0, size)))?.header.base === base
   } catch {
-    return true // unreadable now: the reader that comes to it tells what is lost
+    return true // unreadable now: the reader that reaches it reports the loss
   }
 }
 
-/** Nothing is known of what is in it. */
+/** The content is unknown. */
 function forget(segment: Segment): void {
   Object.assign(segment, { last: segment.base - 1, facts: 0, lastFact: 0 })
 }
 
-/** Fills in what the newest header knows about older segments, and notices those that are gone. */
+/** Fills in what the newest header says about older segments, and detects missing ones. */
 function describe(found: Recovered, segments: readonly Segment[], snapshot: SegmentSnapshot): void {
   const byBase = new Map(segments.map(s => [s.base, s]))
   snapshot.segments.forEach(([base, last, facts, created]) => {
@@ -310,13 +315,13 @@ function describe(found: Recovered, segments: readonly Segment[], snapshot: Segm
   })
 }
 
-/** Last seq of the older segment `base`, as the header of `segment` says it; undefined when that header is damaged. */
+/** Last seq of the older segment `base`, from the header of `segment`; undefined if that header is damaged. */
 function lastOf(base: number, files: Files, segment: Segment): number | undefined {
   const length = Math.min(segment.size, 64 * 1024)
   try {
     const head = decodeHeader(files.readAt(segment.path, 0, length))
     return head && lastBefore(head.header, base)
   } catch {
-    return undefined // its own scan says what is wrong with it
+    return undefined // its own scan reports the problem
   }
 }

@@ -1,5 +1,5 @@
-// Damage while the log is open: enter it into the ledger, say so, mend the file. Nothing here throws; what cannot be mended
-// now stays as it is and readers step over it.
+// Damage found while the log is open: records it in the ledger, logs it, repairs the file. Nothing here throws; what cannot
+// be repaired now stays unchanged and readers skip it.
 import { counted, rangesText } from '../lib/counted'
 import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
@@ -20,7 +20,7 @@ interface RepairOptions {
   retention: Retention
   ledger: Ledger
   boot: number
-  /** bytes kept aside at most */
+  /** maximum bytes of damaged pieces to keep */
   damagedBytes: number
 }
 
@@ -34,17 +34,17 @@ export class DamageRepair {
     this.#o = options
   }
 
-  /** What the pieces kept aside take of the log's bytes. */
+  /** Updates the space used by the kept pieces. */
   look(): void {
     const { files, dir, retention, logger } = this.#o
     try {
       retention.damagedBytes = prune(files, dir)
     } catch (error) {
-      logger.warn(`what is kept of damaged segments cannot be read: ${asOsError(error).message}`)
+      logger.warn(`the kept pieces of damaged segments cannot be read: ${asOsError(error).message}`)
     }
   }
 
-  /** Scans a segment a reader could not read and corrects what is known of it; undefined when it cannot be read at all. */
+  /** Scans a segment that a reader could not read and corrects its properties; undefined if it cannot be read at all. */
   inspect(segment: Segment): RecoveryFinding | undefined {
     const { files, logger, segments } = this.#o
     try {
@@ -62,7 +62,7 @@ export class DamageRepair {
     }
   }
 
-  /** Enters the damage of a scan into the ledger; returns what is new there. */
+  /** Records the damage of a scan in the ledger; returns the new ranges. */
   enter({ scan }: RecoveryFinding): LossRange[] {
     return scan.pieces.flatMap(piece =>
       piece.to >= piece.from ? this.#o.ledger.add(piece.torn ? 'torn' : 'damaged', piece.from, piece.to) : [],
@@ -70,8 +70,8 @@ export class DamageRepair {
   }
 
   /**
-   * One line for all that is gone for no good reason; a torn end is what a crash leaves. `openEnd`: the range that ends there may
-   * hold more records.
+   * Logs one line for all unexpected losses; a torn end is expected after a crash. `openEnd`: the range that ends there may
+   * contain more records.
    */
   warn(fresh: readonly LossRange[], openEnd?: number): void {
     const name = (range: LossRange): string => (range.to === openEnd ? `${range.from} and later` : rangesText([range]))
@@ -82,7 +82,7 @@ export class DamageRepair {
     this.#o.logger.warn(`the log is damaged: records ${text} are lost; check the card, and see log.gaps in the status`)
   }
 
-  /** Keeps the bad pieces aside and writes the segment without them. */
+  /** Keeps the damaged pieces and rewrites the segment without them. */
   mend(finding: RecoveryFinding): void {
     const { files, dir, segments, retention, logger, boot, damagedBytes } = this.#o
     const { segment } = finding
@@ -94,11 +94,11 @@ export class DamageRepair {
       if (size === 0) segments.remove(segment)
       else segments.resized(segment, size)
     } catch (error) {
-      logger.warn(`segment ${segment.name} could not be mended: ${asOsError(error).message}`)
+      logger.warn(`segment ${segment.name} could not be repaired: ${asOsError(error).message}`)
     }
   }
 
-  /** Removes a segment that holds nothing any more. */
+  /** Removes an empty segment. */
   discard(segment: Segment): void {
     try {
       this.#o.files.remove(segment.path)

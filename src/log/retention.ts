@@ -1,12 +1,12 @@
-// The bounds of the log: oldest segments go when bytes or age demand it, and the ledger names what went. A pin (the SQL
-// view that has not sealed yet) holds segments against the bound by age; against the bound by bytes live data wins and a
-// warning says so.
+// The limits of the log: the oldest segments are dropped by size or age, and the ledger lists them. A pin (the SQL view has
+// not sealed them yet) protects segments from the age limit; the size limit takes precedence over the pin, with a warning, so
+// that live data fits.
 import { OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import { onMedium, type Segment, type Segments } from './segments'
 import type { LogState } from './state'
 
-/** wall times before 2024 are a board without a clock, not an age */
+/** wall times before 2024 are from a board without a clock and give no age */
 const TRUSTED_FROM_MS = 1_704_067_200_000
 
 export interface RetentionOptions {
@@ -19,11 +19,11 @@ export interface RetentionOptions {
 export class Retention {
   /** lowest seq still needed, or undefined */
   pinned: () => number | undefined = () => undefined
-  /** tells of a loss that belongs into the log */
+  /** reports a loss to be logged */
   onDropped: (segment: Segment) => void = () => undefined
-  /** whether wall times can be believed now */
+  /** whether wall times are reliable now */
   timeTrusted = true
-  /** what damaged/ takes on the medium */
+  /** space used by damaged/ on the medium */
   damagedBytes = 0
   readonly #o: RetentionOptions
   readonly #segments: Segments
@@ -35,12 +35,12 @@ export class Retention {
     this.#state = state
   }
 
-  /** Drops oldest segments until `bytes` more fit; throws DISK_FULL when that cannot be reached. */
+  /** Drops the oldest segments until `bytes` more fit; throws DISK_FULL if that is impossible. */
   makeRoom(bytes: number, newSegment: boolean): void {
     const need = newSegment ? onMedium(bytes) : this.#segments.cost(bytes)
     while (this.#segments.taken + this.damagedBytes + need > this.#o.maxBytes) {
       const oldest = this.#segments.list[0]
-      // the record of a cursor may be what finds no room: what the upstream has is let go before it is on the medium
+      // the room may be needed to write a cursor: use the current cursors, even those not yet on flash
       if (!oldest || oldest === this.#segments.active || !this.#mayDrop(oldest, this.#state.cursors)) {
         throw new OsError('DISK_FULL', `the log is full: ${this.#o.maxBytes} bytes`)
       }
@@ -52,7 +52,7 @@ export class Retention {
     }
   }
 
-  /** With when_full "refuse": whether a fact of about `bytes` may come in, now that `waiting` bytes are in RAM. */
+  /** With when_full "refuse": whether a fact of about `bytes` is accepted, with `waiting` bytes already in RAM. */
   admits(bytes: number, waiting: number, reserve: number): boolean {
     if (this.#o.whenFull === 'drop_oldest') return true
     const fits = (): boolean =>
@@ -65,7 +65,7 @@ export class Retention {
     return true
   }
 
-  /** Drops what is older than max_age_s. Segment times only count where clock and segment are believable. */
+  /** Drops segments older than max_age_s. Segment times only count if clock and segment are reliable. */
   byAge(wallMs: number): void {
     if (this.#o.maxAgeMs <= 0 || !this.timeTrusted) return
     const list = this.#segments.list
@@ -73,7 +73,7 @@ export class Retention {
     list.forEach((segment, k) => {
       if (segment.created >= TRUSTED_FROM_MS && segment.created <= wallMs - this.#o.maxAgeMs) newest = k
     })
-    // a segment made before the limit ends the time of all segments before it
+    // a segment created before the limit ends the time of all earlier ones
     for (; newest > 0; newest--) {
       const oldest = list[0]!
       const pin = this.pinned()
@@ -82,7 +82,7 @@ export class Retention {
     }
   }
 
-  /** Whether the active segment has to end so that age can take it one day. */
+  /** Whether to end the active segment, so that it can be dropped by age one day. */
   tooOld(active: Segment, wallMs: number): boolean {
     return this.#o.maxAgeMs > 0 && active.facts > 0 && wallMs - active.created > this.#o.maxAgeMs / 8
   }

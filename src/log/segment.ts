@@ -1,6 +1,5 @@
-// One segment file: its name, its header, and the scan that tells sound records from damage. The scan never throws: bytes
-// it does not understand become pieces with the seqs that must have been there, and the search for the next sound record
-// goes on behind them.
+// One segment file: its name, its header, and the scan that separates intact records from damage. The scan never throws:
+// unknown bytes become pieces with the seqs that must have been there, and the search continues after them.
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, MOST_BYTES } from '../lib/files'
@@ -22,15 +21,15 @@ import {
 } from './format'
 import type { LossRange, LossTotals } from './record'
 
-/** What a header carries of the log's state at its segment's start. */
+/** The log's state in a header, at the start of its segment. */
 export interface SegmentSnapshot {
   cursors: Record<string, number>
   counters?: Record<string, number>
   totals: LossTotals
   ranges: readonly LossRange[]
-  /** older segments: base, last seq, facts, wall_ms made, bytes (absent in older logs) */
+  /** older segments: base, last seq, facts, wall_ms of creation, bytes (absent in older logs) */
   segments: readonly (readonly [base: number, last: number, facts: number, created: number, size?: number])[]
-  /** true in a header made again after damage: look further back for the state */
+  /** true in a header rewritten after damage: an earlier header has the state */
   partial?: boolean
 }
 
@@ -47,20 +46,23 @@ const HEADER_LEAST = SEGMENT_FIXED + 6
 
 export const segmentName = (base: number): string => `${String(base).padStart(16, '0')}.seg`
 
-/** undefined for a name that is none, or that leaves no numbers behind it. */
+/** undefined for an invalid name, or one with no numbers left after it. */
 export function segmentBase(name: string): number | undefined {
   const base = /^\d{16}\.seg$/.test(name) ? Number(name.slice(0, 16)) : Number.NaN
   return Number.isSafeInteger(base + RESERVE) ? base : undefined
 }
 
-/** The segment files of a log folder, oldest first. Throws NOT_FOUND when there is no log yet. */
+/** The segment files of a log folder, oldest first. Throws NOT_FOUND if there is no log yet. */
 export function segmentFiles(dir: string, files: Files): string[] {
   if (!files.exists(dir))
-    throw new OsError('NOT_FOUND', `there is no log in ${dir}`, { hint: 'os-node run makes one; check --data-dir' })
+    throw new OsError('NOT_FOUND', `no log in ${dir}`, { hint: 'os-node run creates one; check --data-dir' })
   return segmentsIn(dir, files).map(({ name }) => name)
 }
 
-/** Last seq of the older segment `base`, as the next header says it; `previousLast` is of one between them that is gone, if any. */
+/**
+ * Last seq of the older segment `base`, from the next header; `previousLast` belongs to a missing segment between them, if
+ * any.
+ */
 export function lastBefore({ snapshot, previousLast }: SegmentHeader, base: number): number | undefined {
   if (snapshot.partial) return undefined
   const { segments } = snapshot
@@ -68,8 +70,8 @@ export function lastBefore({ snapshot, previousLast }: SegmentHeader, base: numb
 }
 
 /**
- * The segments in a folder, oldest first. What only has the name of one (a folder, a FIFO, a link to nothing or in a circle, a
- * file larger than any) is passed to `other` and left out: its records are gone.
+ * The segments in a folder, oldest first. Other entries with a segment name (a folder, a FIFO, a dangling or circular link, a
+ * file larger than any segment) are passed to `other` and left out: their records are lost.
  */
 export function segmentsIn(dir: string, files: Files, other?: (why: string, base: number) => void): SegmentFile[] {
   return files
@@ -112,7 +114,7 @@ export function encodeHeader(header: SegmentHeader): Buffer {
   return b
 }
 
-/** The header and its length, or undefined when it is damaged or of another version. */
+/** The header and its length, or undefined if it is damaged or of another version. */
 export function decodeHeader(b: Buffer): { header: SegmentHeader; length: number } | undefined {
   if (b.length < HEADER_LEAST || b.toString('latin1', 0, 8) !== MAGIC) return undefined
   const length = b.readUInt32LE(8)
@@ -128,7 +130,7 @@ export function decodeHeader(b: Buffer): { header: SegmentHeader; length: number
   return { header, length }
 }
 
-/** Bytes that are no sound record. `from > to`: no seq is missing, the bytes are only in the way. */
+/** Bytes that are no intact record. `from > to`: no seq is missing, the bytes are only superfluous. */
 interface Piece {
   offset: number
   length: number
@@ -139,7 +141,7 @@ interface Piece {
 
 export interface Scan {
   header: SegmentHeader | undefined
-  /** sound record bytes: [start, end) pairs, flat */
+  /** intact record bytes: [start, end) pairs, flat */
   sound: number[]
   records: number
   facts: number
@@ -153,15 +155,15 @@ export interface Scan {
 interface ScanBounds {
   /** from the file's name */
   base: number
-  /** first seq of the next segment; records from there on are left-overs of a failed write */
+  /** first seq of the next segment; records from there on are remains of a failed write */
   limit?: number
-  /** last seq that was written to this segment, when it is known */
+  /** last seq written to this segment, if known */
   knownLast?: number
-  /** its header was on flash once */
+  /** its header was on flash */
   headed?: boolean
 }
 
-/** Looks at every byte of a segment; `visit` gets each sound record in order. */
+/** Checks every byte of a segment; `visit` gets each intact record in order. */
 export function scanSegment(
   b: Buffer,
   { base, limit = Number.POSITIVE_INFINITY, knownLast, headed = false }: ScanBounds,
@@ -218,13 +220,13 @@ export function scanSegment(
   if (knownLast !== undefined && expected <= knownLast && !scan.pieces.some(p => p.to >= knownLast)) {
     scan.pieces.push({ offset: b.length, length: 0, from: expected, to: knownLast, torn: false })
   }
-  // no header cut off by a crash, and there may have been records behind it
+  // the header was not torn by a crash, so records may have followed it
   if (headed && !head && scan.records === 0 && !scan.pieces.some(p => p.to >= p.from))
     scan.pieces.push({ offset: b.length, length: 0, from: base, to: base, torn: false })
   return scan
 }
 
-/** Place of the first sound record at or behind `from` with `low` ≤ seq < `high`, or -1. */
+/** Position of the first intact record at or after `from` with `low` ≤ seq < `high`, or -1. */
 export function findRecord(b: Buffer, from: number, low: number, high: number): number {
   for (let at = b.indexOf(MARK, from); at !== -1; at = b.indexOf(MARK, at + 1)) {
     if (at + RECORD_OVERHEAD > b.length) return -1
@@ -234,11 +236,11 @@ export function findRecord(b: Buffer, from: number, low: number, high: number): 
   return -1
 }
 
-/** Bytes behind the last sound record. What was a half-written record is torn; a whole one with a wrong CRC is damage. */
+/** Bytes after the last intact record. A partial record is torn; a complete one with a wrong CRC is damage. */
 function tailPiece(b: Buffer, offset: number, expected: number, limit: number, knownLast: number | undefined): Piece {
   const length = b.length - offset
   const zeros = !b.subarray(offset).some(byte => byte !== 0)
-  // a header cut off: it is synced before the first record is written, so no record is lost with it
+  // a torn header: it is synced before the first record is written, so no record is lost
   if (offset === 0 && (zeros || length < HEADER_LEAST || b.readUInt32LE(8) > length)) {
     return { offset, length, from: 1, to: 0, torn: true }
   }

@@ -1,6 +1,6 @@
-// The segment files of one log: making, writing, syncing, dropping. One file is active, the others are sealed and only
-// read or removed. Any failure closes the active file, cuts it back to what is known to be on the medium and leaves the
-// rest to the caller, who still has it in RAM: after a failed fdatasync the page cache can no longer be believed.
+// The segment files of one log: create, write, sync, drop. One file is active, the others are sealed and only read or
+// removed. Any failure closes the active file and truncates it to what is known to be on flash; the caller still has the
+// remaining records in RAM: after a failed fdatasync the page cache is no longer reliable.
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { OsError } from '../lib/errors'
@@ -21,13 +21,13 @@ export interface Segment {
   last: number
   facts: number
   lastFact: number
-  /** wall_ms of its making */
+  /** wall_ms of its creation */
   created: number
-  /** grows when the file is written again: readers seek anew */
+  /** incremented when the file is rewritten: readers seek again */
   generation: number
 }
 
-/** A file of this name as long as nothing is known of what is in it. */
+/** A file of this name whose content is not yet known. */
 export function newSegment(dir: string, base: number, size: number): Segment {
   const name = segmentName(base)
   const path = join(dir, name)
@@ -45,10 +45,10 @@ export function newSegment(dir: string, base: number, size: number): Segment {
   }
 }
 
-/** that the witness names: it stays within a block */
+/** in the witness, so that it fits a block */
 const RUNS = 64
 const BLOCK = 4096
-/** what a file takes on the medium */
+/** space of a file on the medium */
 export const onMedium = (size: number): number => Math.ceil(size / BLOCK) * BLOCK
 
 export class Segments {
@@ -56,12 +56,12 @@ export class Segments {
   /** sum of onMedium() over all segments and the witness */
   taken = BLOCK
   bytes = 0
-  /** bytes handed to the file system since the start */
+  /** bytes written to the file system since the start */
   writtenBytes = 0
   syncs = 0
-  /** end of the newest range of seqs that is reserved on the medium */
+  /** end of the newest range of seqs reserved on the medium */
   reservedEnd = Number.POSITIVE_INFINITY
-  /** what the folder holds is not known yet */
+  /** the content of the folder is not known yet */
   unread = false
   #fd = -1
   #active: Segment | undefined
@@ -69,7 +69,7 @@ export class Segments {
   #syncedState = { last: 0, facts: 0, lastFact: 0 }
   /** adopted files that the last process may have written without a sync */
   #doubtful: Segment[] = []
-  /** a sync of them failed: the page cache is not believed any more, and they are written again */
+  /** their sync failed: the page cache is not reliable, and they are written again */
   #failedOnce = false
 
   constructor(
@@ -81,14 +81,17 @@ export class Segments {
     return this.#active
   }
 
-  /** Takes a segment found at the start; oldest first. `doubtful`: it may be in the page cache only, so the next sync includes it. */
+  /**
+   * Adds a segment found at the start; oldest first. `doubtful`: it may be in the page cache only, so the next sync includes
+   * it.
+   */
   adopt(segment: Segment, doubtful: boolean): void {
     this.list.push(segment)
     if (doubtful) this.#doubtful.push(segment)
     this.#count(0, segment.size)
   }
 
-  /** Makes the next segment with this header; its reservation is on the medium when the promise settles. */
+  /** Creates the next segment with this header; its reservation is on flash when the promise settles. */
   async roll(base: number, created: number, header: Buffer): Promise<void> {
     this.seal()
     if (!this.files.exists(this.dir)) this.files.mkdir(this.dir)
@@ -115,7 +118,7 @@ export class Segments {
     await this.#witness(header.readUInt32LE(12))
   }
 
-  /** Names the newest segment and its last record, for a log that ends cleanly. */
+  /** Stores the newest segment and its last record, at a clean stop. */
   async stopped(boot: number): Promise<void> {
     if (this.#active) await this.#witness(boot, this.#active.last)
   }
@@ -131,7 +134,7 @@ export class Segments {
     if (lastFact > 0) active.lastFact = lastFact
   }
 
-  /** What was appended before the call is on the medium when the promise settles; appending meanwhile is allowed. */
+  /** Everything appended before the call is on flash when the promise settles; appending meanwhile is allowed. */
   async sync(): Promise<void> {
     await this.#syncAdopted()
     const active = this.#active
@@ -142,7 +145,7 @@ export class Segments {
     this.#markSynced(reached)
   }
 
-  /** After a failure: closes the active file and cuts it back to what is on the medium. Never throws. */
+  /** After a failure: closes the active file and truncates it to what is on flash. Never throws. */
   abandon(): void {
     const active = this.#active
     if (!active) return
@@ -157,7 +160,8 @@ export class Segments {
         active.size = this.#syncedSize
       }
     } catch {
-      // The disk refuses that too. What stays behind has seqs the next segment repeats, and the scan leaves it out.
+      // The disk refuses that too. The remaining records have seqs that the next segment repeats, and the scan leaves them
+      // out.
     }
     Object.assign(active, this.#syncedState)
     active.generation++
@@ -169,7 +173,7 @@ export class Segments {
       try {
         this.files.close(this.#fd)
       } catch {
-        // A close that fails on a broken disk changes nothing: what counts was synced before.
+        // A failed close on a broken disk has no effect: everything relevant was synced before.
       }
     }
     this.#fd = -1
@@ -182,7 +186,7 @@ export class Segments {
     this.#drop(segment)
   }
 
-  /** A sealed segment was written again with another length. */
+  /** A sealed segment was rewritten with another length. */
   resized(segment: Segment, size: number): void {
     this.#count(segment.size, size)
     segment.size = size
@@ -195,17 +199,17 @@ export class Segments {
     return onMedium(size + more) - onMedium(size)
   }
 
-  /** How many facts lie behind `seq`: exact for whole segments, an upper bound inside the one that holds `seq`. */
+  /** The number of facts after `seq`: exact for complete segments, an upper bound inside the one that contains `seq`. */
   factsAfter(seq: number): number {
     return this.list.reduce((sum, s) => (s.lastFact <= seq ? sum : sum + Math.min(s.facts, s.lastFact - seq)), 0)
   }
 
-  /** Bytes of the segments that hold anything behind `seq`. */
+  /** Bytes of the segments that contain records after `seq`. */
   bytesAfter(seq: number): number {
     return this.list.reduce((sum, s) => (s.last > seq ? sum + s.size : sum), 0)
   }
 
-  /** Where the newest `facts` facts begin, at a segment's first record; undefined: they are not that many. */
+  /** Where the newest `facts` facts begin, at a segment's first record; undefined: there are fewer. */
   startOfLast(facts: number): number | undefined {
     let count = 0
     for (let k = this.list.length - 1; k >= 0; k--) {
@@ -215,12 +219,12 @@ export class Segments {
     return undefined
   }
 
-  /** Where the folder could not be read at the start, nothing is written beside records that may be in it. */
+  /** If the folder could not be read at the start, nothing is written: its records might be overwritten. */
   #sure(): void {
     if (!this.unread) return
     if (segmentsIn(this.dir, this.files).length > 0)
-      throw new OsError('STORAGE', `${this.dir} could not be read at the start and holds older records`, {
-        hint: 'restart the gateway: it goes on behind them',
+      throw new OsError('STORAGE', `${this.dir} could not be read at the start and may contain older records`, {
+        hint: 'restart the gateway: it continues after them',
       })
     this.unread = false
   }

@@ -1,5 +1,5 @@
-// What the log remembers besides its records: cursors, counters, losses. Each is a record; the newest state is repeated in
-// every segment header, so that dropping old segments never forgets it.
+// The log's state: cursors, counters, losses. Each change is a record; the newest state is repeated in every segment header,
+// so that dropping old segments loses none of it.
 import { decodeRecord } from './decode'
 import { AT_KIND, KIND_BOOT, KIND_CURSOR, KIND_LOSS } from './format'
 import { Ledger } from './ledger'
@@ -7,10 +7,10 @@ import type { LogRecord } from './record'
 import type { SegmentSnapshot } from './segment'
 import type { Segment } from './segments'
 
-/** headers stay small: this many of the oldest segments are listed, the ones that are dropped next */
+/** limits the size of headers: only this many of the oldest segments are listed, which are dropped next */
 const LISTED = 400
 
-/** seq 0 forgets the cursor */
+/** seq 0 removes the cursor */
 const put = (cursors: Map<string, number>, name: string, seq: number): void => {
   if (seq === 0) cursors.delete(name)
   else cursors.set(name, seq)
@@ -18,13 +18,13 @@ const put = (cursors: Map<string, number>, name: string, seq: number): void => {
 
 export class LogState {
   readonly cursors = new Map<string, number>()
-  /** the same as far as they are on the medium: space is released by these (D24) */
+  /** the cursors that are on flash: only they allow segments to be dropped (D24) */
   readonly kept = new Map<string, number>()
   /** cursors that wait for a commit, with the seq of their record */
   #moved: { name: string; seq: number; record: number }[] = []
   readonly counters = new Map<string, number>()
   readonly ledger = new Ledger()
-  /** the newest boot record is the mark of a clean stop */
+  /** the newest boot record marks a clean stop */
   stopped = false
 
   load(snapshot: SegmentSnapshot): void {
@@ -36,12 +36,12 @@ export class LogState {
   /** The cursor is in record `record`, which waits for its commit. */
   moveCursor(name: string, seq: number, record: number): void {
     this.setCursor(name, seq)
-    // while the disk refuses, the newest of each name is enough
+    // while the disk refuses, the newest position of each name is enough
     if (this.#moved.length > 100) this.#moved = this.#moved.filter(other => other.name !== name)
     this.#moved.push({ name, seq, record })
   }
 
-  /** Everything up to `record` is on the medium. */
+  /** Everything up to `record` is on flash. */
   committed(record: number): void {
     while (this.#moved.length > 0 && this.#moved[0]!.record <= record) {
       const { name, seq } = this.#moved.shift()!
@@ -49,7 +49,7 @@ export class LogState {
     }
   }
 
-  /** Takes over the record at `at` if it says something about the state. */
+  /** Applies the record at `at` if it changes the state. */
   replay(b: Buffer, at: number): void {
     const kind = b[at + AT_KIND]
     if (kind === KIND_CURSOR || kind === KIND_LOSS || kind === KIND_BOOT) {

@@ -1,21 +1,21 @@
-// Records in RAM: those waiting for the disk, and the newest committed ones, so that an uplink reading along never touches
-// the disk. Chunks of one size form a linked list and are used again; a reader keeps the chunk's generation and seeks anew
-// when it changed.
+// Records in RAM: the pending ones and the newest committed ones, so that an uplink that keeps up never reads the disk.
+// Chunks of equal size form a linked list and are reused; a reader keeps the chunk's generation and seeks again if it
+// changed.
 
 import { recordSeq } from './decode'
 import { AT_KIND, KIND_FACT, recordLength } from './format'
 
 export class Chunk {
-  /** grows when the chunk is used for other records */
+  /** incremented when the chunk is reused */
   generation = 0
   used = 0
-  /** bytes handed to the file system, and bytes known to be on the medium */
+  /** bytes written to the file system, and bytes known to be on flash */
   written = 0
   synced = 0
   firstSeq = 0
   lastSeq = 0
   next: Chunk | undefined
-  /** part of a commit that is under way */
+  /** part of a running commit */
   busy = false
   readonly bytes: Buffer
   constructor(size: number) {
@@ -26,7 +26,7 @@ export class Chunk {
 export class Tail {
   head: Chunk | undefined
   current: Chunk | undefined
-  /** bytes not yet on the medium */
+  /** bytes not yet on flash */
   pending = 0
   #held = 0
   readonly #pool: Chunk[] = []
@@ -38,14 +38,14 @@ export class Tail {
     this.#recent = recentBytes
   }
 
-  /** first seq still in RAM, or 0 when there is none */
+  /** first seq still in RAM, or 0 if there is none */
   get firstSeq(): number {
     let chunk = this.head
     while (chunk && chunk.used === 0) chunk = chunk.next
     return chunk?.firstSeq ?? 0
   }
 
-  /** Facts behind `seq` that no file holds yet. */
+  /** Facts after `seq` that are in no file yet. */
   factsAfter(seq: number): number {
     let count = 0
     for (let chunk = this.head; chunk; chunk = chunk.next) {
@@ -56,7 +56,7 @@ export class Tail {
     return count
   }
 
-  /** A chunk with room at its end; `larger` asks for a new one of at least that size. */
+  /** A chunk with room at its end; `larger` requests a new one of at least that size. */
   room(larger = 0): Chunk {
     const now = this.current
     if (now && larger === 0) return now
@@ -77,7 +77,7 @@ export class Tail {
     this.pending += length
   }
 
-  /** Gives up committed chunks beyond the recent ones. */
+  /** Frees committed chunks beyond the recent ones. */
   trim(): void {
     let head = this.head
     while (head && head !== this.current && head.synced === head.used && this.#held > this.#recent) {
@@ -89,8 +89,8 @@ export class Tail {
   }
 
   /**
-   * Drops the oldest chunk that waits and of which nothing was written. Returns the seqs and the number of facts lost, or
-   * undefined when every waiting chunk is in use.
+   * Drops the oldest pending chunk that is not partly written. Returns the lost seqs and number of facts, or undefined if
+   * every pending chunk is in use.
    */
   dropOldest(): { from: number; to: number; facts: number } | undefined {
     const first = this.head
@@ -110,7 +110,7 @@ export class Tail {
     this.pending -= chunk.used - chunk.synced
     if (before && (before.busy || before.synced < before.used)) before.next = chunk.next
     else {
-      // what lies before is on the medium: give it up too, so that readers look there and not past the hole
+      // earlier chunks are on flash: free them too, so that readers use the files instead of skipping over the gap
       this.head = chunk.next
       for (let old = before && first; old && old !== chunk; ) {
         const after: Chunk | undefined = old.next

@@ -1,10 +1,10 @@
-// The packet's uuid (D5): the same content of the same device at the same time gives the same uuid on every machine, so a
-// packet delivered twice is one row in every database. Definition, stable for ever:
+// The packet's uuid (D5): the same content of the same device at the same time gives the same uuid on every machine, so that
+// a duplicate packet is one row in every database. The definition never changes:
 //   SHA-256 of "os-node packet 1" and then device id, t_raw (f64), state, u32 sensor count, per sensor id, status, unit,
 //   u8 1 + value (f64) or u8 0, u32 extras count, per extra (sorted by key) key and text;
 //   texts as u32 byte length + UTF-8, numbers big-endian, −0 as 0;
 //   first 16 bytes, with version 8 and the RFC 9562 variant set.
-// AID, medium and addresses do not count: they may change on the way.
+// AID, medium and addresses are not included: they may change on the way.
 import { hash } from 'node:crypto'
 import type { Fact } from '../pipeline/fact'
 
@@ -49,7 +49,7 @@ export function uuidText(bytes: Uint8Array): string {
   return out
 }
 
-/** The 16 bytes of a uuid text in any case, or undefined when it is none. */
+/** The 16 bytes of a uuid text in any case, or undefined if it is invalid. */
 export function uuidBytes(uuid: string): Uint8Array | undefined {
   return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(uuid)
     ? Buffer.from(uuid.replaceAll('-', ''), 'hex')
@@ -79,7 +79,7 @@ function number(value: number): void {
 function text(value: string): void {
   need(4 + value.length * 3)
   let length = 0
-  // a loop is faster than write() for the short ASCII texts that ids, states and units are
+  // a loop is faster than write() for short ASCII texts such as ids, states and units
   for (; length < value.length; length++) {
     const code = value.charCodeAt(length)
     if (code > 127) {

@@ -1,8 +1,7 @@
-// Checks a log folder without opening it: every record, and the chain of segments (R29). Read-only, so it may run beside a
-// gateway. What a running gateway is just writing looks like a torn end and is not damage; the oldest segments it may be
-// dropping, so those that are gone from the old end are left to its own check at the start.
-// A selection counts the records of a device and a time; lost ones are placed by the log times of the records around them, and
-// any device may have sent them.
+// Checks a log folder without opening it: every record, and the chain of segments (R29). Read-only, so that it may run in
+// parallel with a gateway. An unfinished write of a running gateway looks like a torn end and is not damage; it may also be
+// dropping its oldest segments, so missing ones at the old end are only checked at its start. A selection counts the records
+// of a device and a time range; lost records are placed by the log times of their neighbours, and may belong to any device.
 import { join } from 'node:path'
 import { type Files, realFiles } from '../lib/files'
 import { CHAIN_FILE, lostBehind, readWitness, type Witness } from './chain-file'
@@ -12,32 +11,32 @@ import { decodeHeader, lastBefore, type Scan, scanSegment, segmentBase, segmentF
 import { LogState } from './state'
 
 export interface VerifyResult {
-  /** every byte is as it was written (a torn end excepted) */
+  /** every byte is as written (except for a torn end) */
   ok: boolean
-  /** facts, as the status counts them: seqs that carry the log's own notes are none */
+  /** facts, as the status counts them, without the log's own records */
   records: number
   first_seq: number
   last_seq: number
-  /** seqs lost by damage, those of the ledger included */
+  /** seqs lost to damage, including those of the ledger */
   damaged: number
-  /** facts that the bounds or a full RAM took */
+  /** facts dropped by the limits or a full RAM */
   lost: number
-  /** bytes of a half-written end, cut at the next start */
+  /** bytes of a partial record at the end, truncated at the next start */
   torn_bytes: number
-  /** where: file, offset, length and the seqs that were there */
+  /** position: file, offset, length and the seqs that were there */
   pieces: { file: string; offset: number; length: number; from?: number; to?: number }[]
-  /** the ranges of the loss ledger with their reason, the newest 64 of each; damage found now is among them */
+  /** the ranges of the loss ledger with their reason, the newest 64 of each, including damage found now */
   gaps: readonly LossRange[]
 }
 
-/** Facts of `device` (absent: all) with a time (t_raw) from `since` up to and with `until`, UNIX ms. */
+/** Facts of `device` (absent: all) with a time (t_raw) from `since` to `until`, inclusive, UNIX ms. */
 export interface Selection {
   readonly since?: number
   readonly until?: number
   readonly device?: string
 }
 
-/** Reads every segment of `dir`. Throws NOT_FOUND when there is no log. */
+/** Reads every segment of `dir`. Throws NOT_FOUND if there is no log. */
 export function verify(dir: string, files: Files = realFiles, selection?: Selection): VerifyResult {
   const steps = verifying(dir, files, selection)
   for (;;) {
@@ -46,13 +45,15 @@ export function verify(dir: string, files: Files = realFiles, selection?: Select
   }
 }
 
-/** The same in steps of a segment, so that others may run between: each yields how many bytes of how many are read. */
+/**
+ * Like verify(), one segment per step, so that other work may run in between: each step yields the bytes read and the total.
+ */
 export function* verifying(
   dir: string,
   files: Files = realFiles,
   selection: Selection = {},
 ): Generator<[done: number, total: number], VerifyResult> {
-  // before the names: a gateway may make the next segment meanwhile
+  // before the names: a gateway may create the next segment meanwhile
   const { witness, problem } = chainOf(dir, files)
   const names = segmentFiles(dir, files)
   const result: VerifyResult = {
@@ -124,14 +125,14 @@ const sizeOf = (files: Files, path: string): number => {
   try {
     return files.size(path)
   } catch {
-    return 0 // dropped meanwhile: its read says so
+    return 0 // dropped meanwhile: reading it reports that
   }
 }
 
-/** clocks that were never set show earlier times */
+/** earlier times are from clocks that were never set */
 const SET_MS = 1_500_000_000_000
 
-/** What a selection takes of a log. */
+/** The records that match a selection. */
 class Chosen {
   readonly all: boolean
   readonly #since: number
@@ -140,7 +141,7 @@ class Chosen {
   #records = 0
   #first = 0
   #last = 0
-  /** numbers that are not there, between the log times of the records around them */
+  /** missing seqs, between the log times of their neighbours */
   readonly #gaps: { from: number; to: number; after: number; before: number }[] = []
   #seq = 0
   #wall = Number.NEGATIVE_INFINITY
@@ -152,7 +153,7 @@ class Chosen {
     this.#device = device
   }
 
-  /** Counts the sound record at `at` where the selection takes it. */
+  /** Counts the intact record at `at` if it matches. */
   see(bytes: Buffer, at: number): void {
     if (this.all) return
     const { seq, wallMs, fact } = decodeRecord(bytes, at)
@@ -169,7 +170,7 @@ class Chosen {
     this.#last = seq
   }
 
-  /** The result of this selection alone. */
+  /** The result for this selection only. */
   of(whole: VerifyResult, { ledger }: LogState): VerifyResult {
     const end = {
       from: this.#seq + 1,
@@ -204,7 +205,7 @@ function chainOf(dir: string, files: Files): { witness?: Witness | undefined; pr
   try {
     return { witness: readWitness(files, dir) }
   } catch {
-    return { problem: true } // named among the pieces
+    return { problem: true } // listed among the pieces
   }
 }
 
@@ -219,7 +220,7 @@ function report(result: VerifyResult, state: LogState, file: string, scan: Scan)
     if (result.first_seq === 0) result.first_seq = scan.first
     result.last_seq = scan.last
   }
-  // records from the first byte on: no piece tells of the header that is gone
+  // records from the first byte on: no piece covers the missing header
   if (!scan.header && scan.records > 0) result.ok = false
   for (const piece of scan.pieces) {
     if (piece.torn) {

@@ -1,8 +1,10 @@
-// Group commit: what waits in RAM is handed to the kernel within HAND_MS, so that a killed process loses nothing older, and
-// is on the medium after the next commit, which is one fdatasync. A commit starts when the oldest record is
-// commit_interval_ms old, when commit_bytes wait, or ack_commit_ms after a request; never two at once. While a new
-// segment is made (once per segment_bytes) nothing is handed over. When the disk refuses (ENOSPC, EIO, EROFS …) the records stay in RAM, the state reads degraded with the reason,
-// and a timer tries again until it heals; then everything is written to a new segment.
+// Group commit: pending records are written to the kernel within HAND_MS, so that a killed process loses nothing older, and
+// are on flash after the next commit, which is one fdatasync. A commit starts when the oldest record is commit_interval_ms
+// old, when commit_bytes are pending, or ack_commit_ms after a request; never two in parallel. While a new segment is created
+// (once per segment_bytes) nothing is written.
+//
+// Errors: if the disk refuses (ENOSPC, EIO, EROFS …) the records stay in RAM, the state is degraded with the reason, and a
+// timer retries until the disk works again; then everything is written to a new segment.
 import type { Clock } from '../lib/clock'
 import { asOsError, errno, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
@@ -34,14 +36,14 @@ interface Waiter {
 const RETRY_MS = [1000, 2000, 5000]
 /** longest time from an append to the write */
 const HAND_MS = 20
-/** a commit that takes longer than this reads as degraded (R23) */
+/** a commit that takes longer counts as degraded (R23) */
 const STUCK_MS = 120_000
 
 export class Writer {
   committedSeq: number
   /** newest seq that was appended */
   lastSeq: number
-  /** called after each commit that went well */
+  /** called after each successful commit */
   onDone: () => void = () => undefined
   readonly #o: WriterOptions
   readonly #tail: Tail
@@ -55,11 +57,11 @@ export class Writer {
   #running: Promise<void> | undefined
   #runningSince = 0
   #taken = 0
-  /** the commit under way only waits for its sync: appending to the file goes on */
+  /** the running commit only waits for its sync: appending to the file continues */
   #syncing = false
   #wanted = false
   #onBegin: () => unknown = () => undefined
-  /** a write outside of a commit failed; the next commit deals with it */
+  /** a write outside of a commit failed; the next commit handles it */
   #broken: unknown
   #handPlanned = false
   #handTimer: unknown
@@ -81,7 +83,7 @@ export class Writer {
     this.lastSeq = lastSeq
   }
 
-  /** The error that keeps records from the disk, or undefined while all is well. */
+  /** The error that keeps records from the disk, or undefined. */
   get failure(): OsError | undefined {
     if (this.#failure) return this.#failure
     const since = this.#o.clock.mono() - this.#runningSince
@@ -89,7 +91,7 @@ export class Writer {
     return new OsError('STORAGE', `a commit has been waiting for the disk for ${Math.floor(since / 1000)} s`)
   }
 
-  /** Tells of a record that was just added to RAM. */
+  /** A record was just added to RAM. */
   appended(seq: number): void {
     this.lastSeq = seq
     if (this.#tail.pending - this.#taken >= this.#o.commitBytes) this.#schedule(0)
@@ -106,7 +108,7 @@ export class Writer {
     }
   }
 
-  /** Settles when `seq` is on the medium; rejects when it was lost before. */
+  /** Settles when `seq` is on flash; rejects if it was lost before. */
   committed(seq: number): Promise<void> {
     if (seq <= this.committedSeq) return Promise.resolve()
     return new Promise((resolve, reject) => {
@@ -120,7 +122,7 @@ export class Writer {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Rejects those who wait for records that RAM could not keep. */
+  /** Rejects the waiters for records that were dropped from RAM. */
   lost(from: number, to: number): void {
     const gone = this.#waiters.filter(w => w.seq >= from && w.seq <= to)
     this.#waiters = this.#waiters.filter(w => !gone.includes(w))
@@ -131,7 +133,7 @@ export class Writer {
     for (const waiter of gone) waiter.reject(error)
   }
 
-  /** Commits what waits now and settles when that is done, well or not. */
+  /** Commits pending records now and settles when that has ended, with or without success. */
   async flush(): Promise<void> {
     await this.#running
     if (this.#tail.pending > 0 || this.#wanted) await this.#start()
@@ -160,7 +162,7 @@ export class Writer {
     })
   }
 
-  /** At the end of this turn, where the last write is long enough ago: a quiet log needs no timer for it. */
+  /** At the end of this turn if the last write is long enough ago: an idle log needs no timer. */
   #planHand(): void {
     this.#handPlanned = true
     const wait = this.#handedAt + HAND_MS - this.#o.clock.mono()
@@ -168,13 +170,13 @@ export class Writer {
     else queueMicrotask(() => this.#hand())
   }
 
-  /** Hands what waits to the kernel, without a sync. Never throws. */
+  /** Writes pending records to the kernel, without a sync. Never throws. */
   #hand(): void {
     this.#handPlanned = false
     this.#o.timers.clear(this.#handTimer)
     const active = this.#segments.active
     if (!active || this.#failure || this.#broken || (this.#running && !this.#syncing)) return
-    // behind a sync that hangs the rest stays in RAM only, where it can be dropped when that is full
+    // during a hanging sync the other records stay in RAM only, where they can be dropped if it is full
     if (this.#tail.pending > this.#o.bufferBytes / 2) return
     try {
       for (let chunk = this.#tail.head; chunk; chunk = chunk.next) {
@@ -203,7 +205,7 @@ export class Writer {
     return this.#running
   }
 
-  /** Plans the following commit. */
+  /** Plans the next commit. */
   #next(): void {
     if (this.#failure) this.#schedule(RETRY_MS[Math.min(this.#failures, RETRY_MS.length) - 1] ?? 1000)
     else if (this.#broken || this.#tail.pending >= this.#o.commitBytes) this.#schedule(0)
@@ -253,11 +255,11 @@ export class Writer {
     try {
       this.#onBegin()
     } catch (error) {
-      this.#o.logger.error(`not kept in the log: ${asOsError(error).message}`)
+      this.#o.logger.error(`not written to the log: ${asOsError(error).message}`)
     }
   }
 
-  /** Syncs the active segment: what was written before the call is on the medium then. */
+  /** Syncs the active segment: everything written before the call is on flash then. */
   async #sync(): Promise<void> {
     const reached: [Chunk, number][] = []
     for (let chunk = this.#tail.head; chunk; chunk = chunk.next) reached.push([chunk, chunk.written])
@@ -268,15 +270,15 @@ export class Writer {
     }
   }
 
-  /** Whether `size` bytes more belong into the next segment. */
+  /** Whether `size` more bytes belong into the next segment. */
   #isFull(active: Segment, size: number): boolean {
     const full = active.last >= active.base && active.size + size > this.#o.segmentBytes
-    // RAM ran ahead of a disk that hung: its numbers need a reservation of their own
+    // RAM got ahead of a hanging disk: its numbers need a new reservation
     const ahead = this.lastSeq >= this.#segments.reservedEnd
     return full || ahead || this.#retention.tooOld(active, this.#o.clock.wall())
   }
 
-  /** Writes `[chunk.written, end)` to the active segment, after rolling to a new one where it would not fit. */
+  /** Writes `[chunk.written, end)` to the active segment, or to a new one if it would not fit. */
   async #write(chunk: Chunk, end: number): Promise<void> {
     const start = chunk.written
     const size = end - start

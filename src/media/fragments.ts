@@ -1,7 +1,8 @@
-// What Config.json may say of the network media: the options of every medium as fragments of its schema, for dispatch
-// (RESOURCES.*_config), uplinks and receivers. Only the small option files are read here, never a driver.
+// The schema fragments of the network media: the options of every medium, for dispatch (RESOURCES.*_config), uplinks
+// and receivers. Only the small option files are loaded here, never a driver.
 //
-// In a link a default is shown and not filled in, so that the file has only what was configured; the driver fills it in.
+// In a link a default is shown but not filled in, so that the file contains only what was configured; the driver fills
+// it in.
 import * as v from 'valibot'
 import { type AnySchema, allowed, type Fragment, openSchema, type PlacedMeta } from '../config'
 import type { FieldMeta } from '../config/fields'
@@ -21,9 +22,9 @@ const NETWORK: MediaOptions = {
   MQTT: mqttOptions,
 }
 
-/** Written by every link, or passed by the maker of the medium. */
+/** Written by every link, or set by the code that creates the medium. */
 const COMMON = new Set(['mode', 'host', 'port', 'listen_host'])
-/** for dispatch these are in the schema already, where every medium has them */
+/** already in the schema for dispatch, for every medium */
 const OF_DISPATCH = new Set(['mode', 'listen_host'])
 const PLACED: Readonly<Record<string, readonly string[]>> = {
   udp: ['host', 'port'],
@@ -34,24 +35,24 @@ const PLACED: Readonly<Record<string, readonly string[]>> = {
   rs485: ['port', 'baudrate'],
   bluetooth: ['port'],
 }
-/** in the schema of an uplink already, for every medium */
+/** already in the schema of an uplink, for every medium */
 const OF_UPLINKS = new Set(['delivery'])
 
 interface Option {
   readonly key: string
-  /** of the media that have it, those that allow the same once */
+  /** schemas of the media that have it, without equal ones */
   readonly schemas: readonly AnySchema[]
   readonly meta: FieldMeta
   readonly media: string[]
 }
 
-/** The words of the first; what only one side of one medium knows may mean something to the other side of the next. */
+/** The metadata of the first; an option that only one side of one medium has may be used by the other side of the next. */
 const bothSides = ({ side, ...first }: FieldMeta, next: FieldMeta): FieldMeta =>
   side !== undefined && side === next.side ? { ...first, side } : first
 
 /**
- * Every option once. A key that several media have takes the words of the first, and what any of them allows: the driver of
- * the link's own medium checks it again.
+ * Every option once. A key of several media has the help of the first, and accepts what any of them allows: the driver
+ * of the link's own medium checks it again.
  */
 function options(all: MediaOptions): Option[] {
   const found = new Map<string, Option>()
@@ -70,7 +71,7 @@ function options(all: MediaOptions): Option[] {
   return [...found.values()]
 }
 
-/** Whether `wide` allows what `narrow` does: the same, or numbers between wider bounds. */
+/** Whether `wide` allows everything that `narrow` does: the same schema, or numbers with wider bounds. */
 function holds(wide: AnySchema, narrow: AnySchema): boolean {
   if (allowed(wide) === allowed(narrow)) return true
   if (openSchema(wide).core.type !== 'number' || openSchema(narrow).core.type !== 'number') return false
@@ -81,13 +82,13 @@ function holds(wide: AnySchema, narrow: AnySchema): boolean {
   )
 }
 
-/** What a schema asks of a value, without its default and its words. */
+/** The checks of a schema, without its default and its help. */
 function checksOf(schema: AnySchema): [v.GenericSchema] {
   const { core } = openSchema(schema)
   return (core.pipe ?? [core]).filter(item => item.type !== 'metadata') as unknown as [v.GenericSchema]
 }
 
-/** The option as a link may have it: its default in words, and the media that know it. */
+/** The option as a link may have it: with its default as text, and the media that have it. */
 function inLink({ schemas, meta, media }: Option): v.GenericSchema {
   const [only, ...more] = schemas
   const described: FieldMeta & PlacedMeta = {
@@ -95,13 +96,13 @@ function inLink({ schemas, meta, media }: Option): v.GenericSchema {
     media,
     ...(media.length === 1 && { standard: openSchema(only!).standard }),
   }
-  // one pipe, for bounds are read from it
+  // a single pipe, because bounds are read from it
   const checks =
     more.length === 0 ? checksOf(only!) : ([v.union(schemas.map(one => v.pipe(...checksOf(one))))] as [v.GenericSchema])
   return v.optional(v.pipe(...checks, v.metadata(described as never)))
 }
 
-/** For ConfigStore.load. `more`: options of the media that drivers bring. */
+/** For ConfigStore.load. `more`: options of the media in drivers/. */
 export function mediaFragments(more: MediaOptions = {}): Fragment[] {
   const all = { ...NETWORK, ...more }
   const known = options(all)

@@ -1,20 +1,20 @@
-// What the two TCP media share: connecting with a deadline, writing with back-pressure, the meaning of the system's errors.
-// Addresses only, so that getaddrinfo is never called behind our back (D11).
+// Shared by TCP and MQTT: connecting with a deadline, writing with back-pressure, the meaning of the system's errors.
+// Addresses only, so that Node never calls getaddrinfo (D11).
 import { connect, type Socket } from 'node:net'
 import { errno, OsError } from '../lib/errors'
 import { type HostAddress, hostPort } from '../links/resolve'
 import { wayText } from './system-errors'
 
-/** a peer that went away without a word is noticed after this and ten probes a second apart */
+/** a peer that vanished is detected after this plus ten probes one second apart */
 const KEEP_ALIVE_MS = 30_000
 
-/** Every stream of ours: no waiting for more to send, with keep-alive, which finds out that the peer is gone. */
+/** Settings of every stream: no delay for more data, and keep-alive, which detects that the peer is gone. */
 export function tune(socket: Socket): void {
   socket.setNoDelay(true)
   socket.setKeepAlive(true, KEEP_ALIVE_MS)
 }
 
-/** A connection to that address. Throws NETWORK with the reason; after `timeoutMs` it is given up. */
+/** A connection to that address. Throws NETWORK with the reason, also after `timeoutMs`. */
 export function connectSocket({ address, family }: HostAddress, port: number, timeoutMs: number): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: address, port, family, allowHalfOpen: true })
@@ -43,16 +43,16 @@ export function streamText(error: unknown, where: string): string {
   if (way) return way
   const code = errno(error)
   if (code === 'ECONNRESET' || code === 'EPIPE') return `${where} cut the connection`
-  if (code === 'ETIMEDOUT') return `${where} is gone without a word`
+  if (code === 'ETIMEDOUT') return `${where} does not respond any more`
   return `the connection to ${where} failed: ${code ?? String(error)}`
 }
 
-/** The address of a peer as packets carry it; an IPv4 peer of an IPv6 socket is written as IPv4. */
+/** The address of a peer in packet origins; an IPv4 peer of an IPv6 socket is written as IPv4. */
 export const peerHost = (socket: Socket): string => (socket.remoteAddress ?? '').replace(/^::ffff:(?=\d+\.)/i, '')
 
-/** bytes the kernel has not taken yet, above which a packet waits */
+/** unsent bytes in the process above which a packet waits */
 const HIGH_WATER = 256 * 1024
-/** packets waiting for room; more are refused */
+/** limit of packets that wait for space; more are refused */
 const MAX_WAITING = 512
 
 interface Waiting {
@@ -61,8 +61,8 @@ interface Waiting {
 }
 
 /**
- * Writes to one socket in order. Above a bound of bytes not taken by the kernel, packets wait for room; a peer that takes
- * nothing for `timeoutMs` is reported as stuck, once.
+ * Writes to one socket in order. Above a bound of unsent bytes, packets wait for space; a peer that accepts nothing for
+ * `timeoutMs` is reported as stuck, once.
  */
 export class StreamWriter {
   readonly #socket: Socket
@@ -79,7 +79,7 @@ export class StreamWriter {
     socket.on('close', () => this.#settleAll())
   }
 
-  /** Resolves true when the bytes were handed to the socket; they must not change afterwards. */
+  /** Resolves true when the bytes were passed to the socket; they must not change after the call. */
   write(bytes: Uint8Array): Promise<boolean> {
     if (!this.#socket.writable) return NOT_TAKEN
     if (this.#waiting.length === 0 && this.#socket.writableLength < HIGH_WATER) {

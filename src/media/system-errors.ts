@@ -1,18 +1,18 @@
-// What the system's errors of sockets mean, in the words of a person: for TCP, UDP and what runs over them.
+// Explains the system's errors of sockets for people: for TCP, UDP and the media on top of them.
 import { errno, OsError } from '../lib/errors'
 import { hostPort } from '../links/resolve'
 
-/** Why there is no way to `where`, as far as that is the network's doing; undefined for other errors. `doing`: what was tried. */
+/** Why there is no route to `where`, if it is a network error; undefined for other errors. `doing`: what was tried. */
 export function wayText(error: unknown, where: string, doing: string): string | undefined {
   const code = errno(error)
   if (code === 'ECONNREFUSED') return `nothing listens at ${where}`
   if (code === 'EHOSTUNREACH') return `the host of ${where} cannot be reached`
-  if (code === 'ENETUNREACH' || code === 'ENETDOWN' || code === 'EADDRNOTAVAIL') return `no network way to ${where}`
+  if (code === 'ENETUNREACH' || code === 'ENETDOWN' || code === 'EADDRNOTAVAIL') return `no route to ${where}`
   if (code === 'EPERM' || code === 'EACCES') return `${doing} ${where} is not allowed here (firewall?)`
   return undefined
 }
 
-/** What a failed listen or bind means, as the error to throw. */
+/** The error to throw for a failed listen or bind. */
 export function listenError(protocol: 'TCP' | 'UDP', error: unknown, address: string, port: number): OsError {
   const where = hostPort(address, port)
   const code = errno(error)

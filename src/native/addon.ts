@@ -1,9 +1,9 @@
-// What C exports, by parts: every function returns a number, less than zero is minus errno. Types only.
+// The C addon's exports, by parts: every function returns a number, negative is minus errno. Types only.
 
-/** What C hands out for an open descriptor; nothing but the addon can look into it. */
+/** An open descriptor from C; opaque to JavaScript. */
 export type Descriptor = { readonly descriptor: unique symbol }
 
-/** What C exports for sockets: a number less than zero is minus errno. */
+/** C exports for sockets: a negative number is minus errno. */
 export interface SocketAddon {
   openUdp(family: 4 | 6, receiveBuffer: number, sendBuffer: number): Descriptor | number
   openUnixDatagram(path: string): Descriptor | number
@@ -25,10 +25,10 @@ export interface SocketAddon {
   addressText(peers: Uint8Array, slot: number): string
 }
 
-/** What C hands out for a bus; nothing but the addon can look into it. */
+/** A bus from C; opaque to JavaScript. */
 export type BusHandle = { readonly bus: unique symbol }
 
-/** What C exports for buses: a number less than zero is minus errno, what begins a job answers with its number. */
+/** C exports for buses: a negative number is minus errno; functions that start a job return its number. */
 export interface BusAddon {
   busStart(): BusHandle | number
   busEvents(bus: BusHandle): Descriptor | number
@@ -64,7 +64,7 @@ export interface BusAddon {
   fileSpace(bus: BusHandle, path: string): number
 }
 
-/** What C exports for CAN: a number less than zero is minus errno. */
+/** C exports for CAN: a negative number is minus errno. */
 export interface CanAddon extends SocketAddon {
   openCanRaw(
     name: string,
@@ -81,7 +81,7 @@ export interface CanAddon extends SocketAddon {
   openLinkChanges(): Descriptor | number
 }
 
-/** What C exports for GPIO: a number less than zero is minus errno; with a bus, the number of a job of its thread. */
+/** C exports for GPIO: a negative number is minus errno; with a bus, the number of a job of its thread. */
 export interface GpioAddon {
   openGpioChip(path: string): Descriptor | number
   gpioChipInfo(chip: Descriptor, out: Uint8Array): number
@@ -104,7 +104,7 @@ export interface GpioAddon {
   close(descriptor: Descriptor): number
 }
 
-/** What C exports for Bluetooth adapters: a number less than zero is minus errno. */
+/** C exports for Bluetooth adapters: a negative number is minus errno. */
 export interface HciAddon extends SocketAddon {
   openHci(device: number, channel: number): Descriptor | number
   connectUnixPackets(path: string): Descriptor | number
@@ -114,7 +114,7 @@ export interface HciAddon extends SocketAddon {
   holdLe(adapter: Uint8Array, peer: Uint8Array, peerType: number): Descriptor | number
 }
 
-/** What C exports: every function returns a number, less than zero is minus errno. */
+/** All C exports: every function returns a number, negative is minus errno. */
 export interface Addon extends SocketAddon, BusAddon, CanAddon, GpioAddon, HciAddon {
   sendUnixDatagram(path: string, bytes: Uint8Array): number
   ntpState(out: Float64Array): number

@@ -1,10 +1,11 @@
-// What the kernel says of a CAN interface, read by netlink at once and without rights: is it up, how is the bus, what do the
-// controller's error counters say; and word of every change. What fails: NOT_FOUND (no such interface), E_NO_ADDON, LINK_DOWN.
+// The kernel's state of a CAN interface, read by netlink without waiting and without rights: whether it is up, the
+// state of the bus, the controller's error counters; and notification of every change. Errors: NOT_FOUND (no such
+// interface), E_NO_ADDON, LINK_DOWN.
 import { nativeError } from './errors'
 import { native } from './index'
 import { NativeSocket, READABLE } from './socket'
 
-/** State of the bus as the controller sees it; 'unknown' where the driver does not tell (virtual interfaces). */
+/** State of the bus according to the controller; 'unknown' if the driver does not report it (virtual interfaces). */
 export type CanState =
   | 'error-active'
   | 'error-warning'
@@ -17,22 +18,22 @@ const STATES: readonly CanState[] = ['error-active', 'error-warning', 'error-pas
 
 export interface CanLink {
   index: number
-  /** configured up, and running: a bus that is off, or has no other end, is not */
+  /** configured up, and running: a bus that is off, or has no other node, is not running */
   up: boolean
   running: boolean
-  /** takes FD frames */
+  /** accepts FD frames */
   fd: boolean
   kind: 'can' | 'virtual' | 'other'
   state: CanState
-  /** error counters of the controller (0–255); 0 where it does not tell */
+  /** error counters of the controller (0–255); 0 if it reports none */
   tx_errors: number
   rx_errors: number
   /** bits per second; 0: not set, or virtual */
   bitrate: number
   data_bitrate: number
-  /** ms from bus-off to the restart by the kernel; 0: it does not restart */
+  /** ms from bus-off to the restart by the kernel; 0: no restart */
   restart_ms: number
-  /** since the interface is there */
+  /** since the interface was created */
   bus_errors: number
   warnings: number
   passives: number
@@ -46,7 +47,7 @@ const CANFD_MTU = 72
 const IFF_UP = 0x1
 const IFF_RUNNING = 0x40
 
-/** What the kernel says of an interface, at once and without rights. Throws NOT_FOUND, E_NO_ADDON or LINK_DOWN. */
+/** The kernel's state of an interface, without waiting. Throws NOT_FOUND, E_NO_ADDON or LINK_DOWN. */
 export function canLink(name: string): CanLink {
   const out = new Uint32Array(PLACES)
   const result = native().can.canLink(name, out)
@@ -76,7 +77,7 @@ export function canLink(name: string): CanLink {
 }
 
 /**
- * Calls `changed` when an interface of this machine came, went or changed, whichever it was, until closed. Throws E_NO_ADDON or
+ * Calls `changed` when any interface of this machine is added, removed or changed, until closed. Throws E_NO_ADDON or
  * the system's error.
  */
 export function linkChanges(changed: () => void): { close(): void } {
@@ -85,7 +86,7 @@ export function linkChanges(changed: () => void): { close(): void } {
   const slab = new Uint8Array(16 * 256)
   const lengths = new Uint32Array(16)
   socket.watch(READABLE, () => {
-    // what is cut off, or overflowed, is a change as well
+    // a truncated or lost message is a change too
     socket.receive(slab, lengths, null)
     changed()
   })

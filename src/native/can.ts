@@ -1,7 +1,8 @@
-// CAN by the addon: raw frames, many per system call, in slots of the caller, and ISO-TP sockets, which carry whole packets (what
-// the kernel says of an interface: can-link.ts). Opening throws an OsError (NOT_FOUND: no such interface, E_NO_ADDON, LINK_DOWN with the
-// system's error in details.errno); the calls of the hot path return minus errno: a full queue of the device is NO_BUFFERS, and
-// only time tells when it has room; an interface that goes down is reported once by the next receive (ENETDOWN, ENODEV).
+// CAN by the addon: raw frames, many per system call, in slots of the caller, and ISO-TP sockets, which transport
+// complete packets (state of an interface: can-link.ts). Opening throws an OsError (NOT_FOUND: no such interface,
+// E_NO_ADDON, LINK_DOWN with the system's error in details.errno). Hot-path calls return minus errno: NO_BUFFERS is a
+// full device queue, without an event when it has space; an interface that goes down is reported once by the next
+// receive (ENETDOWN, ENODEV).
 import type { CanAddon, Descriptor } from './addon'
 import { nativeError } from './errors'
 import { native } from './index'
@@ -9,26 +10,26 @@ import { NativeSocket } from './socket'
 
 export { canLink, linkChanges } from './can-link'
 
-/** flags of an id, and the bits that are left of it */
+/** flags of an id, and the mask of its other bits */
 export const CAN_EFF = 0x8000_0000
 export const CAN_RTR = 0x4000_0000
 export const CAN_ERR = 0x2000_0000
 export const CAN_SFF_MASK = 0x7ff
 export const CAN_EFF_MASK = 0x1fff_ffff
-/** flags of an FD frame: data at the higher bit rate; it is one */
+/** flags of an FD frame: data at the higher bit rate; it is an FD frame */
 export const CANFD_BRS = 1
 export const CANFD_FDF = 4
 /** bytes of a slot: id u32, length, flags, way, 0, data */
 export const CAN_SLOT = 72
-/** frames of one call at most */
+/** maximum frames per call */
 export const CAN_BATCH = 64
 
-/** Frames side by side in one buffer, as the kernel writes and reads them. Slots are numbered from 0. */
+/** Frames in one buffer, as the kernel writes and reads them. Slots are numbered from 0. */
 export class CanFrames {
   readonly bytes: Uint8Array
-  /** when each was received: ms since 1970, with fractions */
+  /** time of reception: ms since 1970, with fractions */
   readonly times: Float64Array
-  /** the same by the controller's own clock, whatever it counts from; 0 where it has none. Empty unless requested */
+  /** the same by the controller's own clock, with any origin; 0 if it has none. Empty unless requested */
   readonly hardware: Float64Array | null
   readonly #words: Uint32Array
   /** views of the data of each slot, by length */
@@ -59,7 +60,7 @@ export class CanFrames {
     return this.bytes[slot * CAN_SLOT + 5]!
   }
 
-  /** 0: from the bus; 1: from this machine; 3: from this very socket */
+  /** 0: from the bus; 1: from this machine; 3: from this socket */
   way(slot: number): number {
     return this.bytes[slot * CAN_SLOT + 6]!
   }
@@ -88,26 +89,26 @@ export class CanFrames {
   }
 }
 
-/** Lets a frame through when `frame.id & mask == id & mask`; flags are bits of the id as well. */
+/** Accepts a frame if `frame.id & mask == id & mask`; flags are bits of the id too. */
 export interface CanFilter {
   readonly id: number
   readonly mask: number
-  /** lets through what does not match */
+  /** accepts frames that do not match */
   readonly invert?: boolean
 }
 
 export interface CanRawOptions {
-  /** what is heard; left out: everything; an empty list: nothing but error frames */
+  /** frames to receive; left out: everything; an empty list: only error frames */
   filters?: readonly CanFilter[]
   /** FD frames too */
   fd?: boolean
-  /** classes of error frames that are heard (CAN_EFF_MASK: all); default none */
+  /** classes of error frames to receive (CAN_EFF_MASK: all); default none */
   errorMask?: number
-  /** bytes the kernel may hold for us; a frame takes about 800 of them */
+  /** size of the kernel's receive buffer; a frame takes about 800 bytes */
   receiveBuffer?: number
-  /** hears what this very socket sends, when it is on the bus */
+  /** also receives what this socket sends, when it is on the bus */
   own?: boolean
-  /** false: what it sends is not heard by other sockets of this machine */
+  /** false: other sockets of this machine do not receive what it sends */
   loopback?: boolean
 }
 
@@ -116,7 +117,7 @@ const OPEN_FD = 1
 const OPEN_OWN = 2
 const OPEN_NO_LOOPBACK = 4
 
-/** What raw and ISO-TP sockets have in common. */
+/** Shared by raw and ISO-TP sockets. */
 class CanSocket {
   protected readonly addon: CanAddon
   protected readonly descriptor: Descriptor
@@ -129,22 +130,22 @@ class CanSocket {
     this.socket = new NativeSocket(addon, opened)
   }
 
-  /** Calls `wake` with READABLE, WRITABLE or both whenever that is so, until closed. Throws the system's error. */
+  /** Calls `wake` with READABLE, WRITABLE or both whenever they apply, until closed. Throws the system's error. */
   watch(events: number, wake: (events: number) => void): void {
     this.socket.watch(events, wake)
   }
 
-  /** What to be called for from now on. */
+  /** Changes the watched events. */
   rewatch(events: number): void {
     this.socket.rewatch(events)
   }
 
-  /** what came while the receive buffer was full; throws on a closed socket */
+  /** frames lost because the receive buffer was full; throws on a closed socket */
   get dropped(): number {
     return this.socket.state().dropped
   }
 
-  /** what the kernel may hold for us, as it counts: twice what was requested; throws on a closed socket */
+  /** size of the kernel's receive buffer as it counts it: twice the requested size; throws on a closed socket */
   get receiveBuffer(): number {
     return this.socket.state().receiveBuffer
   }
@@ -156,7 +157,7 @@ class CanSocket {
 }
 
 export class CanRaw extends CanSocket {
-  /** A raw socket at one interface ('can0'). Throws NOT_FOUND, E_NO_ADDON or LINK_DOWN. */
+  /** A raw socket on one interface ('can0'). Throws NOT_FOUND, E_NO_ADDON or LINK_DOWN. */
   static open(name: string, options: CanRawOptions = {}): CanRaw {
     const addon = native().can
     const { filters, fd = false, own = false, loopback = true, errorMask = 0, receiveBuffer = 0 } = options
@@ -166,14 +167,14 @@ export class CanRaw extends CanSocket {
     return new CanRaw(addon, addon.openCanRaw(name, flags, errorMask | 0, receiveBuffer, list), name)
   }
 
-  /** Receives up to `frames.capacity` (at most CAN_BATCH) frames into slots 0, 1 … Returns how many, or minus errno. */
+  /** Receives up to `frames.capacity` (at most CAN_BATCH) frames into slots 0, 1 … Returns their number, or minus errno. */
   receive(frames: CanFrames): number {
     return this.addon.receiveCan(this.descriptor, frames.bytes, frames.times, frames.hardware)
   }
 
   /**
-   * Sends slots `first` to `first + count - 1` in order. Returns how many went, or minus errno when the first one did not
-   * (NO_BUFFERS: try again a little later).
+   * Sends slots `first` to `first + count - 1` in order. Returns the number sent, or minus errno if the first one
+   * failed (NO_BUFFERS: retry a little later).
    */
   send(frames: CanFrames, first: number, count: number): number {
     return this.addon.sendCan(this.descriptor, frames.bytes, first, count)
@@ -181,14 +182,14 @@ export class CanRaw extends CanSocket {
 }
 
 export interface IsotpOptions {
-  /** ids with CAN_EFF where they have 29 bits */
+  /** ids with CAN_EFF if they have 29 bits */
   txId: number
   rxId: number
-  /** FD frames of this many data bytes (16, 32, 64 …) at the higher bit rate where `brs`; left out: classic frames */
+  /** FD frames with this many data bytes (16, 32, 64 …), at the higher bit rate if `brs`; left out: classic frames */
   fd?: { dataBytes: number; brs: boolean }
-  /** byte that fills frames up to their full length; left out: frames are as long as they need */
+  /** byte that pads frames to their full length; left out: no padding */
   padding?: number
-  /** what we ask of the sender: frames before it waits for us again (0: all at once) … */
+  /** our flow control for the sender: frames before it waits for us again (0: no limit) … */
   blockSize?: number
   /** … and its pause between two frames, as on the wire: 0–127 ms, 0xf1–0xf9: 100–900 µs */
   stMin?: number
@@ -200,7 +201,10 @@ const MTU_CLASSIC = 16
 const MTU_FD = 72
 
 export class IsotpSocket extends CanSocket {
-  /** One pair of ids at one interface. Throws as CanRaw.open; details.errno EPROTONOSUPPORT: no module can-isotp. */
+  /**
+   * A socket for one pair of ids on one interface. Throws like CanRaw.open; details.errno EPROTONOSUPPORT: no module
+   * can-isotp.
+   */
   static open(name: string, options: IsotpOptions): IsotpSocket {
     const addon = native().can
     const { txId, rxId, fd, padding, blockSize = 0, stMin = 0, receiveBuffer = 0 } = options
@@ -220,20 +224,20 @@ export class IsotpSocket extends CanSocket {
     return new IsotpSocket(addon, addon.openIsotp(name, settings, receiveBuffer), name)
   }
 
-  /** As NativeSocket.receive. An error of a transmission (-ECOMM: the peer is silent) or of a reception is returned here. */
+  /** Like NativeSocket.receive. Also returns the error of a transmission (-ECOMM: the peer is silent) or of a reception. */
   receive(slab: Uint8Array, lengths: Uint32Array): number {
     return this.socket.receive(slab, lengths, null)
   }
 
   /**
-   * Begins to send one packet. Returns its length or minus errno: AGAIN while the last one is on its way (WRITABLE tells when
-   * it is not), NO_BUFFERS when the device's queue is full.
+   * Starts to send one packet. Returns its length or minus errno: AGAIN while the previous one is in transit (WRITABLE
+   * reports its end), NO_BUFFERS when the device's queue is full.
    */
   send(packet: Uint8Array): number {
     return this.socket.sendOne(packet)
   }
 
-  /** 0, or minus an error that was not reported yet; it is reported once. */
+  /** 0, or minus a pending error; each is reported once. */
   error(): number {
     return this.addon.socketError(this.descriptor)
   }

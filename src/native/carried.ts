@@ -1,7 +1,7 @@
-// The addon inside the bundle, for a bundle that lies alone: unpacked into the data directory, where it is named by its hash and
-// compared with it at each load, or else into a folder of its own below the temporary one, which goes as soon as it is loaded.
-// What fails: a folder that belongs to another user, cannot be written or is mounted noexec; the next one is tried, and the
-// reasons are named when none is left. Nothing here throws.
+// The addon inside the bundle, for a bundle without further files: unpacked into the data directory, under a name that
+// contains its hash, which is checked at each load; or else into a new temporary folder, which is removed after
+// loading. Errors: a folder that belongs to another user, cannot be written or is mounted noexec; the next one is
+// tried, and if none is left all reasons are reported. Nothing here throws.
 
 import { createHash } from 'node:crypto'
 import {
@@ -21,23 +21,23 @@ import { brotliDecompressSync } from 'node:zlib'
 import addons from 'native-addons'
 import { asOsError } from '../lib/errors'
 
-/** What the build packed for one platform: SHA-256 of the file, and the file in Brotli and base64. */
+/** The addon packed for one platform: SHA-256 of the file, and the file in Brotli and base64. */
 export interface Carried {
   readonly sha256: string
   readonly packed: string
 }
 
-/** For `linux-x64` and its like; undefined: this bundle has none for it. */
+/** For `linux-x64` and similar; undefined: this bundle has none for it. */
 export const carriedFor = (platform: string): Carried | undefined => (addons as Record<string, Carried>)[platform]
 
 let kept: string | undefined
 
-/** Names the data directory of this process: the addon is unpacked there, and not anew by each process. */
+/** Sets the data directory of this process: the addon is unpacked there once, not by every process. */
 export function unpackInto(dataDir: string): void {
   kept = join(dataDir, 'native')
 }
 
-/** Unpacks and loads. Null when it is loaded, else why it is not, a reason for each folder tried. */
+/** Unpacks and loads. Null when it is loaded, else the reasons, one for each folder tried. */
 export function loadCarried({ sha256, packed }: Carried, load: (path: string) => void, keptIn = kept): string | null {
   const bytes = (): Buffer => brotliDecompressSync(Buffer.from(packed, 'base64'))
   const reasons: string[] = []
@@ -53,10 +53,10 @@ export function loadCarried({ sha256, packed }: Carried, load: (path: string) =>
   return reasons.join('; ')
 }
 
-/** The file in the data directory, written where it is missing or is not what the bundle has. Throws the system's error. */
+/** The file in the data directory, written if it is missing or differs from the bundle. Throws the system's error. */
 function keptFile(dir: string, sha256: string, bytes: () => Buffer): string {
   const uid = process.getuid?.()
-  // root that runs a command on another user's data directory would load what that user can replace
+  // root with another user's data directory would load a file that this user can replace
   if (statSync(dirname(dir)).uid !== uid) throw new Error(`${dirname(dir)} belongs to another user`)
   mkdirSync(dir, { mode: 0o700, recursive: true })
   const { mode, uid: owner } = lstatSync(dir)
@@ -75,7 +75,7 @@ const hashOf = (path: string): string | undefined => {
   try {
     return createHash('sha256').update(readFileSync(path)).digest('hex')
   } catch {
-    return undefined // not there: written now
+    return undefined // missing: written now
   }
 }
 
@@ -90,14 +90,14 @@ function loadFromTemp(bytes: () => Buffer, load: (path: string) => void): void {
   }
 }
 
-/** The mount point that a file is on, where it is mounted noexec. */
+/** The mount point of a file, if it is mounted noexec. */
 export function noexecMount(path: string, mounts = mountTable()): string | undefined {
   const holds = (point: string): boolean => path === point || path.startsWith(point === '/' ? '/' : `${point}/`)
   const on = mounts.filter(([point]) => holds(point)).sort(([a], [b]) => b.length - a.length)[0]
   return on && /(^|,)noexec(,|$)/.test(on[1]) ? on[0] : undefined
 }
 
-/** Mount points with their options, as proc(5) has them: blanks are written \040. */
+/** Mount points with their options, in the format of proc(5): blanks are written \040. */
 function mountTable(): [string, string][] {
   try {
     return readFileSync('/proc/self/mounts', 'utf8')
@@ -109,6 +109,6 @@ function mountTable(): [string, string][] {
         options,
       ])
   } catch {
-    return [] // without /proc the loader's own message has to do
+    return [] // without /proc the loader's own message must be enough
   }
 }

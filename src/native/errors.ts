@@ -1,9 +1,9 @@
-// The addon's answers as errors: it returns minus errno, never throws. The name of the system's error ('ENOENT') stays in
-// `details.errno` and, for errno(), in the cause.
+// Converts the addon's results to errors: it returns minus errno and never throws. The name of the system's error
+// ('ENOENT') is in `details.errno` and, for errno(), in the cause.
 import { getSystemErrorName } from 'node:util'
 import { type ErrorCode, OsError } from '../lib/errors'
 
-/** What an error of the kernel means to the rest of the program; everything else is LINK_DOWN: a device that failed. */
+/** The meaning of kernel errors for the program; all others are LINK_DOWN: a device that failed. */
 const CODES: Readonly<Record<string, ErrorCode>> = {
   ENOENT: 'NOT_FOUND',
   ENODEV: 'NOT_FOUND',
@@ -30,13 +30,13 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   ENOSPC: 'DISK_FULL',
 }
 
-/** An error as node itself throws it, with `code`, `errno` and `syscall`. `result` is what the addon returned: minus errno. */
+/** An error like node's own, with `code`, `errno` and `syscall`. `result` is the addon's result: minus errno. */
 export function systemError(result: number, call: string): NodeJS.ErrnoException {
   const code = getSystemErrorName(result)
   return Object.assign(new Error(`${call} ${code}`), { code, errno: result, syscall: call })
 }
 
-/** The same as the error public functions throw. `what` names the thing that was requested. */
+/** The same as the error of public functions. `what` names the requested thing. */
 export function nativeError(result: number, call: string, what: string): OsError {
   const cause = systemError(result, call)
   return new OsError(CODES[cause.code!] ?? 'LINK_DOWN', `${what}: ${call} ${cause.code}`, {

@@ -1,12 +1,12 @@
-// Files whose reading can wait for hardware (sensor chips in sysfs, 1-Wire; the space on a disk): read on a thread of their own, never in libuv's
-// pool, which also syncs the log. One reader serves all that wait for the same file; a file that does not answer makes the
-// reader stuck (bus.ts), so files that fail apart have readers apart.
+// Files whose read can wait for hardware (sensor chips in sysfs, 1-Wire; the space on a disk): read on a separate
+// thread, never in libuv's pool, which also syncs the log. One reader serves all requests of a file; a file that does
+// not answer makes its reader stuck (native-thread.ts), so files that fail independently need separate readers.
 import { type BusOptions, NativeThread } from './native-thread'
 
 export class FileReader {
   readonly #bus: NativeThread
 
-  /** `name` tells readers apart in messages. Throws E_NO_ADDON, BUS_STUCK. */
+  /** `name` identifies the reader in messages. Throws E_NO_ADDON, BUS_STUCK. */
   constructor(
     readonly name: string,
     options: BusOptions = {},
@@ -19,8 +19,8 @@ export class FileReader {
   }
 
   /**
-   * Fills `into` with the file's beginning and resolves with how many bytes that are. `into` belongs to the call until it is
-   * settled. Throws the error of the kernel, TIMEOUT, BUS_STUCK.
+   * Fills `into` with the beginning of the file and resolves with the number of bytes. `into` belongs to the call until
+   * it is settled. Throws the error of the kernel, TIMEOUT, BUS_STUCK.
    */
   read(path: string, into: Uint8Array, deadlineMs: number): Promise<number> {
     const refusal = this.#bus.refusal()
@@ -29,7 +29,7 @@ export class FileReader {
     return this.#bus.finish(job, `read of ${path}`, deadlineMs, into)
   }
 
-  /** Writes a short text into a file that is there (a switch in sysfs). Throws as read(). */
+  /** Writes a short text into an existing file (a switch in sysfs). Throws like read(). */
   write(path: string, text: string, deadlineMs: number): Promise<number> {
     const refusal = this.#bus.refusal()
     if (refusal) return Promise.reject(refusal)
@@ -37,8 +37,8 @@ export class FileReader {
   }
 
   /**
-   * Space of the file system `path` is on: fills `into` with the number of its device, bytes in all, free, and free for users.
-   * Throws as read().
+   * Space of the file system of `path`: fills `into` with device number, total bytes, free, and free for users. Throws
+   * like read().
    */
   space(path: string, into: Float64Array, deadlineMs: number): Promise<number> {
     const refusal = this.#bus.refusal()

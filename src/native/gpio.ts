@@ -1,10 +1,11 @@
-// GPIO lines by the kernel's character devices (gpiod, second version). A chip lists its lines; a request holds
-// some of them, reads and sets them and tells their edges with the kernel's times. Requests, values and settings go through
-// one thread for each chip, which lives as long as the program: a chip behind I2C takes a millisecond, and may hang. What
-// fails: no such chip (NOT_FOUND) or line (INTERNAL, details.errno EINVAL), a line that another process has (PORT_BUSY), no
-// right (NO_ACCESS), a chip that cannot do what is requested (EINVAL, ENXIO, EOPNOTSUPP: edges without an interrupt, bias), a chip
-// that hangs (TIMEOUT, then BUS_STUCK until its call comes back). A chip that was pulled answers every later call NOT_FOUND
-// (ENODEV), and the listener of edges gets that error.
+// GPIO lines by the kernel's character devices (gpiod, version 2). A chip lists its lines; a request holds some of
+// them, reads and sets them and reports their edges with the kernel's timestamps. Requests, reads and writes run on one
+// thread per chip, which lives as long as the program: a chip behind I2C takes a millisecond, and may hang. Errors:
+// - No such chip: NOT_FOUND. No such line: INTERNAL, details.errno EINVAL. No right: NO_ACCESS.
+// - Another process has the line: PORT_BUSY.
+// - The chip does not support the request (edges without an interrupt, bias): EINVAL, ENXIO, EOPNOTSUPP.
+// - The chip hangs: TIMEOUT, then BUS_STUCK until its call returns.
+// - The chip was unplugged: every later call is NOT_FOUND (ENODEV), and the listener of edges gets that error.
 
 import type { Descriptor, GpioAddon } from './addon'
 import { nativeError } from './errors'
@@ -27,11 +28,11 @@ const GPIO_FLAG = {
   BIAS_DISABLED: 1024,
 } as const
 
-/** lines of one request: their values are the bits of one number */
+/** maximum lines of one request: their values are the bits of one number */
 const MAX_LINES = 32
-/** edges the kernel keeps at most until they are read */
+/** edges the kernel buffers until they are read */
 const KEPT_EDGES = 1024
-/** edges read at once; what is left wakes us again, one turn of the loop later */
+/** edges per read; the remaining ones wake us again, one turn of the loop later */
 const BATCH = 128
 const EVENT_WORDS = 12
 const NAME_BYTES = 32
@@ -42,36 +43,36 @@ export type Edge = 'rising' | 'falling' | 'both'
 type Drive = 'push_pull' | 'open_drain' | 'open_source'
 
 export interface LinesOptions {
-  /** offsets on the chip; place in this list = bit of values() */
+  /** offsets on the chip; index in this list = bit of values() */
   lines: readonly number[]
   direction: 'input' | 'output'
   /** input: edges to report */
   edges?: Edge
-  /** left out: as the line is */
+  /** left out: unchanged */
   bias?: Bias
   /** the logical value is 1 when the level is low */
   active_low?: boolean
   /** output: default push_pull */
   drive?: Drive
-  /** input: shorter changes are no edges and do not show in the value; 0 none */
+  /** input: shorter changes are ignored, in edges and values; 0 none */
   debounceUs?: number
-  /** output: logical values to begin with, by place in `lines`; default 0 */
+  /** output: initial logical values, by index in `lines`; default 0 */
   initial?: readonly (0 | 1)[]
-  /** shown as the line's consumer; cut to 31 bytes */
+  /** shown as the line's consumer; truncated to 31 bytes */
   consumer: string
 }
 
 interface ChipInfo {
   /** gpiochip0 */
   name: string
-  /** what the chip is: pinctrl-bcm2711 */
+  /** kind of chip: pinctrl-bcm2711 */
   label: string
   lines: number
 }
 
 export interface LineInfo {
   line: number
-  /** '' where the board gives none */
+  /** '' if the board gives none */
   name: string
   consumer: string
   used: boolean
@@ -133,14 +134,14 @@ function infoOf(line: number, flags: number, names: Uint8Array): LineInfo {
   }
 }
 
-/** An open chip. Asking changes nothing, holds no line, and asks the kernel only, never the hardware. */
+/** An open chip. Queries hold no line and reach only the kernel, never the hardware. */
 export class GpioChip {
   readonly path: string
   readonly #addon: GpioAddon
   readonly #chip: Descriptor
   readonly #names = new Uint8Array(2 * NAME_BYTES)
 
-  /** Throws E_NO_ADDON, NOT_FOUND (no such chip), NO_ACCESS, UNSUPPORTED (it is no GPIO chip). */
+  /** Throws E_NO_ADDON, NOT_FOUND (no such chip), NO_ACCESS, UNSUPPORTED (not a GPIO chip). */
   static open(path: string): GpioChip {
     const addon = native().gpio
     return new GpioChip(path, addon, opened(addon.openGpioChip(path), 'open', path))
@@ -186,7 +187,7 @@ export class Edges {
   line(k: number): number {
     return this.words[k * EVENT_WORDS + 3]!
   }
-  /** counts the edges of the whole request from 1, also those the kernel had to drop; 32 bits, wraps */
+  /** counts the edges of the complete request from 1, including those the kernel dropped; 32 bits, wraps */
   seqno(k: number): number {
     return this.words[k * EVENT_WORDS + 4]!
   }
@@ -205,7 +206,7 @@ function threadOf(path: string): NativeThread {
   return bus
 }
 
-/** Lines that we hold. */
+/** Requested lines. */
 export class GpioLines {
   /** edges the kernel dropped because they were not read in time */
   missed = 0
@@ -221,8 +222,9 @@ export class GpioLines {
   #seqno = 0
 
   /**
-   * Takes lines over until they are closed. Rejects E_NO_ADDON, NOT_FOUND (no such chip), NO_ACCESS, PORT_BUSY (another process has
-   * a line), UNSUPPORTED (no GPIO chip, or it cannot do this), INTERNAL (EINVAL: no such line), TIMEOUT, BUS_STUCK.
+   * Requests lines until they are closed. Rejects E_NO_ADDON, NOT_FOUND (no such chip), NO_ACCESS, PORT_BUSY (another
+   * process has a line), UNSUPPORTED (not a GPIO chip, or not supported by it), INTERNAL (EINVAL: no such line),
+   * TIMEOUT, BUS_STUCK.
    */
   static async request(chipPath: string, options: LinesOptions, deadlineMs = DEFAULT_DEADLINE_MS): Promise<GpioLines> {
     const { lines, debounceUs = 0, initial = [], consumer, edges } = options
@@ -259,14 +261,14 @@ export class GpioLines {
     this.#count = count
   }
 
-  /** Logical values: bit k is the k-th requested line. Rejects NOT_FOUND when the chip is gone, TIMEOUT, BUS_STUCK. */
+  /** Logical values: bit k is the k-th requested line. Rejects NOT_FOUND when the chip was unplugged, TIMEOUT, BUS_STUCK. */
   async values(deadlineMs = DEFAULT_DEADLINE_MS): Promise<number> {
     this.#check()
     const job = this.#addon.gpioRead(this.#bus.handle, this.#lines, this.#count)
     return await this.#bus.finish(job, `read of ${this.#what}`, deadlineMs)
   }
 
-  /** Sets the output at place `index` of the request to a logical value. Rejects as values() does. */
+  /** Sets the output at `index` of the request to a logical value. Rejects like values(). */
   async set(index: number, value: 0 | 1, deadlineMs = DEFAULT_DEADLINE_MS): Promise<void> {
     this.#check()
     const job = this.#addon.gpioSet(this.#bus.handle, this.#lines, index, value)
@@ -278,10 +280,7 @@ export class GpioLines {
     if (refusal) throw refusal
   }
 
-  /**
-   * Tells edges from now on, many at once. `lost` is called once when no more can come (the chip was pulled); the lines
-   * are closed then.
-   */
+  /** Reports edges from now on, in batches. `lost` is called once when the chip was unplugged; the lines are closed then. */
   onEdges(handler: EdgeHandler, lost: (error: Error) => void = () => undefined): void {
     this.#handler = handler
     this.#lost = lost
@@ -292,12 +291,12 @@ export class GpioLines {
     )
   }
 
-  /** Tells the edges that wait already, without waiting for the loop's next turn. */
+  /** Reports the edges that are queued already, without waiting for the loop's next turn. */
   drain(): void {
     while (this.#take() === BATCH);
   }
 
-  /** Reads one batch and tells it; how many there were. */
+  /** Reads and reports one batch; returns the number of edges. */
   #take(): number {
     if (this.#released) return 0
     const edges = this.#edges
@@ -327,8 +326,9 @@ export class GpioLines {
   }
 
   /**
-   * Gives the lines back; outputs keep their level or not as the hardware has it. Resolves when they can be requested anew,
-   * or when the chip hangs: they are given back as soon as it does not. Never rejects; safe to call twice.
+   * Releases the lines; the hardware decides whether outputs keep their level. Resolves when they can be requested
+   * again, or when the chip hangs: they are then released as soon as its call returns. Never rejects; safe to call
+   * twice.
    */
   close(): Promise<void> {
     this.#released ??= this.#release()
@@ -341,7 +341,7 @@ export class GpioLines {
     try {
       await this.#bus.finish(job, `release of ${this.#what}`, DEFAULT_DEADLINE_MS)
     } catch {
-      // the thread does it when its call comes back, and a request for the lines until then gets PORT_BUSY
+      // the thread does it when its call returns, and a request for the lines until then gets PORT_BUSY
     }
   }
 }

@@ -1,6 +1,7 @@
-// An I2C adapter by the kernel's i2c-dev. One thread for each adapter, shared by all who open the same path; it ends with the
-// last of them. Adapters that know SMBus only are spoken to by the SMBus calls with the same bytes on the wire.
-// What fails: nothing answers at an address: NO_REPLY; a stuck bus: TIMEOUT, then BUS_STUCK for all devices on it (bus.ts).
+// An I2C adapter by the kernel's i2c-dev. One thread per adapter, shared by all who open the same path; it ends with
+// the last of them. For adapters that support only SMBus, the SMBus calls with the same bytes on the wire are used.
+// Errors: no device answers at an address: NO_REPLY; a stuck bus: TIMEOUT, then BUS_STUCK for all devices on it
+// (native-thread.ts).
 import { OsError } from '../lib/errors'
 import { type BusOptions, DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 
@@ -67,9 +68,9 @@ export class I2cBus {
   }
 
   /**
-   * Writes `write`, then, without a stop between, reads as many bytes as `read` is long; either may be null. `read` belongs
-   * to the call until it is settled. Resolves with the bytes read. Throws NO_REPLY, UNSUPPORTED (an SMBus adapter has no such
-   * call), TIMEOUT, BUS_STUCK, LINK_DOWN.
+   * Writes `write`, then, without a stop in between, reads as many bytes as `read` is long; either may be null. `read`
+   * belongs to the call until it is settled. Resolves with the bytes read. Throws NO_REPLY, UNSUPPORTED (an SMBus
+   * adapter has no such call), TIMEOUT, BUS_STUCK, LINK_DOWN.
    */
   transfer(address: number, write: Uint8Array | null, read: Uint8Array | null, deadlineMs: number): Promise<number> {
     const { bus } = this.#adapter
@@ -79,7 +80,7 @@ export class I2cBus {
     return bus.finish(job, 'transfer', deadlineMs, read, error => explain(error, this.path, address))
   }
 
-  /** Safe to call twice, and while stuck. Calls under way are rejected when this was the adapter's last user. */
+  /** Safe to call twice, and while stuck. Pending calls are rejected if this was the adapter's last user. */
   close(): void {
     if (this.#closed) return
     this.#closed = true
@@ -87,21 +88,21 @@ export class I2cBus {
   }
 }
 
-/** Why a bus does not open, and what to do. */
+/** Explains why a bus does not open, with what to do. */
 function noBus(error: OsError, path: string): OsError {
   const { cause, details } = error
   if (error.code === 'NOT_FOUND')
     return new OsError('NOT_FOUND', `there is no I2C bus ${path}`, {
       cause,
       details,
-      hint: 'enable I2C (dtparam=i2c_arm=on in config.txt) and load i2c-dev; ls /dev/i2c-* shows the buses there are',
+      hint: 'enable I2C (dtparam=i2c_arm=on in config.txt) and load i2c-dev; ls /dev/i2c-* lists the buses',
     })
   if (error.code === 'NO_ACCESS')
-    return new OsError('NO_ACCESS', `${path}: no right to open it`, { cause, details, hint: 'be in the group i2c' })
+    return new OsError('NO_ACCESS', `${path}: no right to open it`, { cause, details, hint: 'join the group i2c' })
   return error
 }
 
-/** A transfer's error in words of the bus. */
+/** Explains a transfer's error. */
 function explain(error: OsError, path: string, address: number): OsError {
   const errno = String(error.details['errno'])
   const at = `${path} 0x${address.toString(16).padStart(2, '0')}`
@@ -110,7 +111,7 @@ function explain(error: OsError, path: string, address: number): OsError {
     return new OsError('NO_REPLY', `${at}: no device answers (${errno})`, {
       cause: error.cause,
       details,
-      hint: 'check address, wiring, pull-up resistors and power; i2cdetect shows who is there',
+      hint: 'check address, wiring, pull-up resistors and power; i2cdetect lists all devices',
     })
   if (errno === 'EBUSY')
     return new OsError('PORT_BUSY', `${at}: a driver of the kernel uses this address`, {

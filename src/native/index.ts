@@ -1,7 +1,7 @@
-// The addon of drivers/native: the file beside the bundle, else the one inside it (carried.ts); loaded on first use, typed. What
-// fails: no addon for this platform, none was built (no compiler), or it does not load here: every call throws E_NO_ADDON with
-// the reason, and a caller that can do without asks nativeOrNull(). OS_NODE_NO_ADDON=1 makes it absent, OS_NODE_ADDON_DIR names
-// another folder than dist/native (both are for tests; the sanitizer build is loaded that way).
+// The addon of drivers/native: the file next to the bundle, else the one inside it (carried.ts); loaded on first use,
+// typed. Errors: no addon for this platform, none was built (no compiler), or it does not load here: every call throws
+// E_NO_ADDON with the reason, and a caller that works without it uses nativeOrNull(). OS_NODE_NO_ADDON=1 disables it,
+// OS_NODE_ADDON_DIR sets another folder than dist/native (both are for tests; the sanitizer build is loaded that way).
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
@@ -14,12 +14,12 @@ export { unpackInto } from './carried'
 export { nativeError, systemError } from './errors'
 export * from './socket'
 
-/** The clock as its time service (chrony, ntpd, systemd-timesyncd) reported it to the kernel. */
+/** The state of the clock as its time service (chrony, ntpd, systemd-timesyncd) reported it to the kernel. */
 interface NtpState {
   synced: boolean
-  /** what the clock is still being moved by */
+  /** remaining correction of the clock */
   offset_us: number
-  /** how wrong the clock can be; grows while no service keeps it */
+  /** maximum error of the clock; grows while no service keeps it */
   maxerror_us: number
   esterror_us: number
   /** STA_… bits of adjtimex(2) */
@@ -38,15 +38,15 @@ export class Native {
   }
 
   /**
-   * Sends one datagram to an AF_UNIX socket; a path that begins with @ is in the abstract name space. Never blocks. Throws
-   * the error of the kernel (see errors.ts), EAGAIN when the receiver's queue is full.
+   * Sends one datagram to an AF_UNIX socket; a path with a leading @ is in the abstract name space. Never blocks.
+   * Throws the error of the kernel (see errors.ts), EAGAIN when the receiver's queue is full.
    */
   sendUnixDatagram(path: string, bytes: Uint8Array): void {
     const sent = this.#addon.sendUnixDatagram(path, bytes)
     if (sent < 0) throw nativeError(sent, 'sendto', path)
   }
 
-  /** A socket that hears what is sent to an AF_UNIX path. Throws the error of the kernel. */
+  /** A socket that receives what is sent to an AF_UNIX path. Throws the error of the kernel. */
   unixDatagramSocket(path: string): NativeSocket {
     const opened = this.#addon.openUnixDatagram(path)
     if (typeof opened === 'number') throw nativeError(opened, 'bind', path)
@@ -68,30 +68,33 @@ export class Native {
     return this.#addon
   }
 
-  /** A UDP socket; buffers in bytes, 0 leaves the kernel's. Throws the system's error. */
+  /** A UDP socket; buffers in bytes, 0: the kernel's default. Throws the system's error. */
   udpSocket(family: 4 | 6, receiveBuffer = 0, sendBuffer = 0): NativeSocket {
     return new NativeSocket(this.#addon, this.#addon.openUdp(family, receiveBuffer, sendBuffer))
   }
 
-  /** The address in place `slot` of what receive() wrote: '192.0.2.1', '::1', 'fe80::1%eth0'. */
+  /** The address at `slot` of receive()'s peers: '192.0.2.1', '::1', 'fe80::1%eth0'. */
   addressText(peers: Uint8Array, slot: number): string {
     return this.#addon.addressText(peers, slot)
   }
 
   /**
-   * Lets the C library keep little of what is freed: its heaps are shared by all threads, and blocks above `keptBytes` go
-   * back to the kernel at once. False where the C library has no such choice (musl keeps little by itself).
+   * Limits the free memory that the C library keeps: all threads share its heaps, and blocks above `keptBytes` are
+   * returned to the kernel immediately. False if the C library has no such setting (musl keeps little by default).
    */
   limitMalloc(arenas: number, keptBytes: number): boolean {
     return this.#addon.limitMalloc(arenas, keptBytes) === 0
   }
 
-  /** Gives back what all threads freed, which limitMalloc() does not reach where live blocks lie above it. About a millisecond. */
+  /**
+   * Returns the free memory of all threads to the kernel, including memory below live blocks, which limitMalloc() does
+   * not reach. About a millisecond.
+   */
   trimMalloc(): void {
     this.#addon.trimMalloc()
   }
 
-  /** For the classes of bus.ts, spi.ts, i2c.ts and their like. */
+  /** For the classes of native-thread.ts, spi.ts, i2c.ts etc. */
   get buses(): BusAddon {
     return this.#addon
   }
@@ -113,7 +116,7 @@ export class Native {
 
 let loaded: Native | OsError | undefined
 
-/** The addon. Throws E_NO_ADDON with the reason when there is none. */
+/** The addon. Throws E_NO_ADDON with the reason if there is none. */
 export function native(): Native {
   if (process.env.OS_NODE_NO_ADDON === '1') throw missing('OS_NODE_NO_ADDON is set')
   loaded ??= load()
@@ -121,19 +124,19 @@ export function native(): Native {
   return loaded
 }
 
-/** The addon, or null where the caller can do without. */
+/** The addon, or null for a caller that works without it. */
 export function nativeOrNull(): Native | null {
   try {
     return native()
   } catch {
-    return null // E_NO_ADDON is the only thing native() throws
+    return null // native() throws only E_NO_ADDON
   }
 }
 
 const missing = (why: string, cause?: unknown): OsError =>
   new OsError('E_NO_ADDON', `native addon missing: ${why}`, { cause, hint: addonRemedy() })
 
-/** What to do about a missing addon, where this program lies: in its sources, as a package, or as the file alone. */
+/** Advice about a missing addon, depending on the installation: the sources, a package, or a single file. */
 export function addonRemedy(dir = folder(), env = process.env): string {
   if (env.OS_NODE_NO_ADDON === '1') return 'unset OS_NODE_NO_ADDON and start again'
   const sources = join(dir, '../..')
@@ -168,14 +171,14 @@ function load(): Native | OsError {
   } catch (error) {
     reasons.push(asOsError(error).message)
   }
-  // a folder that tests name is meant to be the only one
+  // a folder that tests set must be the only one
   const carried = process.env.OS_NODE_ADDON_DIR ? undefined : carriedFor(target)
-  const why = carried ? loadCarried(carried, open) : `the bundle carries none for ${target}`
+  const why = carried ? loadCarried(carried, open) : `the bundle contains none for ${target}`
   if (why === null) return new Native(module.exports as Addon)
   return missing([...reasons, why].join('; '))
 }
 
-/** dist/native: beside the bundle, or below the root that tests name. */
+/** dist/native: next to the bundle, or below the root that tests set. */
 function folder(): string {
   const { OS_NODE_ADDON_DIR: dir, OS_NODE_TEST_ROOT: root } = process.env
   if (dir) return dir

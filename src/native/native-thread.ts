@@ -1,9 +1,8 @@
-// One thread for one thing that can block, as JavaScript sees it: calls go to the thread in order, at most 64 at once, each
-// with a deadline counted from the call. What fails: a call that is not done in time rejects with TIMEOUT and has no effect
-// any more if it was not begun; if it was, the bus is stuck (BUS_STUCK for every call) until the kernel returns, since a
-// call into the kernel cannot be taken back. Results that come too late are thrown away and counted. close() never waits:
-// a stuck thread ends by itself when its call returns, and until then the same path is not opened again (BUS_STUCK), so that
-// retries do not pile up threads.
+// One thread for one thing that can block: calls run on the thread in order, at most 64 pending, each with a deadline
+// counted from the call. Errors: a call that misses its deadline rejects with TIMEOUT. If it had not started, it has no
+// effect; if it had, the bus is stuck (BUS_STUCK for every call) until the kernel returns, because a kernel call cannot
+// be cancelled. Late results are discarded and counted. close() never waits: a stuck thread ends when its call returns,
+// and until then the same path cannot be reopened (BUS_STUCK), so that retries do not accumulate threads.
 import { constants } from 'node:os'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
@@ -13,19 +12,19 @@ import { native } from './index'
 
 export interface BusOptions {
   clock?: Clock
-  /** called when the bus gets stuck, and when its call has come back after all */
+  /** called when the bus gets stuck, and when its call has returned */
   onStuck?: (stuck: boolean) => void
 }
 
-/** jobs on their way at most */
+/** limit of pending jobs */
 export const BUS_JOBS = 64
 export const DEFAULT_DEADLINE_MS = 1000
-/** how long closing a device may take until it counts as stuck */
+/** time for closing a device, after which it counts as stuck */
 const CLOSING_MS = 1000
 const READABLE = 1
 const AGAIN = -constants.errno.EAGAIN
 
-/** A job under way; one for each number of a job, used again and again. */
+/** A pending job; one object per job number, reused. */
 interface Call {
   resolve: ((result: number) => void) | null
   reject: ((error: OsError) => void) | null
@@ -38,16 +37,16 @@ interface Call {
   busy: boolean
 }
 
-/** A bus that was closed while its thread may have been in a call. */
+/** A closed bus whose thread may still be in a call. */
 interface Left {
   bus: BusHandle
-  /** when that call should be over */
+  /** deadline of that call */
   dueAt: number
 }
 
 const leftBehind = new Map<string, Left[]>()
 
-/** How many threads of closed buses at `path` are in a call of the kernel that should be over. `now`: monotonic ms. */
+/** The number of threads of closed buses at `path` whose kernel call is overdue. `now`: monotonic ms. */
 export function stuckThreads(path: string, now = systemClock.mono()): number {
   const { buses } = native()
   const still = (leftBehind.get(path) ?? []).filter(({ bus }) => buses.busClose(bus) === 0)
@@ -59,7 +58,7 @@ export function stuckThreads(path: string, now = systemClock.mono()): number {
 export class NativeThread {
   readonly addon: BusAddon
   readonly handle: BusHandle
-  /** results that came after their deadline */
+  /** results after their deadline */
   late = 0
   timeouts = 0
   readonly #clock: Clock
@@ -73,8 +72,8 @@ export class NativeThread {
   #pending = 0
 
   /**
-   * Starts the thread; it works on what its first call opens. Throws E_NO_ADDON, BUS_STUCK when an earlier bus at this path is
-   * still in a call, or the error of the kernel.
+   * Starts the thread; its first call opens the device. Throws E_NO_ADDON, BUS_STUCK when an earlier bus at this path
+   * is still in a call, or the error of the kernel.
    */
   constructor(
     readonly path: string,
@@ -95,7 +94,7 @@ export class NativeThread {
       this.close()
       throw nativeError(watched, 'poll', path)
     }
-    // an idle bus does not keep the process from ending; calls under way do, by their timer
+    // an idle bus does not keep the process alive; pending calls do, by their timer
     this.addon.unref(events)
   }
 
@@ -104,17 +103,17 @@ export class NativeThread {
     return this.#stuck
   }
 
-  /** Why no call can be begun now, or null; to be called before one is handed to the addon. */
+  /** Why no call can start now, or null; check it before passing a call to the addon. */
   refusal(): OsError | null {
     if (!this.#open) return new OsError('LINK_DOWN', `${this.path}: closed`)
     return this.#stuck ? this.#stuckError() : null
   }
 
   /**
-   * Waits for the job the addon answered `job` for (an error of the addon rejects). Its answer is in `answer` when the
-   * promise resolves with the result. `what` names the call in messages, `explain` may turn the kernel's error into one that
-   * says more; `opened` gets the file of a job that opens one, before the promise resolves: no caller gets one that comes late,
-   * it is closed.
+   * Waits for job number `job` of the addon (an error of the addon rejects). Its answer is in `answer` when the promise
+   * resolves with the result. `what` names the call in messages, `explain` may replace the kernel's error by a more
+   * specific one. `opened` gets the file of a job that opens one, before the promise resolves; a file that arrives late
+   * is closed.
    */
   finish(
     job: number,
@@ -152,7 +151,7 @@ export class NativeThread {
     })
   }
 
-  /** Rejects what is under way with LINK_DOWN and lets the thread go; safe to call twice, and while stuck. */
+  /** Rejects pending calls with LINK_DOWN and abandons the thread; safe to call twice, and while stuck. */
   close(): void {
     if (!this.#open) return
     this.#open = false
@@ -196,7 +195,7 @@ export class NativeThread {
     else resolve?.(result)
   }
 
-  /** One timer for all: it is set anew only for an earlier deadline, and looks around when it rings. */
+  /** One timer for all calls: it is moved only for an earlier deadline, and checks all calls when it fires. */
   #arm(at: number): void {
     if (at >= this.#timerAt) return
     clearTimeout(this.#timer)
@@ -206,7 +205,7 @@ export class NativeThread {
 
   #ring(): void {
     this.#timerAt = Number.POSITIVE_INFINITY
-    // the loop may have been busy: what is done by now is in time
+    // the loop may have been busy: results that are ready now count as in time
     this.#collect()
     if (!this.#open) return
     const now = this.#clock.mono()
@@ -229,7 +228,7 @@ export class NativeThread {
       if (next < Number.POSITIVE_INFINITY) this.#arm(next)
       return
     }
-    // calls behind one that does not return would wait for ever
+    // calls queued after one that does not return would wait forever
     this.#calls.forEach((call, job) => {
       if (call.busy && this.addon.busCancel(this.handle, job) === 0) this.#settle(call, this.#stuckError(), 0)
     })

@@ -1,29 +1,28 @@
-// Who switches the direction of an RS485 transceiver: the UART's driver in the kernel, if it can. A port that cannot says
-// UNSUPPORTED, and nothing is changed. The settings stay with the port until it is closed by all, so they are set on the
-// descriptor of the port's user.
+// Direction switching of an RS485 transceiver by the UART's kernel driver, if it supports it. Otherwise UNSUPPORTED,
+// and nothing is changed. The settings belong to the open port, so they are set on the descriptor of the port's user.
 import { OsError } from '../lib/errors'
 import { DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 
 /** Times in ms. */
 interface Rs485 {
   enabled: boolean
-  /** level of RTS while sending, and after it: one true, the other false */
+  /** level of RTS while sending; after it, the other level */
   rtsOnSend: boolean
   rtsAfterSend: boolean
-  /** the port hears what it sends */
+  /** the port receives what it sends */
   rxDuringTx: boolean
   delayBeforeMs: number
   delayAfterMs: number
 }
 
-const HINT = 'this port cannot switch the direction: use a transceiver that does it by itself, or another port'
+const HINT = 'this port cannot switch the direction: use an automatic transceiver, or another port'
 
 const [ENABLED, RTS_ON_SEND, RTS_AFTER_SEND, RX_DURING_TX] = [1, 2, 4, 16] as const
 
 /**
- * Turns the kernel's RS485 mode of a port on or off and resolves with what the driver made of it. `port` is a path or the bus
- * of an open port. Throws UNSUPPORTED where the port's driver has no such mode, or took the call and does something else: the
- * mode stays off, RTS has the other level, a pause is shorter than the requested one.
+ * Turns the kernel's RS485 mode of a port on or off and resolves with the driver's actual settings. `port` is a path or
+ * the bus of an open port. Throws UNSUPPORTED if the driver has no such mode, or accepted the call with other settings:
+ * the mode is off, RTS has the other level, or a pause is shorter than requested.
  */
 export async function setRs485(
   port: string | NativeThread,
@@ -50,7 +49,7 @@ export async function setRs485(
   return made
 }
 
-/** The kernel's RS485 mode of a port; throws as setRs485. */
+/** The kernel's RS485 mode of a port; throws like setRs485. */
 export const getRs485 = (port: string | NativeThread, deadlineMs = DEFAULT_DEADLINE_MS): Promise<Rs485> =>
   on(port, deadlineMs, null)
 
@@ -90,7 +89,7 @@ async function tell(
 
 const unsupported = (message: string): OsError => new OsError('UNSUPPORTED', message, { hint: HINT })
 
-/** A driver without the mode has many answers. */
+/** Drivers without the mode return various errors. */
 function refused(error: OsError): OsError {
   const errno = error.details['errno']
   if (errno !== 'ENOTTY' && errno !== 'EINVAL' && errno !== 'ENOSYS' && errno !== 'EOPNOTSUPP') return error

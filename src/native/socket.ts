@@ -1,6 +1,6 @@
-// A datagram socket of the addon: many packets per system call, in buffers of the caller. Opening throws the system's error
-// as node does; the calls of the hot path return minus errno instead, so that a full queue costs nothing. After close()
-// every call is -EBADF. A socket without a watcher is closed by the garbage collector, all are when the thread ends.
+// A datagram socket of the addon: many packets per system call, in buffers of the caller. Opening throws the system's
+// error like node; hot-path calls return minus errno instead, so that a full queue costs nothing. After close() every
+// call is -EBADF. The garbage collector closes a socket without a watcher; all are closed when the thread ends.
 import { constants } from 'node:os'
 import type { Descriptor, SocketAddon } from './addon'
 import { systemError } from './errors'
@@ -9,21 +9,21 @@ export const READABLE = 1
 export const WRITABLE = 2
 /** bytes of one peer's address */
 export const PEER_BYTES = 28
-/** packets of one receive() at most */
+/** maximum packets of one receive() */
 export const BATCH = 64
 
 const { errno } = constants
-/** nothing there, or no room: try again when watch() says so */
+/** nothing to read, or no space: wait for watch() */
 export const AGAIN = -errno.EAGAIN
-/** the device had no room; nothing will tell when it has */
+/** the device's queue is full; no event reports when it has space */
 export const NO_BUFFERS = -errno.ENOBUFS
 
 interface SocketState {
   port: number
-  /** as the kernel counts them, with its own overhead: twice what was requested */
+  /** as the kernel counts it, with its own overhead: twice what was requested */
   receiveBuffer: number
   sendBuffer: number
-  /** packets that came while the receive buffer was full */
+  /** packets lost because the receive buffer was full */
   dropped: number
 }
 
@@ -31,7 +31,7 @@ export class NativeSocket {
   readonly #addon: SocketAddon
   readonly #socket: Descriptor
 
-  /** `opened` as the addon returned it. Throws when it is an error. */
+  /** `opened` is the addon's result. Throws if it is an error. */
   constructor(addon: SocketAddon, opened: Descriptor | number) {
     if (typeof opened === 'number') throw systemError(opened, 'socket')
     this.#addon = addon
@@ -42,7 +42,7 @@ export class NativeSocket {
     this.#check(this.#addon.bindUdp(this.#socket, address, port), 'bind')
   }
 
-  /** From then on only this peer is heard, and ICMP errors come from the next call. */
+  /** From then on only packets of this peer are received, and the next call returns its ICMP errors. */
   connect(address: string, port: number): void {
     this.#check(this.#addon.connectUdp(this.#socket, address, port), 'connect')
   }
@@ -56,16 +56,16 @@ export class NativeSocket {
   }
 
   /**
-   * Receives up to `lengths.length` (at most BATCH) packets; packet k begins at k × slab.length / lengths.length. `peers`
-   * gets PEER_BYTES for each. Returns how many, or minus errno (AGAIN: none are there).
+   * Receives up to `lengths.length` (at most BATCH) packets; packet k begins at k × slab.length / lengths.length.
+   * `peers` gets PEER_BYTES for each. Returns their number, or minus errno (AGAIN: none).
    */
   receive(slab: Uint8Array, lengths: Uint32Array, peers: Uint8Array | null): number {
     return this.#addon.receive(this.#socket, slab, lengths, peers)
   }
 
   /**
-   * Sends `count` packets out of `slab` in order, to the connected peer or each to its own of `peers`. Returns how many went,
-   * or minus errno when the first one did not.
+   * Sends `count` packets from `slab` in order, to the connected peer or each to its address in `peers`. Returns the
+   * number sent, or minus errno if the first one failed.
    */
   send(
     slab: Uint8Array,
@@ -82,12 +82,12 @@ export class NativeSocket {
     return this.#addon.sendOne(this.#socket, packet, peer)
   }
 
-  /** Calls `wake` with READABLE, WRITABLE or both whenever that is so, until closed. */
+  /** Calls `wake` with READABLE, WRITABLE or both whenever they apply, until closed. */
   watch(events: number, wake: (events: number) => void): void {
     this.#check(this.#addon.watch(this.#socket, events, wake), 'poll')
   }
 
-  /** What to be called for from now on. */
+  /** Changes the watched events. */
   rewatch(events: number): void {
     this.#check(this.#addon.watch(this.#socket, events, null), 'poll')
   }

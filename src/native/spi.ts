@@ -1,4 +1,5 @@
-// A chip on an SPI bus by the kernel's spidev. Transfers are full duplex and in order; see bus.ts for deadlines.
+// A chip on an SPI bus by the kernel's spidev. Transfers are full duplex and in order; see native-thread.ts for
+// deadlines.
 import { OsError } from '../lib/errors'
 import { type BusOptions, DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 
@@ -13,16 +14,16 @@ interface SpiSettings extends BusOptions {
   deadlineMs?: number
 }
 
-/** One part of a message, while the chip stays selected. Without tx zeros are sent; tx and rx are equally long. */
+/** One part of a message, while the chip stays selected. Without tx zeros are sent; tx and rx have equal lengths. */
 export interface SpiSegment {
   tx?: Uint8Array
   rx?: Uint8Array
-  /** the bus's by default */
+  /** default: the bus's */
   speedHz?: number
   bitsPerWord?: number
   /** after the segment, in µs */
   delayUs?: number
-  /** lets go of the chip after this segment; after the last one: keeps it */
+  /** deselects the chip after this segment; after the last one: keeps it selected */
   csChange?: boolean
 }
 
@@ -56,8 +57,8 @@ export class SpiBus {
   }
 
   /**
-   * One transfer: sends `tx` and fills `rx`, which is as long, with what came meanwhile (null: not wanted). `rx` belongs
-   * to the call until it is settled. Resolves with the bytes transferred.
+   * One transfer: sends `tx` and fills `rx` (same length) with the bytes received meanwhile (null: discard). `rx`
+   * belongs to the call until it is settled. Resolves with the bytes transferred.
    */
   transfer(tx: Uint8Array, rx: Uint8Array | null, deadlineMs: number): Promise<number> {
     const refusal = this.#bus.refusal()
@@ -106,10 +107,10 @@ export class SpiBus {
     return result
   }
 
-  /** Rejects what is under way; safe to call twice, and while stuck. */
+  /** Rejects pending calls; safe to call twice, and while stuck. */
   close(): void {
     this.#bus.close()
   }
 }
 
-const unequal = (): OsError => new OsError('INTERNAL', 'what is sent and what is received at once are equally long')
+const unequal = (): OsError => new OsError('INTERNAL', 'tx and rx must have equal lengths')

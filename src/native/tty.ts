@@ -1,9 +1,10 @@
-// A serial port opened, set and closed by the addon on a thread of its own, so that a driver that waits for its hardware holds
-// up nothing: not this process, not libuv's pool, which belongs to the log (D11). Bytes are read and written by the holder of the
-// port, without ever blocking, on a descriptor of its own.
+// A serial port opened, configured and closed by the addon on a separate thread, so that a driver that waits for its
+// hardware blocks neither this process nor libuv's pool, which belongs to the log (D11). The owner of the port reads
+// and writes the bytes, without blocking, on a duplicate descriptor.
 //
-// What fails: the errors of bus.ts (TIMEOUT: the driver did not answer in time; BUS_STUCK: it still does not) and of the kernel
-// (see errors.ts; EBUSY: another program has the port). Nothing is left behind: what a late open brings is closed.
+// Errors: those of native-thread.ts (TIMEOUT: the driver did not answer in time; BUS_STUCK: it still does not) and of
+// the kernel (see errors.ts; EBUSY: another program has the port). No resource leaks: the result of a late open is
+// closed.
 import { OsError } from '../lib/errors'
 import type { BusAddon, Descriptor } from './addon'
 import { nativeError } from './errors'
@@ -22,7 +23,7 @@ export interface TtySettings {
   readonly rts?: boolean
 }
 
-/** drivers of USB adapters wait so long for an answer */
+/** time that drivers of USB adapters wait for an answer */
 const OPEN_MS = 5000
 const CLOSE_MS = 1000
 const PARITIES = ['none', 'even', 'odd']
@@ -30,18 +31,18 @@ const FLOWS = ['none', 'rts_cts', 'xon_xoff']
 /** bits of the modem lines */
 const [DTR, RTS] = [2, 4]
 
-/** An open port: damaged bytes are marked among those that are read, as drivers/serial/parity-marks.ts reads them. */
+/** An open port: reads contain marks of damaged bytes, which drivers/serial/parity-marks.ts decodes. */
 export class TtyPort {
   readonly #addon: BusAddon
   readonly #file: Descriptor
 
   private constructor(
-    /** for calls that tell the driver more (RS485) */
+    /** for further calls to the driver (RS485) */
     readonly bus: NativeThread,
     file: Descriptor,
-    /** non-blocking; invalid once unwatched */
+    /** non-blocking; invalid after unwatch() */
     readonly fd: number,
-    /** bits per second as the driver has it */
+    /** actual bits per second of the driver */
     readonly baudrate: number,
   ) {
     this.#addon = bus.addon
@@ -49,8 +50,8 @@ export class TtyPort {
   }
 
   /**
-   * Opens, locks and sets a port; `deadlineMs` is for opening, and for the modem lines. Rejects with E_NO_ADDON, TIMEOUT, BUS_STUCK,
-   * the error of the kernel, and CONFIG_INVALID where the port has no modem lines to set.
+   * Opens, locks and configures a port; `deadlineMs` is for opening, and for the modem lines. Rejects with E_NO_ADDON,
+   * TIMEOUT, BUS_STUCK, the error of the kernel, and CONFIG_INVALID if the port has no modem lines.
    */
   static async open(path: string, settings: TtySettings, deadlineMs = OPEN_MS): Promise<TtyPort> {
     const bus = new NativeThread(path)
@@ -70,26 +71,26 @@ export class TtyPort {
       return new TtyPort(bus, file!, addon.descriptorNumber(file!), real)
     } catch (error) {
       if (file) addon.close(file)
-      // who asks again must not meet what this one still holds
+      // a retry must not find the port still locked by this one
       await giveBack(bus)
       throw error
     }
   }
 
-  /** Calls `onReadable` whenever there is something to read, and when the port has hung up: reading tells which. */
+  /** Calls `onReadable` when data is available, and when the port has hung up: a read shows which. */
   watch(onReadable: () => void): void {
     const result = this.#addon.watch(this.#file, READABLE, onReadable)
     if (result < 0) throw nativeError(result, 'poll', this.bus.path)
   }
 
-  /** Ends reading and writing at once; safe to call twice. */
+  /** Ends reading and writing immediately; safe to call twice. */
   unwatch(): void {
     this.#addon.close(this.#file)
   }
 
   /**
-   * Throws away what was not sent and closes. Never rejects: a port whose closing takes more than a second counts as stuck and
-   * is refused (BUS_STUCK) until its driver is back.
+   * Discards unsent bytes and closes. Never rejects: a port whose closing takes more than a second counts as stuck and
+   * is refused (BUS_STUCK) until its driver returns.
    */
   async close(): Promise<void> {
     this.unwatch()
@@ -97,7 +98,7 @@ export class TtyPort {
   }
 }
 
-/** Closes what the thread has open, unless it is stuck, and ends it. */
+/** Closes the thread's file, unless it is stuck, and ends the thread. */
 async function giveBack(bus: NativeThread): Promise<void> {
   if (!bus.refusal()) await bus.finish(bus.addon.ttyClose(bus.handle), 'close', CLOSE_MS).catch(() => undefined)
   bus.close()
@@ -108,7 +109,7 @@ function linesOf({ dtr, rts }: TtySettings): { on: number; off: number } {
   return { on: bits(true), off: bits(false) }
 }
 
-/** A driver without modem lines has several answers for it. */
+/** Drivers without modem lines return various errors. */
 function noLines(error: OsError): OsError {
   const errno = error.details['errno']
   if (errno !== 'ENOTTY' && errno !== 'EINVAL' && errno !== 'ENOSYS') return error

@@ -1,9 +1,9 @@
-// Packets of a node in batches (D12), on the native core with engine_settings.tx_batch_enabled: transmitBatch makes its items in
-// parts, and enqueue collects readings until there are tx_batch_max_items or the oldest is tx_batch_window_ms old. Otherwise each packet
-// is made at once.
+// Packets of a node in batches (D12), on the native core with engine_settings.tx_batch_enabled: transmitBatch makes its
+// items in parts, and enqueue collects readings until there are tx_batch_max_items or the oldest is tx_batch_window_ms
+// old. Otherwise each packet is made immediately.
 //
-// What fails: of enqueue, the promise of the item that cannot be sent rejects, the others go on. transmitBatch throws at the
-// first such item, as it does without batches; what was made before it is lost with it.
+// Errors: in enqueue, the promise of an item that cannot be sent rejects, the others continue. transmitBatch throws at
+// the first such item, as it does without batches; packets made before it are lost.
 import type { Clock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import type { Timers } from '../lib/timers'
@@ -21,7 +21,7 @@ interface BatchesParts {
   readonly transmitter: NodeTransmitter
   /** the device of an item that names none */
   readonly device: () => string
-  /** the id its packets leave with; throws NO_ASSIGNED_ID */
+  /** the sender id of its packets; throws NO_ASSIGNED_ID */
   readonly sender: (device: string) => number
   readonly clock: Clock
   readonly timers: Timers
@@ -38,18 +38,18 @@ type Item = BatchItem | readonly Reading[]
 const itemOf = (item: Item): BatchItem =>
   Array.isArray(item) ? { sensors: item as readonly Reading[] } : (item as BatchItem)
 
-/** The id packets leave with. Throws NO_ASSIGNED_ID. */
+/** The sender id of packets. Throws NO_ASSIGNED_ID. */
 export function senderId(aid: number, device: string): number {
   if (Number.isInteger(aid) && aid > 0 && aid < UNASSIGNED_ID) return aid
   const problem = `[transmit] Device '${device}' has no assigned physical ID. Call ensure_id() first.`
   throw new OsError('NO_ASSIGNED_ID', problem)
 }
 
-/** so many items are made between two looks at the clock */
+/** items between two checks of the clock */
 const STEP = 16
 
 export class NodeBatches {
-  /** of the last batch; null before it */
+  /** of the last batch; null before the first */
   metrics: BatchMetrics | null = null
   readonly #parts: BatchesParts
   readonly #enabled: boolean
@@ -92,7 +92,7 @@ export class NodeBatches {
     return results
   }
 
-  /** The time of a packet is that of the call; leave the readings as they are until the promise settles. */
+  /** The time of a packet is that of the call; do not change the readings until the promise settles. */
   async enqueue(reading: BatchItem | Reading | readonly Reading[]): Promise<TransmitResult> {
     const single = Array.isArray(reading) && typeof reading[0] === 'string'
     const item = single ? { sensors: [reading as unknown as Reading] } : itemOf(reading as Item)
@@ -119,7 +119,7 @@ export class NodeBatches {
     return { sensors, device, status: device_status ?? 'ONLINE', options, aid, tMs }
   }
 
-  /** Makes the packets of everything that waits. */
+  /** Makes the packets of everything queued. */
   flush(): void {
     this.#cancel?.()
     this.#cancel = null

@@ -1,10 +1,11 @@
-// Packets on their way out through a transporter (specification, "dispatch"): 1 + max_retries attempts,
-// interval_seconds apart. Each medium has a lane of its own, in which order is kept; lanes never wait for each other, and
-// a caller never waits unless it awaits the answer.
+// Sends packets through a transporter (specification, "dispatch"): 1 + max_retries attempts, interval_seconds apart.
+// Each medium has its own lane, which preserves order; lanes never wait for each other, and a caller waits only if it
+// awaits the result.
 //
-// What fails: no such driver (at once), a medium that refuses (tried again, then false), a driver that throws (false at once),
-// a lane that is full (false at once, counted). A packet that waits behind a failing one has its tries counted with it, one
-// always left: so a dead medium holds a packet for its own seconds and not for those of all before it.
+// Errors: no such driver (immediate); a medium that refuses (retried, then false); a driver that throws (false
+// immediately); a full lane (false immediately, counted). The failed attempts of earlier packets in the lane count for
+// a queued packet too, but one attempt always remains: so a dead medium delays a packet for its own time and not for
+// that of all before it.
 import { OsError } from '../lib/errors'
 import type { Timers } from '../lib/timers'
 import type { LazyTransporter } from './transporter'
@@ -20,7 +21,7 @@ interface DispatcherDeps {
   /** engine_settings.network_retry, read for each packet */
   retry(): Retry
   timers: Timers
-  /** packets and bytes that wait for one medium at most */
+  /** limits of the packets and bytes queued for one medium */
   maxPackets?: number
   maxBytes?: number
 }
@@ -28,7 +29,7 @@ interface DispatcherDeps {
 interface Waiting {
   readonly packet: Uint8Array
   tries: number
-  /** failures of the lane when the packet came */
+  /** failures of the lane when the packet was queued */
   readonly failures: number
   readonly done: (error: OsError | null) => void
 }
@@ -37,17 +38,17 @@ interface Lane {
   readonly queue: Waiting[]
   bytes: number
   onTheWay: number
-  /** packets in their pause: nothing passes them */
+  /** packets in a pause before a retry: no later one may pass them */
   pausing: number
   failures: number
 }
 
 export class Dispatcher {
-  /** packets refused because too many waited */
+  /** packets refused because the queue was full */
   refused = 0
   readonly #deps: Required<DispatcherDeps>
   readonly #lanes = new Map<string, Lane>()
-  /** pauses to cut short at the end */
+  /** pauses to end at close */
   readonly #sleepers = new Set<() => void>()
   #closed = false
 
@@ -55,7 +56,7 @@ export class Dispatcher {
     this.#deps = { maxPackets: 1024, maxBytes: 4 * 1024 * 1024, ...deps }
   }
 
-  /** Settles with null when the medium took the packet, else with the reason. Never rejects. */
+  /** Resolves with null when the medium accepted the packet, else with the reason. Never rejects. */
   send(packet: Uint8Array, medium: string): Promise<OsError | null> {
     const driver = this.#deps.driver(medium)
     if (!driver) return Promise.resolve(noDriver(medium))
@@ -76,7 +77,7 @@ export class Dispatcher {
     })
   }
 
-  /** Ends all pauses; what still waits is refused. */
+  /** Ends all pauses; queued packets are refused. */
   close(): void {
     this.#closed = true
     for (const end of [...this.#sleepers]) end()
@@ -112,7 +113,7 @@ export class Dispatcher {
 
   async #carry(medium: string, lane: Lane, { packet, tries }: Waiting): Promise<OsError | null> {
     for (let left = tries; ; left--) {
-      // read each time: the medium may be switched off or made anew in between
+      // read each time: the medium may be disabled or replaced meanwhile
       const driver = this.#deps.driver(medium)
       if (!driver) return noDriver(medium)
       const failure = await driver.attempt(packet)

@@ -1,5 +1,6 @@
-// Who a node is when it dispatches, for media that have it in names (MQTT). The gateway's own links may be connected to the
-// same broker at the same time, and a broker ends the older of two connections with one client id: so the name is another.
+// The identity of a node when it dispatches, for media whose names contain it (MQTT). The gateway's own links may use
+// the same broker simultaneously, and a broker ends the older of two connections with the same client id: so this one
+// differs.
 
 import type { ConfigStore } from '../config/config-store'
 import { installIdOf } from '../config/install'
@@ -22,7 +23,7 @@ export class DispatchIdentity implements NodeIdentity {
     return typeof id === 'number' && id > 0 && id < UNASSIGNED_ID ? id : null
   }
 
-  /** The installation's, with `-dispatch` behind it. */
+  /** The installation's id with the suffix `-dispatch`. */
   get installId(): string {
     this.#installId ||= `${installIdOf(this.#config.dataDir, this.#logger)}-dispatch`
     return this.#installId

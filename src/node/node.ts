@@ -1,9 +1,9 @@
-// Node: the library facade of the specification ("Node operations", "Node attributes"). It encodes, sends and decodes, and
-// keeps nothing but its templates and its identity; with a log, it writes there what it transmits. A running gateway uses
+// Node: the library facade of the specification ("Node operations", "Node attributes"). It encodes, sends and decodes,
+// and stores only its templates and its identity; with a log, it writes there what it transmits. A running gateway uses
 // one for its own requests.
 //
-// What fails: transmit throws when the node has no id or every reading was refused; dispatch answers false and leaves the
-// reason in `lastError`; ensureId answers false, ensureTime and dispatchWithReply null. A received packet never throws.
+// Errors: transmit throws when the node has no id or every reading was refused; dispatch returns false with the reason
+// in `lastError`; ensureId returns false, ensureTime and dispatchWithReply null. A received packet never throws.
 import { join, resolve } from 'node:path'
 import type { Fragment } from '../config'
 import { ConfigStore } from '../config/config-store'
@@ -48,11 +48,11 @@ export interface NodeParts {
   registry: Registry
   request: UdpRequest
   createCore: (settings: CoreSettings) => Core
-  /** what the configuration may say of the media and of plugins */
+  /** configuration keys of media and plugins */
   fragments?: () => readonly Fragment[]
   /** the service manager of a node without one */
   services?: (node: NodeBase) => ServiceManager
-  /** its database manager, null where the configuration has none; `log`: where the node writes */
+  /** its database manager, null if the configuration has none; `log`: the log to which the node writes */
   database?: (node: NodeBase, log: NodeLog | undefined) => DatabaseManager | null
 }
 
@@ -62,9 +62,9 @@ export interface NodeOptions extends Partial<NodeParts> {
   clock?: Clock
   logger?: Logger
   log?: NodeLog
-  /** left out: one of its own, kept in data/id_allocation.json beside the configuration; null: hands out no ids */
+  /** left out: its own, stored in data/id_allocation.json next to the configuration; null: assigns no ids */
   idAllocator?: IdAllocator | null
-  /** file of peers' secure sessions; left out: as the configuration says; null: secure sessions stay in memory */
+  /** file of peers' secure sessions; left out: as configured; null: sessions stay in memory */
   secureStorePath?: string | null
   serviceManager?: ServiceManager
   /** left out: one over the log of the node, or over the files of its data directory */
@@ -82,7 +82,7 @@ export class NodeBase {
   readonly serviceManager: ServiceManager
   /** not connected before its connect(); null when storage.sql is off */
   readonly dbManager: DatabaseManager | null
-  /** the secure sessions: `client` for what this node sends, `server` for what it receives */
+  /** the secure sessions: `client` for packets this node sends, `server` for packets it receives */
   readonly security: NodeSecurity
   readonly #core: Core
   readonly #clock: Clock
@@ -194,7 +194,7 @@ export class NodeBase {
     this.dbManager = options.dbManager === undefined ? (parts.database?.(this, options.log) ?? null) : options.dbManager
   }
 
-  /** Where dispatch sends to when no medium is named. */
+  /** The default destination of dispatch. */
   #server(): string {
     return serverOf(this.store, this.store.get('Node_Setting.default_medium') as string)
   }
@@ -225,7 +225,7 @@ export class NodeBase {
   get coreName(): Core['name'] {
     return this.#core.name
   }
-  /** rows the last transmit left out, and why (D3) */
+  /** rows that the last transmit refused, with the reason (D3) */
   get lastRejected(): readonly RejectedRow[] {
     return this.#transmitter.lastRejected
   }
@@ -233,7 +233,7 @@ export class NodeBase {
   get lastError(): OsError | null {
     return this.#requests.lastError
   }
-  // The attributes under the specification's own names too, for who writes by its table.
+  // The attributes also have the specification's own names.
   get config_path(): string {
     return this.configPath
   }
@@ -288,7 +288,7 @@ export class NodeBase {
     return this.transmit(sensors, deviceId, deviceStatus, options)
   }
 
-  /** transmitFast for each item, a list of readings or an object; what it does not say is taken from `common`. */
+  /** transmitFast for each item, a list of readings or an object; missing properties are taken from `common`. */
   transmitBatch(
     batchItems: readonly (BatchItem | readonly Reading[])[] | null,
     common: Partial<BatchItem> = {},
@@ -296,28 +296,29 @@ export class NodeBase {
     return this.#batches.transmit(batchItems ?? [], common)
   }
 
-  /** One reading, a list of them or an item as in transmitBatch → what transmitFast returns, after a batch (batches.ts). */
+  /** One reading, a list of them or an item as in transmitBatch → the result of transmitFast, after a batch (batches.ts). */
   async enqueue(reading: BatchItem | Reading | readonly Reading[]): Promise<TransmitResult> {
     return this.#batches.enqueue(reading)
   }
 
-  /** Of the last batch; null when there was none, as always on the pure core (D12). */
+  /** Of the last batch; null if there was none, as always on the pure core (D12). */
   getLastBatchMetrics(): BatchMetrics | null {
     return this.#batches.metrics
   }
 
-  /** `driver`: dispatch gave its last packet to the driver of a medium; else `none`. */
+  /** `driver`: dispatch passed its last packet to the driver of a medium; else `none`. */
   getLastDispatchPath(): DispatchPath {
     return this.#dispatchPath
   }
 
   /**
-   * Sends a packet through a medium, its name in any case; text goes as UTF-8. Makes 1 + network_retry.max_retries attempts.
-   * Many may be under way at once; those of one medium leave in order. False when it could not be sent; `lastError` says why.
+   * Sends a packet through a medium, its name in any case; text is sent as UTF-8. Makes 1 + network_retry.max_retries
+   * attempts. Many calls may be pending; those of one medium keep their order. False if it could not be sent;
+   * `lastError` has the reason.
    */
   async dispatch(packet: Uint8Array | string, medium: string | null = null): Promise<boolean> {
     const zeroCopy = this.store.get<boolean>('engine_settings.zero_copy_transport')
-    // not slice(): a Buffer's slice is the same memory
+    // not slice(): a Buffer's slice shares the memory
     const bytes = zeroCopy && typeof packet !== 'string' ? packet : Buffer.from(packet)
     const name = medium ?? (this.store.get('Node_Setting.default_medium') as string)
     let error: OsError | null
@@ -334,7 +335,7 @@ export class NodeBase {
     return false
   }
 
-  /** Sends over UDP and waits for one reply, which also goes through the protocol; null when none came. */
+  /** Sends over UDP and waits for one reply, which is also handled by the protocol; null if none arrived. */
   dispatchWithReply(
     packet: Uint8Array,
     serverIp: string | null = null,
@@ -349,12 +350,12 @@ export class NodeBase {
     return this.#receiver.decode(rawBytes)
   }
 
-  /** Routes a packet by its command byte; it becomes an envelope `{type, cmd, …}`. `addr`: text, or a pair of host and port. */
+  /** Routes a packet by its command byte and returns an envelope `{type, cmd, …}`. `addr`: text, or a pair of host and port. */
   receiveViaProtocol(rawBytes: Uint8Array, addr: unknown = null): DispatchResult {
     return this.protocol.classifyAndDispatch(rawBytes, addr)
   }
 
-  /** A data packet in plain form, deciphered by the secure sessions of this node; null when no key fits. */
+  /** A data packet decrypted by the secure sessions of this node; null if no key fits. */
   readable(packet: Uint8Array): Uint8Array | null {
     return readable(packet, aid => this.security.inboundKeys(aid))
   }
@@ -365,8 +366,8 @@ export class NodeBase {
   }
 
   /**
-   * Asks a server for an id over UDP and keeps it in Config.json; a node without a device id makes one first (X39). True when
-   * there is an id; false with the reason in `lastError`. `timeout` in seconds.
+   * Requests an id from a server over UDP and stores it in Config.json; a node without a device id makes one first
+   * (X39). True if there is an id; false with the reason in `lastError`. `timeout` in seconds.
    */
   async ensureId(
     serverIp: string,
@@ -377,7 +378,7 @@ export class NodeBase {
     return this.#requests.id(serverIp, serverPort, deviceMeta, timeout)
   }
 
-  /** Asks a server for its time; UNIX seconds, or null. `timeout` in seconds. Never sets the system's clock. */
+  /** Requests a server's time; UNIX seconds, or null. `timeout` in seconds. Never sets the system's clock. */
   async ensureTime(
     serverIp: string | null = null,
     serverPort: number | null = null,
@@ -386,7 +387,7 @@ export class NodeBase {
     return this.#requests.time(serverIp, serverPort, timeout)
   }
 
-  /** Closes the media that dispatch opened and keeps the templates. */
+  /** Closes the media that dispatch opened and stores the templates. */
   async close(): Promise<void> {
     this.#unlisten()
     this.#batches.flush()

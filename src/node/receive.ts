@@ -1,6 +1,6 @@
-// What a node understands of its peers: any frame, in order or late (D6), from any peer of the ecosystem, to the fact dict
-// of the specification. It keeps templates in memory only. Nothing here throws for any bytes: what cannot be decoded is
-// `{error, __packet_meta__}`; relay alone throws RELAY_UNDECODABLE.
+// Decodes a peer's packets: any frame, in order or late (D6), from any implementation, to the fact dict of the
+// specification. Templates are only in memory. Nothing here throws for any bytes: a packet that cannot be decoded is
+// `{error, __packet_meta__}`; only relay throws RELAY_UNDECODABLE.
 import type { Fusion } from '../pipeline/fuse'
 import { type DecodedPacket, decodedPacket, type Received } from '../pipeline/received'
 import { Receiver } from '../pipeline/receiver'
@@ -14,7 +14,7 @@ export class NodeReceiver {
   readonly #role: DeviceRole
   readonly #receiver: Receiver
   readonly #duplicates = new DuplicateFilter()
-  /** what the protocol wants the frame at hand deciphered with */
+  /** the key that the protocol selected for the current frame */
   #key: Uint8Array | null = null
 
   constructor(fusion: Fusion, security: NodeSecurity, role: DeviceRole) {
@@ -27,12 +27,12 @@ export class NodeReceiver {
     })
   }
 
-  /** Decodes with every key that may fit: several are in use while a session begins. */
+  /** Decodes with every possible key: several are in use while a session begins. */
   decode(raw: Uint8Array): DecodedPacket {
     return this.#reported(this.#receive(raw))
   }
 
-  /** For the protocol, which knows the key: a packet that came before is `duplicate` in its metadata (D16). */
+  /** For the protocol, which knows the key: a packet received before is `duplicate` in its metadata (D16). */
   decodeOnce(raw: Uint8Array, key?: Uint8Array): DecodedPacket {
     const received = this.#receive(raw, key)
     if (received.kind === 'fact') {
@@ -43,7 +43,7 @@ export class NodeReceiver {
     return this.#reported(received)
   }
 
-  /** The packet as a FULL frame under its source's AID, TID and TS (X15). */
+  /** The packet as a FULL frame with its source's AID, TID and TS (X15). */
   relay(packet: Uint8Array): Buffer {
     return this.#fusion.relayed(packet, this.#receive(packet), this.#receiver)
   }
@@ -54,7 +54,7 @@ export class NodeReceiver {
   }
 
   #reported(received: Received): DecodedPacket {
-    // this role does not look at the time of a packet
+    // this role ignores the time of a packet
     if (this.#role === 'rx_only') received.meta.timestamp_raw = 0
     return decodedPacket(received)
   }

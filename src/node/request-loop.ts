@@ -1,5 +1,5 @@
-// Runs a request loop of the protocol over one-shot UDP exchanges: each send is an exchange of its own that waits for its
-// reply. Answers null when the loop gives up; `onFailure` gets why an exchange had no reply.
+// Runs a request loop of the protocol over one-shot UDP exchanges: each send is a separate exchange that waits for its
+// reply. Returns null when the loop ends without success; `onFailure` gets the reason of an exchange without reply.
 import type { OsError } from '../lib/errors'
 import type { UdpRequest } from './types'
 
@@ -17,7 +17,7 @@ export async function askOverUdp<T>(
   const replies: Uint8Array[] = []
   let wake = (): void => undefined
   const send = (packet: Uint8Array): void => {
-    // request() never rejects: a failure goes to onFailure and the reply is null
+    // request() never rejects: a failure is passed to onFailure and the reply is null
     void request(host, port, packet, timeoutMs, undefined, onFailure).then(reply => {
       if (reply) replies.push(reply)
       wake()

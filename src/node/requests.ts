@@ -1,5 +1,6 @@
-// What a node asks a server over UDP: its id, the time, one reply to any packet. Answers null when none came; `lastError`
-// then says why. And what comes back by the media that dispatch sends through: their peers are the node's servers too.
+// A node's requests to a server over UDP: its id, the time, one reply to any packet. Returns null if none arrived;
+// `lastError` then has the reason. It also handles packets that arrive through the media of dispatch, because their
+// peers are the node's servers too.
 import { isIP } from 'node:net'
 import type { ConfigStore } from '../config/config-store'
 import { ensureDeviceId } from '../config/device'
@@ -14,7 +15,7 @@ import { type UdpRequest, UNASSIGNED_ID } from './types'
 
 interface NodeRequestsOptions {
   readonly role: DeviceRole
-  /** a packet as it goes to that server; throws where it may not go there */
+  /** encrypts a packet for that server; throws if it must not be sent there */
   outgoing(packet: Uint8Array, server: string): Uint8Array
 }
 
@@ -24,13 +25,13 @@ export class NodeRequests {
   readonly #request: UdpRequest
   readonly #protocol: HandshakeManager
   readonly #options: NodeRequestsOptions
-  /** where dispatchWithReply sent last */
+  /** destination of the last dispatchWithReply */
   #requested = ''
-  /** the same as a server that keys are kept for */
+  /** the same as the name of a server with keys */
   #requestedServer = ''
-  /** the medium of the packet that is being taken */
+  /** the medium of the packet being handled */
   #medium: string | null = null
-  /** whom each medium of dispatch sends to, as it writes addresses */
+  /** the peer address of each medium of dispatch */
   readonly #peers = new Map<string, string>()
 
   constructor(store: ConfigStore, request: UdpRequest, protocol: HandshakeManager, options: NodeRequestsOptions) {
@@ -41,8 +42,8 @@ export class NodeRequests {
   }
 
   /**
-   * Whether an address may be that of the server this node talks to. A caller that names none answers for the packet; of a
-   * server known by name only the port can be compared.
+   * Whether an address may be that of the server this node talks to. Without an address the caller is
+   * responsible for the packet; for a server known by name only the port can be compared.
    */
   isServer(addr: unknown): boolean {
     if (addr === null || addr === undefined) return true
@@ -52,7 +53,7 @@ export class NodeRequests {
     return from === this.#requested || (isIP(host) ? from === `${host}:${port}` : from.endsWith(`:${port}`))
   }
 
-  /** A packet that came back by a medium of dispatch: it is taken and answered like any other (X7, X9). */
+  /** Handles a packet received by a medium of dispatch like any other (X7, X9). */
   readonly received: PacketHandler = (packet, { medium, address, reply }) => {
     this.#peers.set(medium, address)
     this.#medium = medium
@@ -61,7 +62,7 @@ export class NodeRequests {
     void taken.then(({ response }) => response && reply(response))
   }
 
-  /** The server that packets of an address come from; null: no other than the usual one. */
+  /** The server that sends packets from an address; null: the usual one. */
   serverAt(addr: unknown): string | null {
     if (this.#medium !== null) return serverOf(this.#store, this.#medium)
     if (addr === null || addr === undefined) return null
@@ -71,7 +72,7 @@ export class NodeRequests {
     return medium === undefined ? null : serverOf(this.#store, medium)
   }
 
-  /** Keeps the id in Config.json. True when there is one; false with the reason in `lastError`. */
+  /** Stores the id in Config.json. True if there is one; false with the reason in `lastError`. */
   async id(host: string, port: number, meta: Record<string, unknown> | null, timeout: number): Promise<boolean> {
     const present = this.#store.get<number>('assigned_id')
     if (present > 0 && present < UNASSIGNED_ID) return true
@@ -79,7 +80,7 @@ export class NodeRequests {
     try {
       own = ensureDeviceId(this.#store)
     } catch (error) {
-      // an id that the server gives to a name which is not kept would be lost
+      // the server would assign an id to a name that is not stored, and it would be lost
       this.lastError = asOsError(error)
       return false
     }
@@ -98,7 +99,7 @@ export class NodeRequests {
     )
   }
 
-  /** One packet and one reply, which also goes through the protocol. */
+  /** One packet and one reply, which is also handled by the protocol. */
   async reply(
     packet: Uint8Array,
     serverIp: string | null,

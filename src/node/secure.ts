@@ -1,12 +1,12 @@
-// The secure sessions of a node (docs/protocol.md section 6, X7, S13): the sending half for its own id, the receiving half for its
-// peers, each over sessions and a file of its own, so that no key made for receiving ever encrypts. It is what Fusion asks
-// for keys and what the handshake manager asks before it believes a packet.
+// The secure sessions of a node (docs/protocol.md section 6, X7, S13): the sending half for its own id, the receiving
+// half for its peers, each with its own sessions and file, so that a key made for receiving never encrypts. Fusion gets
+// its keys here, and the handshake manager checks here whether to trust a packet.
 //
-// A key is kept for one server (medium, host, port): `client` is the half of the server that dispatch sends to when no medium is
-// named, and a packet that goes to another one is repacked for that one, or refused.
+// A key belongs to one server (medium, host, port): `client` is for the server that dispatch uses when no medium is
+// named. A packet for another server is re-encrypted for that one, or refused.
 //
-// What fails: with require_secure and no key, data is refused with SECURE_REQUIRED; a packet without readings goes out in
-// plaintext and opens the session. A refusal of a frame we did not send in the last minute is ignored.
+// Errors: with require_secure and no key, data is refused with SECURE_REQUIRED; a packet without readings is sent in
+// plaintext and opens the session. A refusal of a frame that we did not send in the last minute is ignored.
 
 import type { Clock } from '../lib/clock'
 import { OsError } from '../lib/errors'
@@ -25,20 +25,20 @@ interface NodeSecurityOptions {
   expireSeconds: number
   timeSyncThreshold: number
   requireSecure: boolean
-  /** file of the sessions of peers; those of this node as a sender lie beside it in `….own.json`. null: in memory only */
+  /** file of the sessions of peers; those of this node as a sender are in `….own.json` next to it. null: only in memory */
   storePath: string | null
   onProblem: (problem: string) => void
   /** the peer lacks templates of that AID: the next packets must be FULL */
   needFull: (aid: number) => void
-  /** whether a packet from there may be the server's */
+  /** whether a packet from this address may be the server's */
   trusted: (addr: unknown) => boolean
-  /** the server that packets go to when no medium is named */
+  /** the server for packets when no medium is named */
   server: string
-  /** the server that packets of that address come from; null: the one above */
+  /** the server that sends packets from that address; null: the one above */
   serverAt: (addr: unknown) => string | null
 }
 
-/** servers beside the usual one whose keys are kept, in memory only */
+/** other servers whose keys are stored, only in memory */
 const MAX_OTHERS = 16
 
 /** offset of the TID in a frame with one route */
@@ -50,7 +50,7 @@ export class NodeSecurity implements SessionKeys {
   readonly #options: NodeSecurityOptions
   readonly #sent: SentFrames
   readonly #others = new LruMap<string, SecureClient>(MAX_OTHERS)
-  /** that of `client` */
+  /** the server of `client` */
   #usual: string
 
   constructor(options: NodeSecurityOptions) {
@@ -73,7 +73,7 @@ export class NodeSecurity implements SessionKeys {
     })
   }
 
-  /** Packets go to that server from now on when no medium is named; keys of another one are forgotten. */
+  /** Changes the server for packets when no medium is named; keys of another one are dropped. */
   useServer(server: string): void {
     this.#usual = server
     this.client.usePeer(server)
@@ -92,8 +92,8 @@ export class NodeSecurity implements SessionKeys {
   }
 
   /**
-   * A packet as it goes to that server: one of `aid` under the key agreed with it, or in plain form; any other as it is. Throws
-   * SECURE_REQUIRED, BAD_PACKET.
+   * A packet as it is sent to that server: one of `aid` encrypted with the server's key, or in plaintext; any other
+   * unchanged. Throws SECURE_REQUIRED, BAD_PACKET.
    */
   outgoing(packet: Uint8Array, aid: number, server: string): Uint8Array {
     const cmd = packet[0] ?? 0
@@ -106,7 +106,7 @@ export class NodeSecurity implements SessionKeys {
     const plain = isSecure(cmd) ? this.#plain(packet, aid) : packet
     if (!plain)
       throw new OsError('BAD_PACKET', `this packet of id ${aid} is encrypted with a key that is no longer in use`, {
-        hint: 'make it anew with transmit',
+        hint: 'transmit it again',
       })
     if (!key && isSecure(cmd) && !client.mayPlain(aid)) throw required(aid)
     if (!key) client.plaintextSent(aid, header.ts)
@@ -115,7 +115,7 @@ export class NodeSecurity implements SessionKeys {
     return out
   }
 
-  /** A secure packet of ours in plain form; null when no key of ours fits. */
+  /** Decrypts a secure packet of ours; null if none of our keys fits. */
   #plain(packet: Uint8Array, aid: number): Uint8Array | null {
     for (const client of [this.client, ...this.#others.values()]) {
       const key = client.outboundKey(aid)
@@ -129,40 +129,40 @@ export class NodeSecurity implements SessionKeys {
     return this.client.outboundKey(aid)
   }
 
-  /** The likeliest key of a received frame. */
+  /** The most likely key of a received frame. */
   inbound(aid: number): Uint8Array | null {
     return this.inboundKeys(aid)[0] ?? null
   }
 
-  /** Keys a received frame may have, the likeliest first; of our own frames that come back the one they were sent with. */
+  /** Possible keys of a received frame, the most likely first; for our own frames that return, the key they were sent with. */
   inboundKeys(aid: number): readonly Uint8Array[] {
     const keys = this.server.keys(aid)
     const own = this.client.outboundKey(aid)
     return own ? [...keys, own] : keys
   }
 
-  /** Throws SECURE_REQUIRED when readings would leave in plaintext although the configuration forbids it. */
+  /** Throws SECURE_REQUIRED if readings would be sent in plaintext although the configuration forbids it. */
   check(aid: number, readings: number): void {
     if (readings === 0 || this.client.outboundKey(aid) || this.client.mayPlain(aid)) return
     throw required(aid)
   }
 
-  /** A data packet of ours was made. */
+  /** Called when a data packet of ours was made. */
   packetMade(packet: Buffer, aid: number, tMs: number): void {
     this.#sent.sent(aid, packet[TID]!, tMs, crc16Of(packet))
     if (!isSecure(packet[0]!)) this.client.plaintextSent(aid, tMs)
   }
 
-  /** A peer refused a frame of ours; true when it was obeyed. */
+  /** A peer refused a frame of ours; true if the refusal was accepted. */
   onRefused(refused: RefusedFrame, addr: unknown): boolean {
     if (!this.#options.trusted(addr) || !this.#sent.obeys(refused)) return false
     if (refused.reason === 'BAD_KEY' && !this.clientAt(addr).onBadKey(refused)) return false
-    // who lost the key has most likely lost the templates too
+    // a peer that lost the key has probably lost the templates too
     this.#options.needFull(refused.aid)
     return true
   }
 
-  /** Keeps the sessions for the next run. */
+  /** Stores the sessions for the next run. */
   stop(): void {
     for (const { sessions } of [this.client, this.server]) if (sessions.size > 0) sessions.save(true)
   }

@@ -1,5 +1,5 @@
-// The service manager as the library sees it (specification, "Service manager"). The real one, with plugins, is handed in
-// by main; a node alone has none mounted.
+// The service manager as the library sees it (specification, "Service manager"). main passes in the real one, with
+// plugins; a library node has none mounted.
 
 export interface ServiceSnapshot {
   mode: string
@@ -14,7 +14,7 @@ export interface ServiceManager {
   snapshot(): ServiceSnapshot
 }
 
-/** Holds what is mounted and starts nothing. */
+/** Holds mounted services without starting them. */
 export class EmptyServiceManager implements ServiceManager {
   readonly #services = new Map<string, unknown>()
   readonly #mode: string

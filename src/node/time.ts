@@ -1,6 +1,6 @@
-// Which time goes on the wire (D18): milliseconds. A `t` of the caller goes as it is, unless it is no date yet (below the threshold)
-// and no secure session says that the peer knows this device: then the last server time counts, else this machine's clock,
-// in whole seconds. Nothing waits for a server. Throws BAD_TIME for what is no time.
+// The time of a packet on the wire (D18), in milliseconds. A caller's `t` is used unchanged, unless it is below the
+// threshold (no valid date) and there is no secure session with the peer: then the last server time is used, else this
+// machine's clock, in whole seconds. It never waits for a server. Throws BAD_TIME for an invalid time.
 import type { Clock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { toMillis } from '../pipeline/core'
@@ -11,13 +11,13 @@ export class NodeTime {
   readonly #threshold: () => number
   #server: { readonly seconds: number; readonly at: number } | null = null
 
-  /** `threshold`: UNIX seconds below this are no date */
+  /** `threshold`: UNIX seconds below this are no valid date */
   constructor(clock: Clock, threshold: () => number) {
     this.#clock = clock
     this.#threshold = threshold
   }
 
-  /** The time of a server. */
+  /** Remembers the time of a server. */
   note(seconds: number): void {
     this.#server = { seconds, at: this.#clock.mono() }
   }

@@ -1,4 +1,4 @@
-// Readings → one packet for a node: strategy, session, free parts, and the log where the node has one.
+// Readings → one packet of a node: strategy, session, free parts, and the log if the node has one.
 import { OsError } from '../lib/errors'
 import { type Core, type RejectedRow, strategyName } from '../pipeline/core'
 import { type Fact, factToDict, type Reading } from '../pipeline/fact'
@@ -17,7 +17,7 @@ interface TransmitterParts {
   readonly log: NodeLog | undefined
 }
 
-/** A packet that was staged; those with free parts are finished already. */
+/** A staged packet; those with free parts are complete already. */
 export interface Staged {
   readonly packet: Buffer | null
   readonly aid: number
@@ -37,12 +37,12 @@ export class NodeTransmitter {
     this.#parts = parts
   }
 
-  /** rows the last transmit left out, and why (D3) */
+  /** rows that the last transmit refused, with the reason (D3) */
   get lastRejected(): readonly RejectedRow[] {
     return this.#rejected ?? this.#parts.core.lastRejected
   }
 
-  /** The time on the wire of a packet that is made now. Throws BAD_TIME. */
+  /** The wire time of a packet made now. Throws BAD_TIME. */
   timeOf(options: TransmitOptions, aid: number): number {
     return this.#parts.time.onWire(options, this.#parts.security.client.sessions.hasSecureDict(aid))
   }
@@ -68,7 +68,7 @@ export class NodeTransmitter {
     return [packet, aid, this.#made(packet[0]!, { sensors, device, status, options, aid, tMs })]
   }
 
-  /** The packet of a batch: it counts as made now, settle() gives it. Throws what transmit throws. */
+  /** Adds a packet to the batch: it counts as made now, settle() returns it. Throws the errors of transmit. */
   stage(call: BatchCall): Staged {
     const { core, security } = this.#parts
     const { sensors, device, status, options, aid, tMs } = call
@@ -80,7 +80,7 @@ export class NodeTransmitter {
     return { packet, aid, tMs, strategy: this.#made(cmd, call) }
   }
 
-  /** The packets of everything staged since the last time; `staged` in that order. */
+  /** The packets staged since the last call; `staged` in that order. */
   settle(staged: readonly Staged[]): TransmitResult[] {
     const { core, security } = this.#parts
     const made = core.take()
@@ -92,7 +92,7 @@ export class NodeTransmitter {
     })
   }
 
-  /** Forgets packets that were not taken. */
+  /** Drops packets that were not taken. */
   dropStaged(): void {
     if (this.#parts.core.staged > 0) this.#parts.core.take()
   }
@@ -101,7 +101,7 @@ export class NodeTransmitter {
     return this.#parts.protocol.getStrategy(aid, this.#fullSent.has(aid)) === 'FULL_PACKET'
   }
 
-  /** Books a packet by its command byte. */
+  /** Records a packet by its command byte. */
   #made(cmd: number, { sensors, device, status, options, aid, tMs }: BatchCall): TransmitResult[2] {
     const { log, protocol } = this.#parts
     protocol.commitSuccess(aid)
@@ -122,7 +122,7 @@ export class NodeTransmitter {
     return this.#parts.standardizer.standardizeToFact(device, status, sensors, { t_raw, geohash, url, msg }, aid)
   }
 
-  /** Free parts belong to the template, so this goes the long way: fact, text, frame. */
+  /** Free parts belong to the template, so this uses the complete path: fact, text, frame. */
   #withExtras(
     sensors: readonly Reading[],
     device: string,

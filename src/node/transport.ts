@@ -1,8 +1,8 @@
-// Switching media on and off, and making them anew, while everything else goes on (specification, transporter-toggle and
-// POST /api/transport). In a running gateway the hooks reach the links; without one only Config.json changes.
+// Enables, disables and recreates media while everything else continues (specification, transporter-toggle and POST
+// /api/transport). In a running gateway the hooks apply changes to the links; without one only Config.json changes.
 //
-// What fails: an unknown medium (BAD_REQUEST, `unknown medium`), a file that cannot be written (CONFIG_WRITE; nothing is
-// changed). A link that does not come up afterwards is a state of that link.
+// Errors: an unknown medium (BAD_REQUEST, `unknown medium`); a file that cannot be written (CONFIG_WRITE; nothing is
+// changed). A link that does not come up after that is a state of that link.
 import type { ConfigStore } from '../config/config-store'
 import { OsError } from '../lib/errors'
 import { mediumEnabled } from '../links/enabled'
@@ -14,7 +14,7 @@ import type { TransporterManager } from './transporters'
 interface TransportHooks {
   /** every link of the gateway by name */
   links?(): Record<string, LinkReport>
-  /** closes and opens what the changed configuration says; settles when it is done */
+  /** closes and opens links as the changed configuration says; resolves when done */
   apply?(): Promise<unknown>
   /** closes and opens one link */
   reopen?(link: string): void
@@ -53,8 +53,8 @@ export class TransportControl {
   }
 
   /**
-   * Reads Config.json again and makes the medium anew from it: dispatch's driver and the links over it. False when it is off
-   * or has no driver. Throws BAD_REQUEST.
+   * Reads Config.json again and recreates the medium: dispatch's driver and the links over it. False if it is off or
+   * has no driver. Throws BAD_REQUEST.
    */
   async reload(medium: string): Promise<{ name: string; reloaded: boolean }> {
     const { config, registry, manager } = this.#parts

@@ -1,6 +1,6 @@
-// One medium as dispatch uses it: opened on the first packet and kept. What fails: an opening (the next attempt opens anew;
-// one that hangs is given up and closed), a packet the medium does not take, a link that is lost (closed; the next packet
-// opens it again), a driver that throws. None of it throws to the outside: an attempt answers why it failed.
+// One medium as dispatch uses it: opened at the first packet and kept open. Errors: a failed opening (the next attempt
+// opens again; one that hangs is closed); a packet the medium refuses; a lost link (closed; the next packet reopens
+// it); a driver that throws. None of them throws to the outside: an attempt returns its error.
 
 import { isDeepStrictEqual } from 'node:util'
 import { timeout, within } from '../lib/deadline'
@@ -9,17 +9,17 @@ import type { Logger } from '../lib/logger'
 import type { Timers } from '../lib/timers'
 import type { Medium, PacketHandler } from '../links/contracts'
 
-/** What callers and dispatch see of an enabled medium. */
+/** An enabled medium as callers and dispatch see it. */
 export interface Transporter {
   /** the specification's spelling */
   readonly name: string
-  /** opens when needed and sends one packet; false when it could not, with `lastError` set. Never throws. */
+  /** opens when needed and sends one packet; false if it could not, with `lastError` set. Never throws. */
   send(packet: Uint8Array): Promise<boolean>
   close(): Promise<void>
   readonly lastError: OsError | null
 }
 
-/** Why a packet did not go; `final`: trying again cannot help (an exception ends the tries). */
+/** Why a packet was not sent; `final`: a retry cannot help (an exception ends the attempts). */
 interface Failure {
   readonly error: OsError
   readonly final: boolean
@@ -28,18 +28,18 @@ interface Failure {
 interface TransporterDeps {
   /** makes the medium; throws NO_DRIVER, CONFIG_INVALID */
   create(options: Record<string, unknown>): Promise<Medium>
-  /** why this node does not send a packet at all; null when it may */
+  /** why this node must not send a packet; null if it may */
   refusal(packet: Uint8Array): OsError | null
-  /** an earlier one that still closes: a port or a serial line is free only then */
+  /** an earlier one that is still closing: the port or serial line is free only after it */
   after: Promise<unknown>
   logger: Logger
   timers: Timers
   onPacket: PacketHandler
 }
 
-/** longer than any medium's own timeout for a peer that does not answer */
+/** longer than any medium's own time-out for a silent peer */
 const OPEN_LIMIT_MS = 30_000
-/** on their way at once where a packet counts as sent only when the peer has it */
+/** pending packets if a packet counts as sent only when the peer has it */
 const ACKED_WINDOW = 32
 
 export class LazyTransporter implements Transporter {
@@ -51,17 +51,17 @@ export class LazyTransporter implements Transporter {
 
   constructor(
     readonly name: string,
-    /** what it was made with */
+    /** options it was made with */
     readonly options: Record<string, unknown>,
     private readonly deps: TransporterDeps,
   ) {}
 
-  /** how many packets may be on their way at once without changing their order */
+  /** number of packets that may be pending without changing their order */
   get window(): number {
     return this.#window
   }
 
-  /** True when it was made with other options, or its link was lost. */
+  /** True if it was made with other options, or its link was lost. */
   stale(options: Record<string, unknown>): boolean {
     return this.#lost || !isDeepStrictEqual(options, this.options)
   }
@@ -70,7 +70,7 @@ export class LazyTransporter implements Transporter {
     return (await this.attempt(packet)) === null
   }
 
-  /** One attempt: null when the medium took the packet. Never throws. */
+  /** One attempt: null when the medium accepted the packet. Never throws. */
   async attempt(packet: Uint8Array): Promise<Failure | null> {
     if (this.#closed) return this.#failed(new OsError('LINK_DOWN', `${this.name} was closed`), false)
     const refusal = this.deps.refusal(packet)
@@ -84,7 +84,7 @@ export class LazyTransporter implements Transporter {
     }
     try {
       if (await medium.send(packet)) return null
-      return this.#failed(new OsError('NETWORK', `${this.name} did not take the packet`), false)
+      return this.#failed(new OsError('NETWORK', `${this.name} did not accept the packet`), false)
     } catch (thrown) {
       return this.#failed(asOsError(thrown, 'NETWORK'), true)
     }

@@ -1,6 +1,6 @@
 // The pluggable transporters of a node (specification, "Transporter manager", "Transporter media"). A transporter is a
-// medium of the registry with the whole of its options in Config.json. A medium that is switched off there, that has no
-// driver or an unknown one is not there: getDriver answers null. Names count in any case. Nothing here throws.
+// medium of the registry with all its options from Config.json. getDriver returns null for a medium that is disabled,
+// has no driver or is unknown. Names are case-insensitive. Nothing here throws.
 import type { ConfigStore } from '../config/config-store'
 import { type Clock, systemClock } from '../lib/clock'
 import { type Logger, silentLogger } from '../lib/logger'
@@ -20,17 +20,17 @@ export interface TransporterManagerOptions {
   clock?: Clock
   logger?: Logger
   timers?: Timers
-  /** what comes back from where packets were sent */
+  /** packets received from peers of sent packets */
   onPacket?: PacketHandler
-  /** further options of drivers; left out: who the configuration says, under a name of its own (see DispatchIdentity) */
+  /** further options of drivers; left out: the configured identity with a different client id (see DispatchIdentity) */
   context?: Pick<DriverContext, 'identity' | 'trueNow'>
 }
 
-/** Everything Config.json has for the medium. A network medium without a peer sends to the node's server. */
+/** All options of the medium in Config.json. A network medium without a peer sends to the node's server. */
 function settingsOf(config: ConfigStore, info: MediumInfo): Record<string, unknown> {
   const own = config.get<Record<string, unknown> | undefined>(`RESOURCES.${info.section}.${info.options_name}`) ?? {}
   const port = portOf(info.name, own)
-  // what is retained at a broker is the gateway's to say: a dispatch comes and goes
+  // only the gateway sets retained state at a broker, because a dispatch connection is temporary
   if (info.name === 'MQTT') return { ...own, port, topics: { state: '', ...(own.topics as object | undefined) } }
   if (info.layer !== 'L4') return { ...own, ...(typeof port === 'number' && { port }) }
   const server = config.get<{ server_host?: string; server_port?: number } | undefined>('Client_Core') ?? {}
@@ -41,11 +41,11 @@ function settingsOf(config: ConfigStore, info: MediumInfo): Record<string, unkno
   }
 }
 
-/** One server, as session keys are kept for it. */
+/** The name of one server, under which session keys are stored. */
 export const serverName = (medium: string, host: unknown, port: unknown): string =>
   [medium, host ?? '', port ?? ''].join(' ')
 
-/** Where a medium of the configuration sends to, by medium, host and port; `''` for a name that is none. */
+/** The destination of a configured medium, by medium, host and port; `''` for an unknown name. */
 export function serverOf(config: ConfigStore, medium: string): string {
   const info = mediumInfo(medium)
   if (!info) return ''
@@ -58,11 +58,11 @@ export class TransporterManager {
   readonly #context: Pick<DriverContext, 'identity' | 'trueNow'>
   readonly #drivers = new Map<string, LazyTransporter>()
   #opened = 0
-  /** the media that could be used when they were last looked at */
+  /** the media that were usable at the last check */
   #usable: Set<string>
-  /** closes that are not over yet, by medium */
+  /** closes in progress, by medium */
   readonly #closing = new Map<string, Promise<unknown>>()
-  /** as it was at the start: a change counts from the next one on */
+  /** as at the start: a change takes effect at the next one */
   readonly #role: DeviceRole
 
   constructor(options: TransporterManagerOptions) {
@@ -85,18 +85,18 @@ export class TransporterManager {
     return mediumEnabled(this.#options.config, info.name)
   }
 
-  /** Every enabled medium of every layer that has a driver, by the specification's spelling (X32). */
+  /** Every enabled medium of every layer with a driver, in the specification's spelling (X32). */
   active(): Record<string, Transporter> {
     return Object.fromEntries([...this.#names()].map(name => [name, this.getDriver(name)!]))
   }
 
-  /** Makes every enabled driver. Nothing is opened before its first packet. */
+  /** Creates every enabled driver. Nothing is opened before its first packet. */
   autoLoad(): Record<string, Transporter> {
     this.#usable = this.#names()
     return this.active()
   }
 
-  /** The transporter of a medium, its name in any case, or null when it is off or has no driver. */
+  /** The transporter of a medium, its name in any case, or null if it is off or has no driver. */
   getDriver(medium: string): LazyTransporter | null {
     const info = mediumInfo(medium)
     if (!info || !this.#isUsable(info)) return null
@@ -108,8 +108,8 @@ export class TransporterManager {
   }
 
   /**
-   * A transporter of the caller's own, with `options` over those of the configuration; null when the medium is off or has no
-   * driver. The caller closes it.
+   * A separate transporter for the caller, with `options` over those of the configuration; null if the medium is off or
+   * has no driver. The caller closes it.
    */
   open(medium: string, options: Record<string, unknown>): LazyTransporter | null {
     const info = mediumInfo(medium)
@@ -136,7 +136,7 @@ export class TransporterManager {
     })
   }
 
-  /** Closes the driver of a medium and makes it anew from the present configuration; null when there is none now. */
+  /** Closes the driver of a medium and recreates it from the current configuration; null if there is none now. */
   refreshProtocol(medium: string): Transporter | null {
     const info = mediumInfo(medium)
     if (!info) return null
@@ -145,8 +145,8 @@ export class TransporterManager {
   }
 
   /**
-   * Reloads what is stale: drivers whose options or flag changed since they were made, or whose link was lost. True when
-   * something was reloaded.
+   * Reloads stale drivers: those whose options or flag changed since they were made, or whose link was lost. True if
+   * one was reloaded.
    */
   runtimeTick(): boolean {
     const before = this.#usable

@@ -1,4 +1,4 @@
-// Parameters and results of a Node. Types only, beside the number that means "no id".
+// Parameters and results of a Node. Types only, and the number for "no id".
 import type { ConfigStore } from '../config'
 import type { Clock } from '../lib/clock'
 import type { OsError } from '../lib/errors'
@@ -18,7 +18,7 @@ export const UNASSIGNED_ID = 4294967295
 export interface TransmitOptions {
   /** UNIX seconds; from 1e11 on milliseconds. Left out: now, in milliseconds on the wire (D18) */
   t?: number
-  /** sends a zero time, which the receiver replaces by its own */
+  /** sends a zero time, which the receiver replaces with its own */
   no_timestamp?: boolean
   /** free parts of a packet, sent with the readings */
   geohash?: string
@@ -42,7 +42,7 @@ export interface BatchCall {
   readonly tMs: number
 }
 
-/** One request and its reply over UDP, handed in by main: node is on the same floor as the media. */
+/** One request and its reply over UDP, passed in by main: node is on the same floor as the media. */
 export type UdpRequest = (
   host: string,
   port: number,
@@ -52,23 +52,23 @@ export type UdpRequest = (
   onFailure?: (error: OsError) => void,
 ) => Promise<Uint8Array | null>
 
-/** Where a node writes what it transmits. */
+/** The log to which a node writes what it transmits. */
 export type NodeLog = Pick<FlashLog, 'appendFact'>
 
-/** The specification's values; `ffi`, a send past the drivers, does not happen here. */
+/** The specification's values; `ffi`, a send that bypasses the drivers, does not occur here. */
 export type DispatchPath = 'ffi' | 'driver' | 'none'
 
 /** Of the last batch of a node on the native core. */
 export interface BatchMetrics {
   /** packets in it */
   readonly count: number
-  /** `plan`: what changed, in which unit; `encode`: the bytes */
+  /** `plan`: finding the changes and units; `encode`: the bytes */
   readonly stage_timing_ms: Record<string, number>
 }
 
 export interface CoreSettings {
   store: ConfigStore
   clock: Clock
-  /** hears that the configured core cannot run here; null: the process warns */
+  /** gets a warning if the configured core cannot run here; null: the process warns */
   logger: Logger | null
 }

@@ -1,5 +1,5 @@
-// Packets of which several are made before any is taken: a plan puts its frame in, and all come out together, in order. The pure
-// core's batch writes each frame at once; the native one (src/cores) leaves the bytes to WebAssembly.
+// Packets made together: a plan adds its frame, and all are taken together, in order. The pure core's batch writes each
+// frame immediately; the native one (src/cores) lets WebAssembly make the bytes.
 import { counted } from '../lib/counted'
 import { OsError } from '../lib/errors'
 import type { PacketPlan } from './plan'
@@ -7,20 +7,23 @@ import type { PacketSlab } from './slab'
 import type { DiffPolicy } from './templates'
 
 export interface FrameBatch {
-  /** frames put in and not taken yet */
+  /** frames added and not taken yet */
   readonly count: number
-  /** The frame of the plan's loaded numbers and times, booked in its template; returns its command byte. Cannot fail. */
+  /**
+   * Adds the frame of the plan's loaded numbers and times and records it in its template; returns its command byte.
+   * Cannot fail.
+   */
   add(plan: PacketPlan, full: boolean, policy: DiffPolicy, key: Uint8Array | null): number
   /** All frames; none of them is overwritten while it is reachable. */
   take(): Buffer[]
   /**
-   * All frames one after another into memory the caller owns, from `at` on; returns the end, `ends` gets the end of each. Throws
-   * PACKET_TOO_LARGE when they do not fit, and they stay.
+   * Writes all frames one after another to memory of the caller, from `at` on; returns the end, `ends` gets the end of
+   * each. Throws PACKET_TOO_LARGE if they do not fit; then they stay in the batch.
    */
   takeInto(out: Uint8Array, at: number, ends: Float64Array | Int32Array): number
 }
 
-/** Frames that are finished already, into memory of the caller. */
+/** Copies finished frames to memory of the caller. */
 export function copyFrames(
   frames: readonly Buffer[],
   out: Uint8Array,

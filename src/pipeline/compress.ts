@@ -1,7 +1,8 @@
-// Engine: fact dict ↔ compressed text. Works alone: `new Engine()`. In dialect `attribute` text and facts
-// are the reference's to the byte; in dialect `ucum` units are canonical UCUM, a value travels in the unit that keeps it
-// (D3), and state `E` with value `00` is a failed sensor without a value (X34). compress throws BAD_TEXT for a fact without
-// id or with a negative time, E_PRECISION and BAD_READING for a value that cannot be kept; decompress throws BAD_TEXT.
+// Engine: fact dict ↔ compressed text. Works alone: `new Engine()`. In dialect `attribute` text and facts equal the
+// reference's to the byte. In dialect `ucum` units are canonical UCUM, a value is sent in the unit that preserves it
+// (D3), and state `E` with value `00` is a failed sensor without a value (X34). compress throws BAD_TEXT for a fact
+// without id or with a negative time, E_PRECISION and BAD_READING for a value that cannot be preserved; decompress
+// throws BAD_TEXT.
 
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
@@ -18,12 +19,12 @@ import { DECODED_DECIMALS, literalUnits, WirePickers } from './wireunit'
 export interface EngineOptions {
   precision?: number
   unitDialect?: UnitDialect
-  /** units of dialect `ucum`; without them tokens pass literally */
+  /** units of dialect `ucum`; without them tokens are used literally */
   units?: WireUnits
   clock?: Clock
 }
 
-/** What decompress gives for an empty text, as the reference does. */
+/** Result of decompress for an empty text, as in the reference. */
 const EMPTY_TEXT = { error: { mid: 'ENG', eid: 'DEC' } } as const
 
 export class Engine {
@@ -31,7 +32,7 @@ export class Engine {
   readonly unitDialect: UnitDialect
   readonly units: WireUnits
   readonly pickers: WirePickers
-  /** tokens read so far whose unit is not certain (X1) */
+  /** tokens with an ambiguous unit so far (X1) */
   unitAmbiguous = 0
   readonly #clock: Clock
 
@@ -44,7 +45,7 @@ export class Engine {
     this.#clock = options.clock ?? systemClock
   }
 
-  /** Fact dict → text. `useMs` false writes `t` as it is. */
+  /** Fact dict → text. `useMs` false writes `t` unchanged. */
   compress(fact: Record<string, unknown>, useMs = true): string {
     if (fact.id === undefined) throw new OsError('BAD_TEXT', 'a fact needs an id')
     let text = `${pyStr(fact.id)}.${this.#state(fact.s)}.${msToken(this.#time(fact, useMs))}|`
@@ -84,7 +85,7 @@ export class Engine {
     return `${state}.${choice.token}:${encodeBase62(x * choice.perUnit, true, this.precision)}`
   }
 
-  /** One unit's token, as it stands in the text. */
+  /** The token of one unit in the text. */
   encodeUnitToken(unit: unknown): string {
     if (unit === undefined || unit === null || unit === '' || unit === 'unknown') return 'Z'
     return this.unitDialect === 'attribute'
@@ -94,7 +95,7 @@ export class Engine {
 
   /**
    * Text → fact dict with id, s, t_raw (ms), t (s), then s<N>_id, _s, _u, _v. An empty text gives the error object.
-   * `plain`: of C firmware, whose units are plain UCUM.
+   * `plain`: text of C firmware, whose units are plain UCUM.
    */
   decompress(b62Str: string, plain = false): FactDict {
     if (b62Str === '') return structuredClone(EMPTY_TEXT) as unknown as FactDict
@@ -140,16 +141,16 @@ export class Engine {
 
 const pyStr = (value: unknown): string => (value === null ? 'None' : String(value))
 
-/** `state.unit` at the first dot; without a dot all of it is the unit. */
+/** `state.unit`, split at the first dot; without a dot all of it is the unit. */
 export function splitMeta(meta: string): { state: string; unit: string } {
   const dot = meta.indexOf('.')
   return dot < 0 ? { state: 'U', unit: meta } : { state: meta.slice(0, dot), unit: meta.slice(dot + 1) }
 }
 
-/** How a wire value becomes one in its canonical unit: value × factor + offset. */
+/** Converts a wire value to its canonical unit: value × factor + offset. */
 export interface LinearConversion {
   readonly factor: number
-  /** the whole number the factor is the inverse of, to divide by it: 12.3 uA is 1.23e-5 A; 0 where it is none */
+  /** the whole number whose inverse is the factor, to divide by it: 12.3 uA is 1.23e-5 A; 0 if there is none */
   readonly divisor: number
   readonly offset: number
 }
@@ -160,7 +161,10 @@ export function divisorOf(factor: number): number {
   return factor < 1 && factor * inverse === 1 ? inverse : 0
 }
 
-/** Fixed point → canonical value. One division only: a value is the same to the bit in whichever unit it travelled (X35). */
+/**
+ * Fixed point → canonical value. With a single division, so that a value is bit-identical in whichever unit it was sent
+ * (X35).
+ */
 export function fromWire(n: number, precision: number, { factor, divisor, offset }: LinearConversion): number {
   if (divisor === 0) return unscale(n, precision) * factor + offset
   if (precision <= DECODED_DECIMALS) return n / (POW10[precision]! * divisor) + offset

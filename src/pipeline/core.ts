@@ -1,34 +1,34 @@
-// What the two cores have in common. A core turns readings into finished packets; pycore is our TypeScript, with rscore the bytes
-// of a batch are made by WebAssembly. Both give identical bytes for every input (D12).
+// Shared by the two cores. A core turns readings into finished packets; pycore is TypeScript, with rscore WebAssembly
+// makes the bytes of a batch. Both give identical bytes for every input (D12).
 import type { Engine } from './compress'
 import type { Reading } from './fact'
 import type { Fusion } from './fuse'
 
 export type Strategy = 'FULL' | 'DIFF'
 
-/** A row that was not sent, and why (D3). */
+/** A row that was not sent, with the reason (D3). */
 export interface RejectedRow {
   readonly index: number
   readonly code: 'BAD_READING' | 'BAD_ID' | 'UNKNOWN_UNIT' | 'E_PRECISION' | 'PACKET_TOO_LARGE'
   readonly reason: string
 }
 
-/** X4: the name of the packet that went out. */
+/** X4: the name of the packet that was sent. */
 export const strategyName = (cmd: number): 'FULL_PACKET' | 'DIFF_PACKET' =>
   cmd === 0x3f || cmd === 0x40 ? 'FULL_PACKET' : 'DIFF_PACKET'
 
-/** A caller's `t` as milliseconds: below 1e11 it is seconds. */
+/** A caller's `t` as milliseconds: values below 1e11 are seconds. */
 export const toMillis = (t: number): number => (t < 1e11 ? Math.trunc(t * 1000) : Math.trunc(t))
 
 export interface Core {
   readonly name: 'pycore' | 'rscore'
   readonly engine: Engine
   readonly fusion: Fusion
-  /** the rows the last call left out; empty when all went */
+  /** rows refused by the last call; empty if all were sent */
   readonly lastRejected: readonly RejectedRow[]
   /**
-   * Readings → one finished packet that is never overwritten while it is reachable (D12). `tMs` goes on the wire as it
-   * is. `strategy` as the strategist decides; FULL forces a full packet. Throws ALL_READINGS_REFUSED, BAD_ID, BAD_TIME.
+   * Readings → one finished packet that is never overwritten while it is reachable (D12). `tMs` is written unchanged.
+   * `strategy` as the strategist decides; FULL forces a full packet. Throws ALL_READINGS_REFUSED, BAD_ID, BAD_TIME.
    */
   transmitFast(
     readings: readonly Reading[],
@@ -38,7 +38,7 @@ export interface Core {
     aid: number,
     strategy: Strategy,
   ): Buffer
-  /** The same into memory the caller owns; returns the end. Throws PACKET_TOO_LARGE when it does not fit. */
+  /** The same to memory of the caller; returns the end. Throws PACKET_TOO_LARGE if it does not fit. */
   encodeInto(
     out: Uint8Array,
     at: number,
@@ -50,8 +50,8 @@ export interface Core {
     strategy: Strategy,
   ): number
   /**
-   * The packet as transmitFast makes it, in two steps: it counts as made now, its bytes come with take(). Returns its command
-   * byte. Throws as transmitFast does, and then nothing was put in.
+   * The packet of transmitFast in two steps: it counts as made now, take() returns its bytes. Returns its command byte.
+   * Throws like transmitFast, and then nothing was added.
    */
   stage(
     readings: readonly Reading[],
@@ -65,6 +65,9 @@ export interface Core {
   readonly staged: number
   /** All staged packets in order; none is overwritten while it is reachable. */
   take(): Buffer[]
-  /** The same one after another into memory the caller owns; returns the end, `ends` gets the end of each. Throws PACKET_TOO_LARGE. */
+  /**
+   * The same one after another to memory of the caller; returns the end, `ends` gets the end of each. Throws
+   * PACKET_TOO_LARGE.
+   */
   takeInto(out: Uint8Array, at: number, ends: Float64Array | Int32Array): number
 }

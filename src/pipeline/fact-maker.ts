@@ -1,4 +1,4 @@
-// The fact that a row of a template says. Hot path: nothing but the fact is allocated.
+// Makes the fact of a row of a template. Hot path: only the fact is allocated.
 import { NO_VALUE } from '../wire/base62'
 import { fromWire } from './compress'
 import type { Fact, SensorFact } from './fact'
@@ -11,10 +11,10 @@ export class FactMaker {
     readonly counters: ReceiverCounters,
   ) {}
 
-  /** `rebuilt`: only what the frame carried is known, and the text of no value says enough (X33). */
+  /** `rebuilt`: only values in the frame are known, and no value's text has enough information (X33). */
   make(history: SlotHistory, aid: number, tRaw: number, rebuilt = false): Fact {
     const { shape, count, ids } = history
-    // allocated at its size: V8 gives an array that grows 17 places at once
+    // allocated at its size: V8 extends a growing array by 17 elements
     const sensors = new Array<SensorFact>(count)
     let known = 0
     for (let i = 0; i < count; i++) {

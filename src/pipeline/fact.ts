@@ -1,5 +1,5 @@
-// The forms a measurement takes on its way: a reading comes from a sensor, a fact is what is kept and sent. The dict form
-// is the specification's ("Fact dict"); the record form is what log, uplinks and storage pass on.
+// The forms of a measurement: a reading comes from a sensor, a fact is stored and sent. The dict form is the
+// specification's ("Fact dict"); log, uplinks and storage use the record form.
 
 /** Input of transmit: `[sensor_id, status, value, unit]` (specification, "Sensor reading"). */
 export type Reading = readonly [sensor_id: string, status: string, value: number, unit: string | readonly string[]]
@@ -19,11 +19,11 @@ export interface SensorFact {
   status: string
   /** canonical UCUM unit (D2); in dialect `attribute` the name of a physical attribute */
   unit: string
-  /** in that unit; null = the sensor failed and holds its place (D7) */
+  /** in that unit; null = the sensor failed and keeps its place (D7) */
   value: number | null
 }
 
-/** What a decoded or standardized packet says, in record form. */
+/** The content of a decoded or standardized packet, in record form. */
 export interface Fact {
   /** device id */
   id: string
@@ -38,19 +38,19 @@ export interface Fact {
   extras?: Record<string, string>
 }
 
-/** How a packet reached us; kept beside the fact in the log. */
+/** How a packet reached us; logged with the fact. */
 export interface LinkMetadata {
   /** medium name in the specification's spelling, for example 'UDP'; 'local' for own sensors */
   medium: string
-  /** sender address as the medium writes it, for example '192.0.2.1:8080' */
+  /** sender address in the medium's notation, for example '192.0.2.1:8080' */
   address?: string
   rssi?: number
   snr?: number
   /** AIDs of a frame with several hops, source last */
   route?: readonly number[]
-  /** the packet itself, where the medium acknowledges; empty: it changed no template (gateway/receive/template-recovery.ts) */
+  /** the packet itself, if the medium acknowledges; empty: it changed no template (gateway/receive/template-recovery.ts) */
   frame?: Uint8Array
-  /** the fact's time is further ahead than receiver.max_future_s: newest values and last_seen do not follow it (X36) */
+  /** the fact's time is further in the future than receiver.max_future_s: newest values and last_seen ignore it (X36) */
   future?: true
   /** decoded with a template that was rebuilt from the log (X33) */
   template_rebuilt?: true

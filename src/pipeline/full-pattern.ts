@@ -1,6 +1,6 @@
-// How the body of a FULL looked the last time: all of it but the time and the values. The next one of its template nearly always
-// is the same, and is then compared instead of taken apart. What differs in any byte is no match, and is read the long way;
-// nothing here can fail.
+// The previous body of a FULL: everything except the time and the values. The next body of a template is nearly always
+// the same there, and is then compared instead of parsed. A body that differs in any byte is no match and is parsed
+// normally; no errors.
 import { NO_VALUE, parseBase62, readBase62 } from '../wire/base62'
 import type { MetaInfo } from './slot-meta-cache'
 import type { SlotHistory } from './slots'
@@ -9,7 +9,7 @@ import { sensorOf } from './text'
 const BAR = 124
 const ZERO = 48
 const TOKEN = 8
-/** bytes of a body that is worth it, and patterns that are kept */
+/** longest body for which this is worthwhile, and most patterns */
 const LONGEST = 2048
 const MOST = 1024
 
@@ -21,16 +21,16 @@ class FullPattern {
   readonly #numbers: Float64Array
 
   constructor(
-    /** what is before the time, before each value, and behind the last one, without a gap */
+    /** the bytes before the time, before each value, and after the last one, without gaps */
     readonly fixed: Uint8Array,
-    /** where each of them ends */
+    /** the end of each of them */
     readonly ends: readonly number[],
     readonly metas: readonly MetaInfo[],
   ) {
     this.#numbers = new Float64Array(metas.length)
   }
 
-  /** Reads a body into a new row of `history`. False: it is another one, and nothing was changed. */
+  /** Reads a body into a new row of `history`. False: no match, and nothing was changed. */
   read(bytes: Uint8Array, from: number, to: number, history: SlotHistory): boolean {
     const { fixed, ends, metas } = this
     const count = metas.length
@@ -44,7 +44,7 @@ class FullPattern {
       for (const end = ends[i + 1]!; k < end; ) if (bytes[p++] !== fixed[k++]) return false
       const first = p
       while (p < to && bytes[p] !== BAR) p++
-      // what an ordinary number is not, the long way reads
+      // the normal parser handles unusual numbers
       if (p === first || p - first > 9) return false
       const n = readBase62(bytes, first, p)
       if (Number.isNaN(n)) return false
@@ -58,7 +58,7 @@ class FullPattern {
   }
 }
 
-/** The pattern of a body that was just read into `history`; null for one of another form. */
+/** The pattern of a body that was just read into `history`; null for another form. */
 function patternOf(body: string, aid: number, history: SlotHistory): FullPattern | null {
   if (!body.startsWith(`${aid};`)) return null
   const state = body.indexOf('.')
@@ -85,21 +85,21 @@ function patternOf(body: string, aid: number, history: SlotHistory): FullPattern
   return new FullPattern(Uint8Array.from(Buffer.from(pieces.join(''), 'latin1')), ends, metas)
 }
 
-/** The patterns of a receiver: bounded, and all given up when there are too many. */
+/** The patterns of a receiver: bounded, and all dropped when there are too many. */
 export class FullPatterns {
   readonly #patterns = new Map<SlotHistory, FullPattern>()
 
-  /** Reads a body into a new row of `history`. False: it is to be read the long way. */
+  /** Reads a body into a new row of `history`. False: it must be parsed normally. */
   read(history: SlotHistory, bytes: Uint8Array, from: number, to: number): boolean {
     const pattern = this.#patterns.get(history)
     return pattern ? pattern.read(bytes, from, to, history) : false
   }
 
-  /** Notes how the body looked that `history` was just filled with. */
+  /** Stores the pattern of the body that was just read into `history`. */
   note(history: SlotHistory, bytes: Uint8Array, from: number, to: number, aid: number): void {
     if (to - from > LONGEST) return
     if (this.#patterns.size >= MOST) this.#patterns.clear()
-    // one character for each byte, so that places in the text are places in the body
+    // one character per byte, so that text offsets are body offsets
     const body = Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('latin1')
     const pattern = patternOf(body, aid, history)
     if (pattern) this.#patterns.set(history, pattern)

@@ -1,7 +1,8 @@
-// Fusion: compressed text → frame and frame → fact dict (docs/protocol.md section 1), the specification's component. Works alone:
-// `new Fusion()`; with a registry folder templates outlive a clean stop. What goes out and what comes in keep separate
-// templates. Its state changes only after a packet was built whole (X13). runEngine throws BAD_TEXT for a text that is no
-// compressed fact; decompress never throws and answers `{error, __packet_meta__}`; relay throws RELAY_UNDECODABLE.
+// Fusion: compressed text → frame and frame → fact dict (docs/protocol.md section 1), the specification's component.
+// Works alone: `new Fusion()`; with a registry folder templates survive a clean stop. Sent and received packets have
+// separate templates. Its state changes only after a packet was built completely (X13). runEngine throws BAD_TEXT for a
+// text that is not a compressed fact; decompress never throws and returns `{error, __packet_meta__}`; relay throws
+// RELAY_UNDECODABLE.
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
@@ -18,7 +19,7 @@ import { readFull } from './slots'
 import { type DiffPolicy, fullOnlyUntil, readsClock, SendStore, SendTemplate } from './templates'
 import { isPlainSignature, msToken, stripAid, templateText, tokenBytes } from './text'
 
-/** Session keys, looked up per frame; null = plaintext (out) or not decodable (in). */
+/** Session keys, looked up per frame; null = plaintext (sending) or not decodable (receiving). */
 export interface SessionKeys {
   outbound(aid: number): Uint8Array | null
   inbound(aid: number): Uint8Array | null
@@ -28,14 +29,14 @@ export interface FusionOptions extends EngineOptions {
   engine?: Engine
   /** AID of outgoing frames */
   localId?: number
-  /** null = keep templates in memory only */
+  /** null = templates only in memory */
   registryDir?: string | null
   files?: Files
   keys?: SessionKeys | null
   policy?: DiffPolicy
   /** TIDs 1 to maxTid are used; 199 leaves 200–254 to backlog (X15) */
   maxTid?: number
-  /** bytes all received templates may take, roughly */
+  /** approximate limit of the bytes of all received templates */
   maxBytes?: number
 }
 
@@ -51,7 +52,7 @@ export class Fusion {
   readonly #send = new Map<number, SendStore>()
   readonly #maxBytes: number
   #decoder: Receiver | null = null
-  /** what the frame at hand is to be deciphered with */
+  /** the key of the current frame */
   #key: Uint8Array | null = null
 
   constructor(configPath: string | null = null, options: FusionOptions = {}) {
@@ -69,12 +70,12 @@ export class Fusion {
 
   // ---- sending
 
-  /** Templates of one AID we send as; read from the registry on first use. */
+  /** Templates of one AID we send as; loaded from the registry on first use. */
   sendStore(aid: number): SendStore {
     let store = this.#send.get(aid)
     if (store) return store
     const sticky = this.policy.diffBase === 'sticky'
-    // the last run used these TIDs: with sticky they count as used before, and send FULL only for a while (D6)
+    // the last run used these TIDs: with sticky they count as used before, and send only FULL for a while (D6)
     store = new SendStore(this.maxTid, sticky ? this.maxTid + 1 : 1)
     for (const kept of this.registry?.load(aid) ?? []) {
       if (kept.tid < 1 || kept.tid > this.maxTid) continue
@@ -93,7 +94,7 @@ export class Fusion {
     return store
   }
 
-  /** The template of a signature; a new one is booked for the registry. */
+  /** The template of a signature; a new one is marked for the registry. */
   sendTemplate(aid: number, signature: string, count: number): SendTemplate {
     const store = this.sendStore(aid)
     const found = store.find(signature)
@@ -102,7 +103,7 @@ export class Fusion {
     return store.add(signature, count, this.policy, this.clock.mono())
   }
 
-  /** `<assigned_id>;<text>` → frame. Strategy FULL forces a full packet, anything else lets the slots decide. */
+  /** `<assigned_id>;<text>` → frame. Strategy FULL forces a full packet, otherwise the changed slots decide. */
   runEngine(rawInputStr: string | Uint8Array, strategy = 'DIFF'): Buffer {
     const full = Buffer.from(rawInputStr as string)
     const text = full.toString('utf8')
@@ -122,12 +123,12 @@ export class Fusion {
     return packet
   }
 
-  /** Writes registry files of templates learned since; cheap when there are none. */
+  /** Writes registry files of templates learned since the last call; cheap if there are none. */
   flush(): void {
     if (this.registry?.hasDirty) this.registry.flush(aid => this.#kept(aid))
   }
 
-  /** Slots the next DIFF carries, ascending; null when one is too long for a DIFF. */
+  /** Slots of the next DIFF, ascending; null if one is too long for a DIFF. */
   #changed(template: SendTemplate, slots: string[], times: Float64Array): number[] | null {
     const base = template.base(this.policy, times)
     const list: number[] = []
@@ -165,7 +166,7 @@ export class Fusion {
 
   // ---- receiving
 
-  /** Made with the first packet that comes: an encoder has none. */
+  /** Created at the first received packet: an encoder needs none. */
   get #receiver(): Receiver {
     this.#decoder ??= new Receiver({
       engine: this.engine,
@@ -174,7 +175,7 @@ export class Fusion {
       reference: true,
       inboundKey: aid => this.#key ?? this.keys?.inbound(aid) ?? null,
       registry: this.registry && {
-        // the file of our own AID holds what we send; what we hear from ourselves stays in memory
+        // the file of our own AID contains the sent templates; those we receive from ourselves stay in memory
         hasDirty: false,
         load: aid => (aid === this.localId ? [] : this.registry!.load(aid).filter(kept => kept.slots)),
         learned: aid => {
@@ -186,7 +187,7 @@ export class Fusion {
     return this.#decoder
   }
 
-  /** bytes the received templates take, roughly */
+  /** approximate bytes of the received templates */
   get weight(): number {
     return this.#decoder?.weight ?? 0
   }
@@ -196,12 +197,12 @@ export class Fusion {
     return this.#receiver.receive(packet)
   }
 
-  /** Frame → fact dict with `__packet_meta__`, or `{error, __packet_meta__}`. `key` deciphers it in place of `keys`. */
+  /** Frame → fact dict with `__packet_meta__`, or `{error, __packet_meta__}`. `key` decrypts it instead of `keys`. */
   decompress(rawBytes: Uint8Array, key?: Uint8Array): DecodedPacket {
     return decodedPacket(this.#decode(rawBytes, key ?? null))
   }
 
-  /** The packet as a FULL frame under its source's AID, TID and TS (X15). `sourceKey`: as `key` in decompress. */
+  /** The packet as a FULL frame with its source's AID, TID and TS (X15). `sourceKey`: like `key` in decompress. */
   relay(packet: Uint8Array, sourceKey?: Uint8Array): Buffer {
     return this.relayed(packet, this.#decode(packet, sourceKey ?? null), this.#receiver, sourceKey)
   }
@@ -217,7 +218,7 @@ export class Fusion {
     const kept = meta.late ? null : receiver.template(aid, tid)
     if (!kept?.slots) throw new OsError('RELAY_UNDECODABLE', `what TID=${meta.tid} held at that time is not kept`)
     const text = templateText(kept.signature, kept.slots, msToken(ts))
-    // what C firmware sent stays recognizable as such: its units are read in another way
+    // packets of C firmware stay recognizable, because their units are parsed differently
     const body = isPlainSignature(kept.signature) ? text : `${aid};${text}`
     return this.#frame(COMMAND.DATA_FULL, aid, tid, ts, Buffer.from(body, 'utf8'), key)
   }
@@ -230,7 +231,7 @@ export class Fusion {
     return this.#decoder?.templates(aid) ?? []
   }
 
-  /** Clean stop: every template goes to the registry, with the mark that lets the next run use the values. */
+  /** Clean stop: writes every template to the registry, with the mark that lets the next run use the values. */
   stop(): void {
     const heard = [...(this.#decoder?.bareAids() ?? [])].filter(aid => aid !== this.localId)
     const aids = new Set([...this.#send.keys(), ...heard])
@@ -245,7 +246,7 @@ const keptOf = (t: SendTemplate): KeptTemplate => ({
   ts: t.lastTs,
 })
 
-/** mask, slot 0 = lowest bit of its last byte, then length and bytes of each slot */
+/** mask (slot 0 = lowest bit of its last byte), then length and bytes of each slot */
 function diffBody(changed: number[], slots: string[]): Buffer {
   if (changed.length === 0) return Buffer.alloc(0)
   const mask = Buffer.alloc(Math.ceil(slots.length / 8))

@@ -1,7 +1,7 @@
-// The newest time of each content that was acknowledged before its template was forgotten. An older FULL is no base for DIFFs: the
-// next one would leave out what changed between. A sender whose clock was set back is believed after a while.
+// The newest acknowledged time of each content whose template was forgotten. An older FULL is no base for DIFFs: the
+// next one would omit what changed in between. A sender whose clock was set back is trusted after a while.
 
-/** the content of a min timestamp that holds for every content of its AID: what it had was lost with its place in the spill */
+/** a min timestamp for every content of its AID: its contents were lost when it was evicted from the spill */
 export const ANY_CONTENT = 0
 
 /** contents of one AID whose newest time is remembered */
@@ -23,11 +23,11 @@ export function raiseMinTimestamp(minTimestamps: MinTimestamps, shape: number, t
   if (minTimestamps.size > MAX_FLOORS) minTimestamps.delete(minTimestamps.keys().next().value!)
 }
 
-/** a sender whose clock was set back by more than this is believed after so many late frames */
+/** a sender whose clock was set back by more than this is trusted after this many late frames */
 export const STEP_BACK_MS = 600_000
 export const STEP_BACK_FRAMES = 8
 
-/** Whether a time is older than what of that content may have been acknowledged; a clock that was set back is believed. */
+/** Whether a time is older than an acknowledged one of that content; accepts a clock that was set back. */
 export function isBelow(minTimestamps: MinTimestamps, content: number, ts: number): boolean {
   const minTimestamp = minTimestamps.get(content)
   if (!minTimestamp || ts >= minTimestamp.ts) return false
@@ -38,8 +38,8 @@ export function isBelow(minTimestamps: MinTimestamps, content: number, ts: numbe
 }
 
 /**
- * True for a FULL of a run that may have had newer packets acknowledged by a receiver that forgot them since. Bare frames are
- * never acknowledged, and come with epoch -1.
+ * True for a FULL of a run that may have newer packets acknowledged by a receiver that has forgotten them. Bare frames
+ * (epoch -1) are never acknowledged.
  */
 export function isStale(
   { source, epoch }: { source: { minTimestamps: MinTimestamps }; epoch: number },

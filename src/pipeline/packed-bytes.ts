@@ -1,4 +1,4 @@
-// Numbers and texts as bytes, for templates that are kept packed (packed.ts). What fails: bytes that end early throw a RangeError.
+// Numbers and texts as bytes, for packed templates (packed.ts). Errors: truncated bytes throw a RangeError.
 
 /** Appends to one growing buffer; `bytes()` is valid until the next start(). */
 export class Packer {
@@ -43,7 +43,7 @@ export class Packer {
     this.#at += this.#b.write(text, this.#at, 'utf8')
   }
 
-  /** Any number, short when it is near `before`. */
+  /** Any number, short if it is near `before`. */
   near(x: number, before: number): void {
     const delta = x - base(before)
     if (!Number.isSafeInteger(x) || Object.is(x, -0) || Math.abs(delta) > 2 ** 50) {
@@ -53,7 +53,7 @@ export class Packer {
   }
 }
 
-/** what a difference is taken to: only a whole number keeps it exact */
+/** base of a difference: only a whole number keeps it exact */
 const base = (before: number): number => (Number.isSafeInteger(before) ? before : 0)
 
 export class Unpacker {
@@ -82,7 +82,7 @@ export class Unpacker {
   text(): string {
     const size = this.count()
     this.#at += size
-    if (this.#at > this.b.length) throw new RangeError('a text goes on behind its end')
+    if (this.#at > this.b.length) throw new RangeError('a text is longer than the data')
     return this.b.toString('utf8', this.#at - size, this.#at)
   }
 

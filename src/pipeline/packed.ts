@@ -1,6 +1,7 @@
-// A source's templates as bytes, so that one that was silent for a while takes a fifth of the memory, or none: everything
-// a receiver knows of it, its minTimestamps and every run's kept states included. Rows are written as differences, since readings
-// change little. What fails: bytes that do not hold together throw BAD_TEXT or a RangeError; nothing is ever guessed.
+// A source's templates as bytes, so that a source that is silent for a while takes a fifth of the memory, or none:
+// everything a receiver knows of it, including its minTimestamps and every run's kept states. Rows are written as
+// differences, since readings change little. Errors: inconsistent bytes throw BAD_TEXT or a RangeError; nothing is
+// guessed.
 import { OsError } from '../lib/errors'
 import { type Packer, Unpacker } from './packed-bytes'
 import type { MetaOf } from './slot-meta-cache'
@@ -8,7 +9,7 @@ import { readFull, type Shape, SlotHistory, shapeOf } from './slots'
 import { isPlainSignature, templateText } from './text'
 
 const VERSION = 2
-/** any token: the text is only made to be read back */
+/** any token: the text is made only to be parsed again */
 const TOKEN = 'AAAAAAAA'
 
 interface PackedTemplates {
@@ -48,7 +49,7 @@ export function packSource(out: Packer, { stamp, minTimestamps, scopes }: Packed
   return out.bytes()
 }
 
-/** The other way. `metaOf` gives the description of a `state.unit`. Throws when the bytes are not what packSource made. */
+/** Reverses packSource. `metaOf` returns the description of a `state.unit`. Throws if the bytes are not from packSource. */
 export function unpackSource(bytes: Buffer, metaOf: MetaOf): PackedSource<PackedTemplates[]> {
   const from = new Unpacker(bytes)
   if (from.count() !== VERSION) throw new OsError('BAD_TEXT', 'packed templates of another version')
@@ -68,7 +69,7 @@ export function unpackSource(bytes: Buffer, metaOf: MetaOf): PackedSource<Packed
     }
     scopes.push({ epoch: epoch - 2, heardAt, templates })
   }
-  if (!from.atEnd) throw new OsError('BAD_TEXT', 'packed templates go on behind their end')
+  if (!from.atEnd) throw new OsError('BAD_TEXT', 'packed templates have extra bytes at the end')
   return { stamp, minTimestamps, scopes }
 }
 

@@ -1,7 +1,7 @@
-// The hot path's plan: everything about a packet that does not change from one to the next, prepared as bytes, for one
-// (AID, device, state, sensor ids). A packet is made in two passes: load() turns the values into fixed-point numbers and
-// may refuse, writeFrame() writes them and cannot fail. Hot path: one reading, DIFF, about 2 M packets/s on the design's
-// machine; hence flat loops, typed arrays, no strings and no allocation while nothing but values changes.
+// The hot path's plan: everything about a packet that stays the same between packets, prepared as bytes, for one (AID,
+// device, state, sensor ids). A packet is made in two passes: load() converts the values to fixed-point numbers and may
+// refuse, writeFrame() writes them and cannot fail. Hot path: one reading, DIFF, about 2 M packets/s on the design's
+// machine; hence flat loops, typed arrays, no strings and no allocation while only values change.
 import { EXACT, NO_VALUE, POW10, roundHalfEven, unscale, writeBase62Of } from '../wire/base62'
 import { COMMAND, secureCommand } from '../wire/commands'
 import { crc8, crc16 } from '../wire/crc'
@@ -14,9 +14,12 @@ import { standardNumber } from './standardize-attribute'
 import { type DiffPolicy, type SendStore, type SendTemplate, TS } from './templates'
 import { DECODED_DECIMALS, resolveUnit, type UnitResolver, type WireChoice, type WirePicker } from './wireunit'
 
-/** canonical text of a number in a slot: at most a sign and 11 digits */
+/** canonical text of a number in a slot: a sign and 11 digits at most */
 const VALUE_MAX = 12
-/** of a sensor: value × FACTOR + OFFSET is canonical; LOW ≤ magnitude < HIGH keeps the grid, which has PER_UNIT; × RATIO is the wire unit */
+/**
+ * of a sensor: value × FACTOR + OFFSET is canonical; LOW ≤ magnitude < HIGH keeps the grid of PER_UNIT; × RATIO is the
+ * wire unit
+ */
 const FACTOR = 0
 const OFFSET = 1
 const LOW = 2
@@ -30,7 +33,7 @@ const COLON = utf8(':')
 /** cells of a text with its length */
 const textCells = (bytes: number): number => (bytes + 11) >> 3
 
-/** load(): every row is in, a row belongs to another plan, or a row must be refused */
+/** load(): all rows are loaded, a row belongs to another plan, or a row must be refused */
 export const LOADED = 0
 export const OTHER = 1
 const REFUSED = 2
@@ -43,18 +46,18 @@ export class PacketPlan {
   readonly idBytes: readonly Uint8Array[]
   readonly tail: Uint8Array
   readonly maskBytes: number
-  /** what load() left, taken by writeFrame() */
+  /** numbers from load() for writeFrame() */
   readonly numbers: Float64Array
   readonly metaText: string[]
   readonly metaBytes: Uint8Array[]
   template: SendTemplate | null = null
-  /** where the template lives */
+  /** the store of the template */
   store: SendStore | null = null
   /** `times[TS]` and, for policies that read the clock, `times[NOW]` of the next frame */
   readonly times = new Float64Array(2)
-  /** bytes of the largest frame with the present metas */
+  /** bytes of the largest frame with the current metas */
   maxSize = 0
-  /** cells of eight bytes the native core needs for it at most */
+  /** most cells of eight bytes that the native core needs for it */
   maxCells = 0
   /** a text of a sensor is too long for a DIFF */
   longMeta = false
@@ -62,18 +65,18 @@ export class PacketPlan {
   /** the last row load() refused */
   refusedRow = -1
   readonly #pow: number
-  /** dialect `attribute`: values are rounded to decimals before they are scaled, as the reference's standardizer does */
+  /** dialect `attribute`: values are rounded to decimals before they are scaled, as in the reference's standardizer */
   readonly #rounded: boolean
-  /** more decimals than decoders keep: they round to 8 of the unit they read */
+  /** more decimals than decoders keep: they round to 8 decimals of the unit they read */
   readonly #overFine: boolean
   readonly #ids: readonly string[]
   readonly #statuses: string[]
   readonly #units: unknown[]
   readonly #failed: Uint8Array
   readonly #pickers: (WirePicker | null)[]
-  /** for each sensor six numbers side by side (FACTOR to RATIO), so that the hot loop follows one array */
+  /** for each sensor six adjacent numbers (FACTOR to RATIO), so that the hot loop uses one array */
   readonly #p: Float64Array
-  /** the wire unit of each sensor: it stays while it can hold the grid (X35) */
+  /** the wire unit of each sensor: it stays while it can represent the grid (X35) */
   readonly #wire: (WireChoice | null)[]
   #pieces: Uint8Array[] | null = null
   #headerTid = -1
@@ -122,7 +125,7 @@ export class PacketPlan {
     this.#measure()
   }
 
-  /** Readings → numbers. A row whose status or unit changed is bound anew. */
+  /** Readings → numbers. A row whose status or unit changed is bound again. */
   load(rows: readonly Reading[]): Load {
     const pow = this.#pow
     const p = this.#p
@@ -209,7 +212,7 @@ export class PacketPlan {
     if (failed) this.#setMeta(i, `E.${this.#wire[i]?.token ?? token}`)
   }
 
-  /** The value left the range of its grid: takes the right one, and another wire unit only where it must. False: none holds it. */
+  /** The value left the range of its grid: selects the right one, and another wire unit only if necessary. False: none fits. */
   #choose(i: number, x: number): boolean {
     const grid = this.#pickers[i]?.pick(x) ?? null
     if (!grid || !Number.isFinite(x)) return false
@@ -218,7 +221,7 @@ export class PacketPlan {
     else if (x === 0) this.#setMeta(i, this.#metaOf(i, wire))
     else {
       const ratio = wire.perUnit / grid.perUnit
-      // beyond that a number of the wire unit would not be the grid's any more
+      // beyond this, a number of the wire unit is no longer exactly on the grid
       const high = ratio === 1 ? grid.high : Math.min(grid.high, EXACT / (wire.perUnit * this.#pow))
       if (ratio === 1 || (Number.isInteger(ratio) && Math.abs(x) < high)) this.#take(i, wire, grid, ratio, high)
       else this.#take(i, grid)
@@ -236,7 +239,7 @@ export class PacketPlan {
     this.#setMeta(i, this.#metaOf(i, wire))
   }
 
-  /** What a decoder would read on the grid, where the wire unit is finer: it must read the same there. */
+  /** The decoder's result on the grid, if the wire unit is finer: it must be the same value. */
   #decoded(i: number, r: number): number {
     if (this.#p[PARAMS * i + RATIO] === 1) return r
     return (
@@ -270,7 +273,7 @@ export class PacketPlan {
     this.maxSize = this.#fixedSize + metas + this.maskBytes
   }
 
-  /** The text of a FULL behind its time, cut where the numbers stand. */
+  /** The text of a FULL after its time, split at the numbers. */
   pieces(): readonly Uint8Array[] {
     this.#pieces ??= [
       ...this.idBytes.map((id, i) => Buffer.concat([BAR, id, this.metaBytes[i]!, COLON])),
@@ -280,8 +283,8 @@ export class PacketPlan {
   }
 
   /**
-   * Writes the frame of the loaded numbers and times at `at`, books it in the template and returns its end. `out` must have room
-   * for maxSize bytes. Cannot fail. FULL when asked for, or when the template demands it.
+   * Writes the frame of the loaded numbers and times at `at`, records it in the template and returns its end. `out`
+   * must have space for maxSize bytes. Cannot fail. FULL if requested, or if the template requires it.
    */
   writeFrame(out: Uint8Array, at: number, full: boolean, policy: DiffPolicy, key: Uint8Array | null): number {
     const template = this.template!
@@ -376,7 +379,7 @@ export class PacketPlan {
   }
 }
 
-/** a loop, since set() costs more than it saves on a few bytes */
+/** a loop, because set() is slower for a few bytes */
 function copy(out: Uint8Array, at: number, bytes: Uint8Array): number {
   for (let k = 0; k < bytes.length; k++) out[at++] = bytes[k]!
   return at

@@ -1,5 +1,6 @@
-// The pure core (D12): readings → finished packet through plans, with the bytes of Standardizer → Engine → Fusion. Bad rows are left out and named in lastRejected; if rows were given and none is left it throws
-// ALL_READINGS_REFUSED; a bad device id, state or time throws. Nothing changes in a template before its packet is whole.
+// The pure core (D12): readings → finished packet through plans, with the same bytes as Standardizer → Engine → Fusion.
+// Bad rows are dropped and listed in lastRejected; if all given rows are bad it throws ALL_READINGS_REFUSED; a bad
+// device id, state or time throws. A template changes only after its packet is complete.
 import { OsError } from '../lib/errors'
 import { POW10 } from '../wire/base62'
 import { isGoodName, isGoodStatus } from '../wire/names'
@@ -17,13 +18,13 @@ import { resolveUnit, type UnitResolver } from './wireunit'
 export interface PureCoreOptions extends EngineOptions, FusionOptions {
   resolver: UnitResolver
   fusion?: Fusion
-  /** false: no sensor has an id, and so none is sent (dialect `attribute`, payload_switches.SensorId) */
+  /** false: sensors have no ids, so none is sent (dialect `attribute`, payload_switches.SensorId) */
   sensorIds?: boolean
 }
 
 const NONE: readonly RejectedRow[] = []
 const NO_ROWS: readonly Reading[] = []
-/** plans kept in all; one is a few hundred bytes per sensor */
+/** most plans; one is a few hundred bytes per sensor */
 const MAX_PLANS = 4096
 const MAX_TIME = 2 ** 48
 
@@ -108,7 +109,7 @@ class PureCore implements Core {
     return this.#batch.takeInto(out, at, ends)
   }
 
-  /** The plan with the rows loaded and a living template. */
+  /** The plan with the rows loaded and a valid template. */
   #prepare(readings: readonly Reading[], device: string, state: string, tMs: number, aid: number): PacketPlan {
     const rows = this.#sensorIds ? readings : NO_ROWS
     if (!(tMs >= 0 && tMs < MAX_TIME)) throw new OsError('BAD_TIME', `time ${tMs} ms cannot be sent`)
@@ -170,7 +171,7 @@ class PureCore implements Core {
     return plan
   }
 
-  /** Leaves the bad rows out and goes on with the rest. */
+  /** Drops the bad rows and continues with the others. */
   #without(rows: readonly Reading[], device: string, state: string, aid: number): PacketPlan {
     const rejected: RejectedRow[] = []
     const good: Reading[] = []
@@ -188,7 +189,7 @@ class PureCore implements Core {
     return plan
   }
 
-  /** Dialect `attribute` takes as a number what the reference takes. */
+  /** Dialect `attribute` accepts the same numbers as the reference. */
   #number(value: unknown): number | undefined {
     if (typeof value === 'number') return value
     return this.engine.unitDialect === 'attribute' ? pyFloat(value) : undefined
@@ -213,11 +214,11 @@ class PureCore implements Core {
   }
 }
 
-/** The pure core over its own (or a passed) Fusion; templates are shared with that Fusion's runEngine. */
+/** The pure core over its own (or a given) Fusion; it shares templates with that Fusion's runEngine. */
 export const createPureCore = (options: PureCoreOptions): Core =>
   new PureCore(options, 'pycore', slab => new PureBatch(slab))
 
-/** A core whose batches are made elsewhere; all else is the pure one's. */
+/** A core whose batches are made elsewhere; everything else is the pure core. */
 export const coreWithBatch = (
   options: PureCoreOptions,
   name: Core['name'],

@@ -1,6 +1,6 @@
-// What nearly every frame is, read the shortest way: plaintext of one route, with a time in ms that is not too far ahead, on a
-// template that is in memory, whole and not newer. For every other frame the answer is null, and the receiver reads it the long
-// way, which does again what was done here; so nothing can fail. Hot path: no object is made.
+// Fast path for most frames: plaintext of one route, with a time in ms that is not too far in the future, for a
+// template that is in memory, complete and not newer. For every other frame the result is null, and the receiver
+// decodes it normally from the start; so there are no errors. Hot path: no object is allocated.
 import { COMMAND } from '../wire/commands'
 import { HEADER_SIZE, readU32, U32 } from '../wire/frame'
 import { SECONDS } from './firmware'
@@ -10,7 +10,7 @@ import type { Sources } from './sources'
 
 export class QuickReader {
   readonly patterns = new FullPatterns()
-  /** whether the frame read last is newer than what its template had */
+  /** whether the last frame is newer than its template's previous one */
   advanced = false
   readonly #sources: Sources
   readonly #latest: () => number

@@ -1,5 +1,6 @@
-// Header, checksums and cipher of one data frame, check by check in the order of the reference. A frame that cannot be opened is
-// an error with the metadata known so far, never an exception (X26: every field is there, null where it could not be read).
+// Header, checksums and cipher of one data frame, checked in the order of the reference. A frame that cannot be opened
+// is an error with the metadata known so far, never an exception (X26: every field is present, null if it could not be
+// read).
 import { xorPayload } from '../wire/cipher'
 import { baseCommand, COMMAND, isSecure } from '../wire/commands'
 import { crc8, crc16 } from '../wire/crc'
@@ -22,13 +23,13 @@ export interface PacketMeta {
   server_stamped: boolean
   /** older than the newest frame of its template (D6) */
   late?: boolean
-  /** further ahead than receiver.max_future_s (X36) */
+  /** further in the future than receiver.max_future_s (X36) */
   future?: true
-  /** values of a template from before an unclean stop: what the frame did not carry is left out (X33) */
+  /** values of a template from before an unclean stop: values that are not in the frame are missing (X33) */
   template_rebuilt?: true
-  /** came before (D16); only where that is looked up, which Node does for the protocol */
+  /** received before (D16); only if the caller looks that up, which Node does for the protocol */
   duplicate?: boolean
-  /** AIDs of the route where there are several, source last (X15) */
+  /** AIDs of the route if there are several, source last (X15) */
   routes?: readonly number[]
 }
 
@@ -45,7 +46,7 @@ const emptyMeta = (): PacketMeta => ({
   server_stamped: false,
 })
 
-/** Whether `bytes[start, end)` is plaintext data with one route, whole and with the right sums. */
+/** Whether `bytes[start, end)` is complete plaintext data with one route and valid checksums. */
 export function plainFrame(bytes: Uint8Array, start: number, end: number): boolean {
   if (end - start < FRAME_OVERHEAD || bytes[start + 1] !== 1) return false
   const cmd = bytes[start]!
@@ -73,7 +74,7 @@ export function plainMeta(packet: Uint8Array, { aid, tRaw }: Fact): PacketMeta {
   }
 }
 
-/** Time of a frame in ms: zero is stamped by us (X11), below 1e11 it is seconds. */
+/** Time of a frame in ms: zero is replaced by our time (X11), values below 1e11 are seconds. */
 export function frameTime(ts: number, nowMs: number): number {
   return ts === 0 ? nowMs : ts < SECONDS && ts > 0 ? ts * 1000 : ts
 }
@@ -86,7 +87,7 @@ export type Opened =
       bytes: Uint8Array
       from: number
       to: number
-      /** the key the body was deciphered with */
+      /** the key that decrypted the body */
       key: Uint8Array | null
     }
   | {
@@ -97,10 +98,10 @@ export type Opened =
       header: FrameHeader | null
     }
 
-/** Session keys a source may use, the best first; or the only one. */
+/** Possible session keys of a source, the best first; or the only one. */
 export type InboundKeys = (aid: number) => Uint8Array | readonly Uint8Array[] | null
 
-/** Header, checksums and cipher. The body is `bytes[from, to)`, of the packet itself or of a deciphered copy. */
+/** Header, checksums and cipher. The body is `bytes[from, to)`, of the packet itself or of a decrypted copy. */
 export function openFrame(packet: Uint8Array, nowMs: number, inboundKeys: InboundKeys | null): Opened {
   const meta = emptyMeta()
   const header = readHeader(packet)
@@ -143,7 +144,7 @@ interface Deciphered {
   readonly key: Uint8Array
 }
 
-/** The body by every key that its CRC-8 agrees with. */
+/** The body decrypted with every key that matches its CRC-8. */
 function decipher(packet: Uint8Array, header: FrameHeader, keys: readonly Uint8Array[]): Deciphered[] {
   const fitting: Deciphered[] = []
   const body = packet.subarray(header.body, header.end)
@@ -155,14 +156,17 @@ function decipher(packet: Uint8Array, header: FrameHeader, keys: readonly Uint8A
   return fitting
 }
 
-/** A wrong key agrees once in 256 frames. A FULL is known by its text; a DIFF could become wrong values (R10), so none is. */
+/**
+ * A wrong key matches once in 256 frames. A FULL can be verified by its text; a DIFF could give wrong values (R10), so
+ * none is accepted.
+ */
 function theRightOne(fitting: readonly Deciphered[], { cmd, sourceAid }: FrameHeader): Deciphered | undefined {
   if (!isFull(baseCommand(cmd))) return undefined
   const begin = Buffer.from(`${sourceAid};`)
   return fitting.find(({ bytes }) => begin.equals(bytes.subarray(0, begin.length)))
 }
 
-/** The plain body as a view. */
+/** The plaintext body as a view. */
 export const bodyOf = ({ bytes, from, to }: { bytes: Uint8Array; from: number; to: number }): Uint8Array =>
   bytes.subarray(from, to)
 

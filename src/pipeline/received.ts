@@ -1,4 +1,4 @@
-// What the receiver is made with, and what it says of one frame.
+// The options of the receiver, and its result for one frame.
 import type { Clock } from '../lib/clock'
 import type { Files } from '../lib/files'
 import type { Engine } from './compress'
@@ -14,44 +14,44 @@ export interface ReceiverOptions {
   engine?: Engine
   clock?: Clock
   files?: Files
-  /** null = templates live in memory only */
+  /** null = templates only in memory */
   registryDir?: string | null
   /** session keys of a source, null when there are none */
   inboundKey?: InboundKeys | null
   maxSources?: number
-  /** how the sums of a batch are done; left out: one by one */
+  /** computes the checksums of a batch; left out: one by one */
   checks?: FrameChecks | null
-  /** ms for a frame of that AID without a time, later than the last it gave; by default the clock, moved on where it must be */
+  /** ms for a frame of that AID without a time, later than its previous one; default: the clock, moved forward if necessary */
   stamp?: (aid: number) => number
-  /** ms: a bare frame of a later time moves no template; by default none is too late (X36) */
+  /** ms: a bare frame with a later time changes no template; default: no limit (X36) */
   latest?: () => number
-  /** bytes all templates may take, roughly */
+  /** approximate limit of the bytes of all templates */
   maxBytes?: number
-  /** folder where templates wait that find no room; left out: they are forgotten */
+  /** folder for templates that do not fit into memory; left out: they are forgotten */
   spillDir?: string | null
-  /** bytes of files in that folder; left out: no bound */
+  /** bytes of files in that folder; left out: no limit */
   spillBytes?: number
 }
 
 /**
- * Looks at frames that are one after another in `bytes`, each up to its end: 1 for each that is plaintext data of one route whose sums
- * are right (plainFrame). Valid until the next call.
+ * Checks consecutive frames in `bytes`, each up to its end: 1 for each that is plaintext data of one route with valid
+ * checksums (plainFrame). Valid until the next call.
  */
 export type FrameChecks = (bytes: Uint8Array, ends: Int32Array, count: number) => Uint8Array
 
-/** Who takes what a batch of frames says. */
+/** Receives the results of a batch of frames. */
 export interface FactSink {
-  /** frame `k` of the batch: as a `fact` of Received without problems, late or ahead */
+  /** frame `k` of the batch: a `fact` of Received without problems, not late and not in the future */
   fact(k: number, fact: Fact, advanced: boolean, reshaped: boolean): void
   /** every other frame */
   other(k: number, received: Received): void
 }
 
-/** Of a receiver that is a part of Fusion. */
+/** Options of a receiver that is part of Fusion. */
 export interface PartOptions extends ReceiverOptions {
-  /** in place of `registryDir`: a registry that the caller stops */
+  /** instead of `registryDir`: a registry that the caller stops */
   registry?: TemplateFiles | null
-  /** as the reference decodes: a frame counts as newer than all before it, and a DIFF body is read as far as it goes */
+  /** decodes like the reference: a frame counts as newer than all before it, and a DIFF body is read as far as it goes */
   reference?: boolean
 }
 
@@ -62,13 +62,13 @@ export type Received =
       readonly kind: 'fact'
       readonly fact: Fact
       readonly meta: PacketMeta
-      /** it is newer than what its template had, which has moved */
+      /** newer than its template's previous frame, so the template has advanced */
       readonly advanced: boolean
-      /** its template is a new one, or the state or unit of a sensor changed */
+      /** its template is new, or the state or unit of a sensor changed */
       readonly reshaped: boolean
-      /** only a part of it could be decoded: a FULL is needed (X33) */
+      /** only part of it could be decoded: a FULL is needed (X33) */
       readonly needFull: boolean
-      /** the session key that deciphered it; null for plaintext, and for an empty body, which every key deciphers */
+      /** the session key that decrypted it; null for plaintext, and for an empty body, which every key decrypts */
       readonly key: Uint8Array | null
     }
   | {
@@ -81,7 +81,7 @@ export type Received =
 
 export type DecodedPacket = FactDict & { __packet_meta__: PacketMeta; error?: unknown }
 
-/** As the library reports it. */
+/** In the library's form. */
 export function decodedPacket(received: Received): DecodedPacket {
   const reported = received.kind === 'fact' ? factToDict(received.fact) : { error: received.message }
   return { ...reported, __packet_meta__: received.meta } as DecodedPacket
@@ -93,6 +93,6 @@ export interface ReceiverCounters {
   lateDropped: number
   errors: number
   unitAmbiguous: number
-  /** templates given up because there were too many sources or too much of them */
+  /** templates evicted because there were too many sources or too much data */
   forgotten: number
 }

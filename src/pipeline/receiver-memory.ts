@@ -1,5 +1,5 @@
-// What a receiver keeps and where: templates in memory, packed in the spill, and in the files of the registry. Setting it up, looking
-// at it, and what is done to it between frames; how it is bounded is in sources.ts.
+// A receiver's memory: templates in RAM, packed in the spill, and in the registry files. This file creates it, reads
+// it, and changes it between frames; sources.ts bounds it.
 import type { Clock } from '../lib/clock'
 import { realFiles } from '../lib/files'
 import type { Fact } from './fact'
@@ -10,7 +10,7 @@ import { shapeHash } from './slots'
 import { Sources } from './sources'
 import { Spill } from './spill'
 
-/** of the memory for templates, what is for packed ones: they take a fifth of the room */
+/** share of the template memory for packed ones: they take a fifth of the space */
 const PACKED_PART = 0.25
 const FILES_PER_FLUSH = 4
 
@@ -35,7 +35,7 @@ export class ReceiverMemory {
           lost: (aid, newest) => this.memory.lost(aid, newest),
         })
       : null
-    // a file each takes a sync each: a crowd of new nodes must not hold up the loop
+    // each file needs a sync: a crowd of new nodes must not block the loop
     if (this.spill && this.registry) this.registry.perFlush = FILES_PER_FLUSH
     this.memory = new Sources({
       maxSources: options.maxSources ?? (this.spill ? 65_536 : 4096),
@@ -50,7 +50,7 @@ export class ReceiverMemory {
     })
   }
 
-  /** After a start, for every fact of the log that came from elsewhere: acknowledged before, whatever its template was. */
+  /** After a start, for every logged fact from another node: it was acknowledged, whatever its template was. */
   remember({ aid, id, state, sensors, extras, tRaw }: Fact): void {
     const ids = sensors.map(sensor => sensor.id)
     this.memory.remember(aid, shapeHash(id, state, ids, extras), tRaw)
@@ -61,7 +61,7 @@ export class ReceiverMemory {
     return this.memory.has(aid)
   }
 
-  /** The values of an AID's bare templates may be behind: of a DIFF only what it carries counts, until a FULL (X33). */
+  /** The values of an AID's bare templates may be out of date: of a DIFF only its own values count, until a FULL (X33). */
   rebuild(aid: number): void {
     this.memory.rebuild(aid)
   }
@@ -71,19 +71,19 @@ export class ReceiverMemory {
     this.memory.forget(aid)
   }
 
-  /** A bare template was learned, or a unit of it changed: its file is written anew. */
+  /** A bare template was learned, or one of its units changed: its file is written again. */
   protected learned(aid: number): void {
     if (!this.files) return
     this.files.learned(aid)
     this.files.flush(this.memory.toKeep)
   }
 
-  /** A template as its newest frame left it; null when there is none. */
+  /** A template in the state of its newest frame; null if there is none. */
   template(aid: number, tid: number): KeptTemplate | null {
     return this.templates(aid).find(kept => kept.tid === tid) ?? null
   }
 
-  /** The bare templates of an AID as their newest frames left them. */
+  /** The bare templates of an AID in the state of their newest frames. */
   templates(aid: number): KeptTemplate[] {
     return this.memory.toKeep(aid)
   }
@@ -101,7 +101,7 @@ export class ReceiverMemory {
     } else this.registry?.stop(this.memory.bareAids(), this.memory.toKeep)
   }
 
-  /** bytes the templates take, roughly */
+  /** approximate bytes of the templates */
   get weight(): number {
     return this.memory.weight
   }

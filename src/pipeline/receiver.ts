@@ -1,9 +1,12 @@
-// The gateway's receiver (D6): frame → fact record in canonical units. Frames may come late, twice or not at all. A late
-// FULL is decoded from its own text and not learned; a late DIFF or HEART is decoded on the newest kept state that is not
-// newer than it. A frame with the time of the newest one is not late and builds on it (whole seconds); one without a time
-// (TS 0) comes after everything heard before and is stamped here, later than the last (X11). Where no such state or
-// template is, the frame is refused with needFull, never guessed. A frame that is broken is an error with a code; nothing
-// throws and nothing of the state moves. What is remembered, and how it is bounded: sources.ts.
+// The gateway's receiver (D6): frame → fact record in canonical units. Frames may arrive late, twice or not at all:
+// - A late FULL is decoded from its own text and not learned.
+// - A late DIFF or HEART is decoded on the newest kept state that is not newer than the frame.
+// - A frame with the same time as the newest one is not late and builds on it (whole seconds).
+// - A frame without a time (TS 0) comes after everything received before; it gets a time here, later than the last
+//   (X11).
+// - Without such a state or template the frame is refused with needFull, never guessed.
+// - A broken frame is an error with a code; nothing throws and the state does not change.
+// sources.ts stores and bounds the state.
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import { type FrameHeader, readU32 } from '../wire/frame'
@@ -46,7 +49,7 @@ export class Receiver extends ReceiverMemory {
   /** of the frame being decoded */
   #key: Uint8Array | null = null
   #advanced = false
-  /** of a frame that is replayed: whether it was too far ahead when it came */
+  /** of a frame being replayed: whether it was too far in the future when it arrived */
   #future: boolean | null = null
   readonly #metaText: MetaOf = (text, plain) => this.#metas.of(text, plain)
   readonly #metaBytes = (bytes: Uint8Array, from: number, to: number, plain: boolean): MetaInfo =>
@@ -71,9 +74,9 @@ export class Receiver extends ReceiverMemory {
   }
 
   /**
-   * Decodes one frame. `packet` is only read during the call. `epoch` is the peer's run where the frame came inside the
-   * delivery exchange: each run has templates of its own. `seq` is the frame's number in that run: what was left in an old connection and
-   * comes behind a newer FULL is not built upon that (LATE_DROPPED).
+   * Decodes one frame. `packet` is read only during the call. `epoch` is the peer's run if the frame came in the
+   * delivery exchange: each run has its own templates. `seq` is the frame's number in that run: a frame from an old
+   * connection that arrives after a newer FULL is not decoded on that FULL (LATE_DROPPED).
    */
   receive(packet: Uint8Array, epoch = BARE, seq = 0): Received {
     const now = this.#clock.wall()
@@ -88,8 +91,8 @@ export class Receiver extends ReceiverMemory {
   }
 
   /**
-   * Decodes frames that are one after another in `bytes`, each up to its end. What they say goes to `sink` in their order; `checks` does
-   * their sums together.
+   * Decodes consecutive frames in `bytes`, each up to its end. `sink` gets the results in order; `checks` computes the
+   * checksums together.
    */
   receiveBatch(bytes: Uint8Array, ends: Int32Array, count: number, sink: FactSink, epoch = BARE): void {
     const now = this.#clock.wall()
@@ -146,7 +149,7 @@ export class Receiver extends ReceiverMemory {
     if (scope?.unproved) this.memory.prove(scope, seq)
     const history = scope?.templates.get(tid)
     if (history && seq > history.seq) history.seq = seq
-    // what has no time follows on what was heard last
+    // a frame without a time follows the last one received
     const newest = Math.max(0, history?.newest ?? 0)
     const ts = header.ts === 0 ? newest : this.#reference ? Math.max(newest, time) : time
     meta.timestamp_raw = header.ts === 0 ? (scope ? this.#stamped(scope.source, sourceAid, now) : now) : time
@@ -167,7 +170,7 @@ export class Receiver extends ReceiverMemory {
     }
     if (history.rebuilt && !late && !isBelow(scope!.source.minTimestamps, history.shape.hash, ts))
       return this.#rebuilt(history, header, heart ? null : opened, ts, meta)
-    // what a rebuilt template was at an earlier time is not known
+    // the earlier states of a rebuilt template are unknown
     const from = history.rebuilt ? -1 : history.stateFor(ts)
     if (from < 0 && !late && !history.rebuilt)
       return this.#refuse('NEED_FULL', `TID=${meta.tid} waits for a FULL`, meta)
@@ -181,7 +184,7 @@ export class Receiver extends ReceiverMemory {
     if (!heart && !history.apply(bytes, first, to, this.#metaBytes, reading)) {
       // the reference keeps what it read
       if (reading === LAX) this.#keep(history, ts)
-      // its CRC holds, so the template is another than the sender's: a FULL mends that
+      // its CRC is valid, so the template differs from the sender's: a FULL repairs that
       return this.#refuse('NEED_FULL', 'DIFF body does not fit its template', meta)
     }
     if (late) {
@@ -193,9 +196,9 @@ export class Receiver extends ReceiverMemory {
   }
 
   /**
-   * A bare DIFF or HEART on a template from before an unclean stop: its sender may never send a FULL again (X33). What the
-   * DIFF carries has the states and units of the template, what it does not carry is left out. `opened` is null for
-   * a HEART, which says that the device is alive and nothing more.
+   * A bare DIFF or HEART on a template from before an unclean stop: its sender may never send a FULL again (X33). The
+   * DIFF's own values get the template's states and units; other values are missing. `opened` is null for a HEART,
+   * which only shows that the device is alive.
    */
   #rebuilt(
     history: SlotHistory,
@@ -217,9 +220,9 @@ export class Receiver extends ReceiverMemory {
   }
 
   /**
-   * A frame of a run that could not be used: with `diff_base: last` what comes next builds on it, and a HEART or a small DIFF
-   * would fit what was before. So nothing does until a FULL. A late frame is nothing to build on; outside of the exchange frames
-   * may be anybody's.
+   * A frame of a run could not be used: with `diff_base: last` the next frame builds on it, and a HEART or a small DIFF
+   * would wrongly match the previous state. So nothing matches until a FULL. A late frame is no base, and outside of
+   * the exchange frames may be from anyone.
    */
   #refused({ sourceAid, tid }: FrameHeader, epoch: number, code: ReceiveCode, now: number): void {
     if (epoch !== BARE && code !== 'LATE_DROPPED')
@@ -229,7 +232,7 @@ export class Receiver extends ReceiverMemory {
   #full(scope: Scope, ts: number, { header, meta, bytes, from, to }: Opened & { ok: true }): Received {
     const { sourceAid: aid, tid } = header
     const body = Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8')
-    // a wrong key agrees with the checksum once in 256 frames, and makes noise: a peer's text begins with its AID, the
+    // a wrong key matches the checksum once in 256 frames and gives noise: a peer's text begins with its AID, the
     // firmware's is plain text
     const foreign = meta.secure && !body.startsWith(`${aid};`)
     if (foreign && !isPlainText(body)) {
@@ -240,7 +243,7 @@ export class Receiver extends ReceiverMemory {
       const firmware = readFirmware(body, aid, ts)
       const plain = isFirmware(body, header.ts)
       const reported = readFull(firmware?.text ?? stripAid(body), plain)
-      // the frame's own TS is the time; the token only has to be one
+      // the frame's own TS is the time; the token only has to be valid
       if (!/^[\w-]{8}$/.test(reported.token)) tokenMs(reported.token)
       const learn = (read: FullText): SlotHistory => this.#learn(scope, aid, tid, ts, read, meta)
       if (!firmware || firmware.template === firmware.text) {
@@ -249,7 +252,7 @@ export class Receiver extends ReceiverMemory {
         if (history === known && !meta.late && !meta.secure) this.#quick.patterns.note(history, bytes, from, to, aid)
         return this.#fact(history, aid, meta.timestamp_raw!, meta)
       }
-      // what the firmware's next DIFF builds on is less than what this FULL tells
+      // the firmware's next DIFF builds on less than this FULL contains
       if (firmware.template !== null) learn(readFull(firmware.template, plain))
       const history = new SlotHistory(shapeOf(reported))
       history.begin(-1, true)
@@ -260,7 +263,7 @@ export class Receiver extends ReceiverMemory {
     }
   }
 
-  /** The templates of bare frames that are ahead of time; they begin where the others are. */
+  /** The templates of bare frames with a future time; they start as copies of the others. */
   #ahead(aid: number, tid: number, now: number): Scope | undefined {
     const scope = this.memory.find(aid, AHEAD, now)
     if (scope?.templates.has(tid)) return scope
@@ -269,14 +272,17 @@ export class Receiver extends ReceiverMemory {
     return this.memory.hold(this.memory.scope(aid, AHEAD, now), tid, history.branch())
   }
 
-  /** Takes a FULL's text as the state of its template, unless it is late; the history to read it from. Throws BAD_TEXT. */
+  /**
+   * Learns a FULL's text as the state of its template, unless it is late; returns the history to read it from. Throws
+   * BAD_TEXT.
+   */
   #learn(scope: Scope, aid: number, tid: number, ts: number, read: FullText, meta: PacketMeta): SlotHistory {
     const known = scope.templates.get(tid)
     const same = known?.shape.signature === read.signature
     const history = known && same ? known : new SlotHistory(shapeOf(read))
     const late = known ? this.#late(known, ts) : ts > 0 && isStale(scope, history.shape.hash, ts)
     const before = history.weight
-    // nor may a late DIFF be built on what was not known whole
+    // and a late DIFF must not build on an incomplete state
     if (history.rebuilt && !late) history.invalidate()
     history.begin(-1, late)
     history.fill(read.sensors, this.#metaText)
@@ -284,7 +290,7 @@ export class Receiver extends ReceiverMemory {
     if (late) {
       if (known) {
         known.lateRun++
-        // two meanings of one TID, and their times do not tell which is the newer: nothing may be built on either
+        // two meanings of one TID whose times do not show which is newer: neither may be a base
         if (!same) known.invalidate()
       }
       meta.late = true
@@ -304,7 +310,7 @@ export class Receiver extends ReceiverMemory {
     history.keep(ts)
   }
 
-  /** Older than what this template had; unless so many are that the sender's clock must have been set back. */
+  /** Older than the template's state; unless so many frames are late that the sender's clock must have been set back. */
   #late(history: SlotHistory, ts: number): boolean {
     if (ts >= history.newest) return false
     if (history.lateRun < STEP_BACK_FRAMES || history.newest - ts <= STEP_BACK_MS) return true
@@ -312,16 +318,16 @@ export class Receiver extends ReceiverMemory {
     return false
   }
 
-  /** A time of its own for a frame without one. */
+  /** A unique time for a frame without one. */
   #stamped(source: Source, aid: number, now: number): number {
     source.stamp = Math.max(source.stamp + 1, Math.floor(this.#stamp ? this.#stamp(aid) : now))
     return source.stamp
   }
 
   /**
-   * After an unclean stop: a bare packet of the log once more, in the order of the log, so that its template is what it was.
-   * `future`: it was too far ahead when it came (X36), whatever the clock says now.
-   * One that cannot be read any more (its key is gone) costs that AID its templates. Nothing is counted.
+   * After an unclean stop: replays a bare packet of the log, in log order, to restore its template. `future`: it was
+   * too far in the future when it arrived (X36), whatever the clock is now. If a packet is unreadable (its key is
+   * lost), the AID's templates are dropped. Nothing is counted.
    */
   replay(packet: Uint8Array, aid: number, future = false): void {
     const counters = { ...this.counters }
@@ -333,7 +339,7 @@ export class Receiver extends ReceiverMemory {
   }
 
   #fact(history: SlotHistory, aid: number, tRaw: number, meta: PacketMeta): Received {
-    // its states may be behind: the text of no value says enough then
+    // its states may be out of date: then the text of no value has enough information
     const needFull = meta.template_rebuilt === true
     const fact = this.#facts.make(history, aid, tRaw, needFull)
     const { reshaped } = history

@@ -1,9 +1,9 @@
-// Templates on disk: `<registry>/<d1d2>/<d3d4>/<aid>.json`, d = the AID with ten digits. A file is written
-// when a template is learned, or at stop, never because values changed (D4). At stop a mark is left that names the newest
-// time of every template; without the mark, or for a template it does not name, slot values are not used and come back
-// as null: the template counts as missing until a FULL. Reading the mark removes it (what cannot be removed is not used),
-// so only a clean stop of this run makes the values usable again. A file that cannot be read or parsed counts as absent;
-// a failed write is counted in `errors`, kept in `lastError` and tried again later.
+// Templates on disk: `<registry>/<d1d2>/<d3d4>/<aid>.json`, d = the AID with ten digits. A file is written when a
+// template is learned, and at stop, never because values changed (D4). A stop leaves a mark with the newest time of
+// every template; without the mark, or for a template that it does not contain, slot values are not used and are null:
+// the template counts as missing until a FULL. Reading the mark removes it (if that fails it is not used), so only a
+// clean stop of this run makes the values usable again. A file that cannot be read or parsed counts as missing; a
+// failed write is counted in `errors`, stored in `lastError` and retried later.
 
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
@@ -16,11 +16,11 @@ const MARK = 'clean-stop.json'
 export interface KeptTemplate {
   tid: number
   signature: string
-  /** slot texts; null when they must not be used */
+  /** slot texts; null if they must not be used */
   slots: string[] | null
-  /** slot texts of when it was learned, where `slots` is null: the units hold, the values do not (X33) */
+  /** slot texts at the time of learning, if `slots` is null: the units are valid, the values are not (X33) */
   stale?: string[]
-  /** TS of the newest packet, -1 when not known */
+  /** TS of the newest packet, -1 if unknown */
   ts: number
 }
 
@@ -28,12 +28,12 @@ const TIDS = Array.from({ length: 256 }, (_, tid) => String(tid).padStart(2, '0'
 /** A TID as text, at least two digits. */
 export const padTid = (tid: number): string => TIDS[tid]!
 
-/** What a receiver needs of a registry. */
+/** The part of a registry that a receiver needs. */
 export type TemplateFiles = Pick<Registry, 'load' | 'learned' | 'flush' | 'hasDirty'>
 
 export class Registry {
   errors = 0
-  /** files a flush writes at most */
+  /** most files per flush */
   perFlush = Number.POSITIVE_INFINITY
   lastError: unknown = null
   #mark: Record<string, unknown> | undefined
@@ -79,12 +79,12 @@ export class Registry {
     return this.#mark
   }
 
-  /** What is kept of an AID, by ascending TID; malformed entries are dropped. */
+  /** The stored templates of an AID, by ascending TID; malformed entries are dropped. */
   load(aid: number): KeptTemplate[] {
     const file = asRecord(asRecord(this.#json(this.path(aid))).templates)
     const marks = this.#marks()
     const times = asRecord(marks[String(aid)])
-    // once only: what is loaded again later in this run has changed since
+    // only once: a template that is loaded again later in this run has changed since
     delete marks[String(aid)]
     const kept: KeptTemplate[] = []
     for (const [key, value] of Object.entries(file)) {
@@ -112,7 +112,7 @@ export class Registry {
     return this.#dirty.size > 0
   }
 
-  /** Writes what was learned, at most once per interval. `templates` gives the present ones of an AID. */
+  /** Writes learned templates, at most once per interval. `templates` returns the current ones of an AID. */
   flush(templates: (aid: number) => KeptTemplate[]): void {
     const mono = this.clock.mono()
     if (mono < this.#nextFlush) return
@@ -143,7 +143,7 @@ export class Registry {
     }
   }
 
-  /** Writes every AID given and, when all went well, the mark. */
+  /** Writes all given AIDs and, if that succeeds, the mark. */
   stop(aids: Iterable<number>, templates: (aid: number) => KeptTemplate[]): void {
     const times: Record<string, Record<string, number>> = {}
     let well = true

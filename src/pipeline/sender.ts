@@ -1,10 +1,12 @@
-// The uplink's encoder (D6): one per (uplink, source AID), never shared. A DIFF carries every slot touched since the newest
-// acknowledged packet of its template, or since the template's first FULL of this run, so a receiver that gets frames in
-// order decodes right after any loss. A key frame (FULL) comes every so many packets or seconds, on first use and when
-// asked for; it may be lost, so it does not shorten the next DIFF. A fact that is not newer than what its template already
-// sent goes as FULL under a backlog TID (200–254, X15), where nothing is ever built on it. With a session key the body is
-// ciphered in place, whatever the frame is (docs/protocol.md section 7).
-// encode throws BAD_ID, BAD_TIME, BAD_READING or E_PRECISION (details: sensor) and leaves all state as it was.
+// The uplink's encoder (D6): one per (uplink, source AID), never shared.
+// - A DIFF contains every slot changed since the newest acknowledged packet of its template, or since the template's
+//   first FULL of this run, so a receiver that gets frames in order decodes correctly after any loss.
+// - A key frame (FULL) is sent after a number of packets or seconds, on first use and on request; it may be lost, so it
+//   does not shorten the next DIFF.
+// - A fact that is not newer than the template's last one is sent as FULL under a backlog TID (200–254, X15), which is
+//   never a base.
+// - With a session key the body of any frame is encrypted in place (docs/protocol.md section 7).
+// encode throws BAD_ID, BAD_TIME, BAD_READING or E_PRECISION (details: sensor) and leaves all state unchanged.
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { isGoodName } from '../wire/names'
@@ -18,23 +20,23 @@ import { toBase64 } from './text'
 import type { UnitDialect, WireUnits } from './wireunit'
 
 export interface UplinkEncoderOptions {
-  /** source AID written into every frame */
+  /** source AID in every frame */
   aid: number
   /** `sticky` for links that may lose frames, `last` for ordered reliable ones */
   diffBase?: 'sticky' | 'last'
-  /** `full` sends nothing but FULL (shared subscriptions, D15) */
+  /** `full` sends only FULL (shared subscriptions, D15) */
   frames?: 'auto' | 'full'
   fullEvery?: number
   fullIntervalS?: number
-  /** the peer acknowledges packets; may change when the link is opened again, see opened() */
+  /** the peer acknowledges packets; may change when the link is reopened, see opened() */
   acknowledged?: boolean
   precision?: number
   dialect?: UnitDialect
   units?: WireUnits
   engine?: Engine
-  /** memory for frames, shared by several encoders; by default one of its own */
+  /** memory for frames, shared by several encoders; default: its own */
   slab?: PacketSlab
-  /** the `nextTid` the last run ended with (1 for the first run); counts on past 199 */
+  /** the last `nextTid` of the previous run (1 for the first run); continues past 199 */
   firstTid?: number
   clock?: Clock
 }
@@ -42,18 +44,18 @@ export interface UplinkEncoderOptions {
 export interface EncodedFrame {
   readonly bytes: Buffer
   readonly tid: number
-  /** to be passed to acknowledged(); 0 for a backlog frame */
+  /** argument for acknowledged(); 0 for a backlog frame */
   readonly ordinal: number
   readonly cmd: number
   readonly size: number
-  /** bytes any frame of these sensors with these statuses may take, a FULL too */
+  /** most bytes of any frame with these sensors and statuses, a FULL included */
   readonly maxSize: number
 }
 
 export interface EncodeOptions {
   /** a key frame */
   full?: boolean
-  /** older than what was sent already, or sent again: FULL under a backlog TID */
+  /** older than what was sent already, or retransmitted: FULL under a backlog TID */
   late?: boolean
 }
 
@@ -61,10 +63,10 @@ const PLAIN: EncodeOptions = Object.freeze({})
 const OWN_TIDS = 199
 const BACKLOG_FIRST = 200
 const BACKLOG_TIDS = 55
-/** TID of an opener: a FULL without sensors that only asks for a session key and is no fact */
+/** TID of a key request: a FULL without sensors that only requests a session key and is no fact */
 export const OPENER_TID = 255
 const MAX_TIME = 2 ** 48
-/** plans of other signatures than the last; each is looked up by comparing ids */
+/** plans of signatures other than the last; each is found by comparing ids */
 const MAX_PLANS = 1024
 const BACKLOG_POLICY: DiffPolicy = { diffBase: 'last', fullEvery: 0, fullIntervalMs: 0 }
 
@@ -80,7 +82,7 @@ export class UplinkEncoder {
   #timed: boolean
   #planCount = 0
   #last: PacketPlan | null = null
-  /** of the frame encodeInto() wrote last */
+  /** of the last frame of encodeInto() */
   lastTid = 0
   lastOrdinal = 0
 
@@ -107,7 +109,7 @@ export class UplinkEncoder {
     this.#timed = readsClock(this.policy)
   }
 
-  /** What the next run must get as `firstTid`: persist it before a frame of a new template leaves. */
+  /** The next run's `firstTid`: store it before a frame of a new template is sent. */
   get nextTid(): number {
     return this.#store.nextTid
   }
@@ -117,7 +119,7 @@ export class UplinkEncoder {
     this.#store.skipTo(to)
   }
 
-  /** Fact → frame; `bytes` is never overwritten while it is reachable. With a key the secure variant. */
+  /** Fact → frame; `bytes` is never overwritten while it is reachable. With a key the encrypted variant. */
   encode(fact: Fact, options: EncodeOptions = PLAIN, key: Uint8Array | null = null): EncodedFrame {
     const plan = this.#prepare(fact)
     const at = this.#slab.reserve(plan.maxSize)
@@ -127,7 +129,7 @@ export class UplinkEncoder {
     return { bytes, tid: this.lastTid, ordinal: this.lastOrdinal, cmd: bytes[0]!, size: bytes.length, maxSize }
   }
 
-  /** Fact → frame in memory the caller owns and releases; returns the end, lastTid and lastOrdinal say the rest. */
+  /** Fact → frame in memory that the caller owns and releases; returns the end; lastTid and lastOrdinal describe the frame. */
   encodeInto(
     fact: Fact,
     out: Uint8Array,
@@ -141,7 +143,7 @@ export class UplinkEncoder {
     return this.#write(plan, out, at, fact, options, key)
   }
 
-  /** A FULL for a fact that is sent again or late; `tid` 200 to 255, by default one that follows from its template's. */
+  /** A FULL for a retransmitted or late fact; `tid` 200 to 255, default: derived from its template's. */
   encodeFull(fact: Fact, tid?: number, key: Uint8Array | null = null): EncodedFrame {
     if (tid !== undefined && (tid < BACKLOG_FIRST || tid > OPENER_TID))
       throw new OsError('BAD_REQUEST', `TID ${tid} is not a backlog TID`)
@@ -179,7 +181,7 @@ export class UplinkEncoder {
     return end
   }
 
-  /** Written through a template of its own, so that nothing of the live one moves. */
+  /** Written with a separate template, so that the live one does not change. */
   #backlog(plan: PacketPlan, out: Uint8Array, at: number, ts: number, tid: number, key: Uint8Array | null): number {
     const live = plan.template
     plan.template = new SendTemplate(plan.signature, tid, plan.count)
@@ -191,7 +193,7 @@ export class UplinkEncoder {
     return end
   }
 
-  /** The peer has this packet for good. Backlog frames, old runs and recycled TIDs are ignored. */
+  /** The peer has stored this packet. Backlog frames, old runs and recycled TIDs are ignored. */
   acknowledged(tid: number, ordinal: number): void {
     const template = this.#store.byTid(tid)
     if (!template || ordinal <= template.acked || ordinal > template.ordinal) return
@@ -200,8 +202,8 @@ export class UplinkEncoder {
   }
 
   /**
-   * The link was opened again: key frames first. Where the peer answers no more, what it answered counts no more either: it
-   * keeps what comes bare apart from what came in the delivery exchange, and may know these TIDs by older contents.
+   * The link was reopened: key frames first. If the peer no longer answers, its earlier acknowledgements are void too:
+   * it keeps bare frames separate from those of the delivery exchange, and may have older contents for these TIDs.
    */
   opened(acknowledged: boolean, diffBase = this.policy.diffBase): void {
     const before = this.policy.acknowledged
@@ -216,7 +218,7 @@ export class UplinkEncoder {
     this.keyFrameNext()
   }
 
-  /** Key frames that are due by count or time keep that far apart, where they are dear. */
+  /** Minimum distance of key frames that are due by count or time, where they are expensive. */
   keyFramesApart(ms: number): void {
     this.policy.fullGapMs = ms
     this.#timed = readsClock(this.policy)
@@ -227,7 +229,7 @@ export class UplinkEncoder {
     if (tid === undefined)
       for (const template of this.#store.all()) {
         template.forceFull = true
-        // none of the FULLs under a TID that meant something else was acknowledged: the wait begins anew
+        // no FULL of a TID that meant something else before was acknowledged: the waiting time starts again
         if (template.fullOnlyUntil > 0) template.fullOnlyUntil = fullOnlyUntil(this.policy, this.#clock.mono())
       }
     else {
@@ -245,7 +247,7 @@ export class UplinkEncoder {
     return plan
   }
 
-  /** True when loaded, false when the sensors are others; throws when one is refused. */
+  /** True when loaded, false for other sensors; throws when one is refused. */
   #load(plan: PacketPlan, fact: Fact): boolean {
     const loaded = plan.loadFact(fact.sensors)
     if (loaded === LOADED) return true
@@ -283,7 +285,7 @@ const fits = (plan: PacketPlan, fact: Fact): boolean =>
   plan.count === fact.sensors.length &&
   (fact.extras === undefined ? plan.extras === '' : plan.extras === extrasText(fact.extras))
 
-/** geohash, url and message as they stand behind the sensors */
+/** geohash, url and message in the form after the sensors */
 function extrasText(extras: Fact['extras']): string {
   if (!extras) return ''
   let text = ''
@@ -293,7 +295,7 @@ function extrasText(extras: Fact['extras']): string {
   return text
 }
 
-/** Upper bound of the bytes of any frame of these sensors with these statuses, whatever the values (for splitting groups). */
+/** Upper bound of the bytes of any frame with these sensors and statuses, whatever the values (for splitting groups). */
 export function maxFullSize(
   engine: Engine,
   aid: number,

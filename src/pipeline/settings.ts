@@ -1,6 +1,6 @@
-// The few keys of Config.json that Engine and Fusion read when they work alone. Without a path, or where the file is
-// missing: defaults. A file that cannot be read or that holds a wrong value throws, naming path or key; inside a node
-// the configuration room has checked all of this before.
+// The few keys of Config.json that Engine and Fusion read when they work alone. Without a path, or if the file is
+// missing: defaults. A file that is unreadable or has a wrong value throws with path or key; inside a node the
+// configuration room has checked all of this before.
 import { dirname, resolve } from 'node:path'
 import { errno, OsError } from '../lib/errors'
 import { readRegular } from '../lib/files'
@@ -45,7 +45,7 @@ function natural(key: string, value: unknown, fallback: number): number {
   throw invalid(key, 'a number from 0', value)
 }
 
-/** `last` is the reference's bytes without key frames; `sticky` sends them by count and time (D6). */
+/** `last` gives the reference's bytes without key frames; `sticky` sends them by count and time (D6). */
 function policyOf(engine: Record<string, unknown>): DiffPolicy {
   const { diff_base = 'last', full_every, full_interval_seconds } = engine
   if (diff_base === 'last') return REFERENCE_POLICY
@@ -57,7 +57,7 @@ function policyOf(engine: Record<string, unknown>): DiffPolicy {
   }
 }
 
-/** The object in the file at `configPath`, null where there is no file. Throws CONFIG_INVALID, CONFIG_SYNTAX. */
+/** The object in the file at `configPath`, null if there is no file. Throws CONFIG_INVALID, CONFIG_SYNTAX. */
 export function readConfig(configPath: string): Record<string, unknown> | null {
   try {
     return record(

@@ -1,7 +1,8 @@
-// Memory for packets (D12): a packet is a view of a chunk that is never written again, and a chunk goes with its last packet.
+// Memory for packets (D12): a packet is a view of a chunk that is never written again; a chunk is freed with its last
+// packet.
 
 const CHUNK = 32 * 1024
-/** the class behind Buffer: a view by its constructor takes 18 ns, by subarray() 45 */
+/** the class behind Buffer: creating a view by its constructor takes 18 ns, by subarray() 45 */
 const View = (Buffer as unknown as Record<symbol, new (memory: ArrayBuffer, start: number, length: number) => Buffer>)[
   Symbol.species
 ]!
@@ -11,7 +12,7 @@ export class PacketSlab {
   chunk: Buffer = Buffer.alloc(0)
   #at = 0
 
-  /** Makes room for `size` bytes and returns where they start in `chunk`. */
+  /** Reserves `size` bytes and returns their start in `chunk`. */
   reserve(size: number): number {
     if (this.#at + size > this.chunk.length) {
       this.chunk = Buffer.allocUnsafeSlow(Math.max(CHUNK, size))

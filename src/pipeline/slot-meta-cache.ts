@@ -1,23 +1,23 @@
-// Descriptions of `state.unit` slots, made once per text (and kind of sender) and shared: status, canonical unit and the conversion to it. Bounded,
-// since the texts come from peers.
+// Cached descriptions of `state.unit` slots, one per text (and kind of sender): status, canonical unit and the
+// conversion to it. Bounded, because the texts come from peers.
 import { stateName } from '../wire/symbols'
 import { divisorOf, type LinearConversion, splitMeta } from './compress'
 import { decodeUnit } from './unittext'
 import type { UnitDialect, WireUnits } from './wireunit'
 
-/** Gives the description of a `state.unit` text; `plain`: of a template of C firmware. */
+/** Returns the description of a `state.unit` text; `plain`: of a template of C firmware. */
 export type MetaOf = (text: string, plain: boolean) => MetaInfo
 
 export interface MetaInfo extends LinearConversion {
   readonly text: string
   readonly status: string
   readonly unit: string
-  /** state `E`: a value text `00` is no value (X34) */
+  /** state `E`: the value text `00` means no value (X34) */
   readonly failed: boolean
   readonly ambiguous: boolean
 }
 
-/** described on each use instead of kept: no sender of sense makes such texts, and kept ones would fill the memory */
+/** longer texts are not cached: no reasonable sender has them, and they would fill the memory */
 export const LONG_META = 255
 const MOST = 8192
 
@@ -67,7 +67,7 @@ export class Metas {
   }
 }
 
-/** An unreadable unit is kept as it is: one sensor's unit must not cost the packet. */
+/** An unreadable unit is kept unchanged: one sensor's unit must not cost the packet. */
 function attributeConversion(token: string): { unit: string; factor: number; offset: number; ambiguous: boolean } {
   try {
     return { unit: decodeUnit(token), factor: 1, offset: 0, ambiguous: false }

@@ -1,4 +1,4 @@
-// What a receiver keeps of one template (D6): the slots after each of its last eight frames, in order of time, as numbers
+// A receiver's state of one template (D6): the slots after each of its last eight frames, in order of time, as numbers
 // and shared descriptions of `state.unit`, so that decoding a DIFF copies a few numbers and makes no text.
 import { decodeInteger, NO_VALUE, NO_VALUE_TEXT, parseBase62, readBase62 } from '../wire/base62'
 import { stateName } from '../wire/symbols'
@@ -17,10 +17,10 @@ import {
 
 const KEPT_STATES = 8
 const ZERO = 0x30
-/** the row a late frame is worked out in, never kept */
+/** the row in which a late frame is decoded, never kept */
 const SCRATCH = KEPT_STATES
 
-/** What of a template no slot changes. */
+/** The part of a template that no slot changes. */
 export interface Shape {
   readonly id: string
   /** state name, not its token */
@@ -34,7 +34,7 @@ export interface Shape {
   readonly hash: number
 }
 
-/** A FULL text taken apart. */
+/** A parsed FULL text. */
 export interface FullText {
   readonly id: string
   readonly stateToken: string
@@ -45,7 +45,7 @@ export interface FullText {
   readonly segments: readonly string[]
 }
 
-/** Text of a FULL, without `<aid>;`. `plain`: of C firmware. Throws BAD_TEXT. */
+/** Parses the text of a FULL, without `<aid>;`. `plain`: of C firmware. Throws BAD_TEXT. */
 export function readFull(text: string, plain = false): FullText {
   const { id, state, token, segments } = splitText(text)
   const sensors: SensorSegment[] = []
@@ -72,20 +72,20 @@ export function shapeOf({ id, stateToken, signature, sensors, segments }: FullTe
   return { id, state, signature, plain, sensorIds, extras: some, hash: shapeHash(id, state, sensorIds, some) }
 }
 
-/** Hash over what of a fact no slot changes. */
+/** Hash over the part of a fact that no slot changes. */
 export function shapeHash(id: string, state: string, sensorIds: readonly string[], extras: Fact['extras']): number {
   let hash = hashText(state, hashText(id))
   for (const sensorId of sensorIds) hash = hashText(sensorId, hash)
   return extras ? hashText(`${extras.geohash}|${extras.url}|${extras.msg}`, hash) : hash
 }
 
-/** Where a value ends: C firmware may write a text behind it, after `!`, `#` or `@`. */
+/** The end of a value: C firmware may append a text after `!`, `#` or `@`. */
 function valueEnd(body: Uint8Array, from: number, to: number): number {
   for (let k = from + 1; k < to; k++) if (body[k] === 0x21 || body[k] === 0x23 || body[k] === 0x40) return k
   return to
 }
 
-/** Whether a FULL could carry that text as `state.unit`. */
+/** Whether that text is valid as the `state.unit` of a FULL. */
 const isMetaText = (body: Uint8Array, from: number, to: number): boolean => {
   const text = Buffer.from(body.buffer, body.byteOffset + from, to - from).toString('utf8')
   return text.includes('.') && !text.includes('|') && isPlainText(text)
@@ -101,8 +101,8 @@ function numberOf(text: string): number {
 }
 
 /**
- * How a DIFF body is read. LAX: as far as it goes, as the reference does. EXACT: it ends with its last slot. WARY: it may be
- * noise, deciphered with a key that agrees with its checksum by chance, and is looked at closely.
+ * How a DIFF body is read. LAX: as far as it goes, as in the reference. EXACT: it must end with its last slot. WARY: it
+ * may be noise, decrypted with a wrong key whose checksum matches by chance, and is checked closely.
  */
 export const LAX = 0
 export const EXACT = 1
@@ -121,7 +121,7 @@ export class SlotHistory {
   #head = -1
   #newest = -1
   #work = SCRATCH
-  /** bytes it takes in memory, roughly; never smaller than it was */
+  /** approximate bytes in memory; never decreases */
   weight = 0
   /** late frames since the last one in order */
   lateRun = 0
@@ -129,12 +129,12 @@ export class SlotHistory {
   fullSeq = 0
   /** highest number of a frame in its run */
   seq = 0
-  /** only shape, states and units are known, from before an unclean stop: a DIFF gives what it carries, until a FULL (X33) */
+  /** only shape, states and units are known, from before an unclean stop: a DIFF gives only its own values, until a FULL (X33) */
   rebuilt = false
-  /** whether the frame at hand changed a `state.unit`, and whether it changed a unit */
+  /** whether the current frame changed a `state.unit`, and whether it changed a unit */
   reshaped = false
   unitChanged = false
-  /** of a DIFF on a rebuilt template: 1 for each sensor whose value it carries; else null */
+  /** for a DIFF on a rebuilt template: 1 for each sensor with a value in it; else null */
   #touched: Uint8Array | null = null
 
   constructor(readonly shape: Shape) {
@@ -145,17 +145,17 @@ export class SlotHistory {
     this.#metas = new Array<MetaInfo | null>((KEPT_STATES + 1) * this.count).fill(null)
   }
 
-  /** the newest state, -1 when there is none */
+  /** the newest state, -1 if there is none */
   get head(): number {
     return this.#head
   }
 
-  /** TS of the newest frame, -1 when there was none */
+  /** TS of the newest frame, -1 if there was none */
   get newest(): number {
     return this.#newest
   }
 
-  /** false: there is no state a DIFF could build on */
+  /** false: there is no state as a base for a DIFF */
   get known(): boolean {
     return this.#head >= 0
   }
@@ -165,7 +165,7 @@ export class SlotHistory {
     return this.#head >= 0 && ts >= this.#newest && !this.rebuilt && this.count > 0
   }
 
-  /** The newest kept state not newer than `ts`, of several with the same TS the last one heard; -1 when there is none. */
+  /** The newest kept state not newer than `ts`; of several with the same TS the last one received; -1 if there is none. */
   stateFor(ts: number): number {
     for (let k = 0; k < KEPT_STATES && this.#head >= 0; k++) {
       const row = (this.#head + KEPT_STATES - k) % KEPT_STATES
@@ -175,7 +175,7 @@ export class SlotHistory {
     return -1
   }
 
-  /** What it knows of values may be behind: only shape, states and units of its newest state count. */
+  /** Its values may be out of date: only shape, states and units of its newest state are used. */
   rebuild(): void {
     if (this.#head >= 0) this.rebuilt = true
   }
@@ -186,33 +186,33 @@ export class SlotHistory {
     this.#touched = new Uint8Array(this.count)
   }
 
-  /** Whether the frame at hand carried the value of a sensor; of a template that is not rebuilt every value is known. */
+  /** Whether the current frame had the value of a sensor; in a template that is not rebuilt every value is known. */
   knows(i: number): boolean {
     return this.#touched === null || this.#touched[i] === 1
   }
 
-  /** Forgets every state, but not how new they were: older FULLs are still not learned. */
+  /** Drops every state, but remembers how new they were: older FULLs are still not learned. */
   invalidate(): void {
     this.#ts.fill(-1)
     this.#head = -1
     this.rebuilt = false
   }
 
-  /** Forgets everything: the sender's clock was set back. */
+  /** Drops everything: the sender's clock was set back. */
   clear(): void {
     this.invalidate()
     this.#newest = -1
     this.lateRun = 0
   }
 
-  /** Starts a new row from a kept state (or empty for -1); `late` rows are worked out aside. */
+  /** Starts a new row from a kept state (or empty for -1); `late` rows are decoded in a separate row. */
   begin(from: number, late: boolean): void {
     const { count } = this
     this.reshaped = false
     this.unitChanged = false
     this.#touched = null
     this.#work = late ? SCRATCH : (this.#head + 1) % KEPT_STATES
-    // the oldest state gives its row; should the frame turn out broken, nothing may be built on what is left there
+    // the row replaces the oldest state; if the frame is broken, nothing may build on the remains
     if (!late) this.#ts[this.#work] = -1
     if (from < 0) return
     const source = from * count
@@ -223,12 +223,12 @@ export class SlotHistory {
     }
   }
 
-  /** Applies a DIFF body to the row. False when the body does not fit it; then do not keep the row, unless it was read LAX. */
+  /** Applies a DIFF body to the row. False if the body does not match; then do not keep the row, unless it was read LAX. */
   apply(body: Uint8Array, start: number, end: number, metaOf: MetaOfBytes, reading: BodyReading = EXACT): boolean {
     const wary = reading === WARY
     const size = Math.min(this.maskBytes, end - start)
     const maskEnd = start + size - 1
-    // what has no text needs no key: an empty body fits each, a mask and empty texts one in some thousand
+    // a body without texts matches any key: an empty body always, a mask with empty texts once in several thousand
     if (wary && (end - start <= this.maskBytes || body[start]! >>> (2 * this.count - 8 * (size - 1)) !== 0))
       return false
     const row = this.#work * this.count
@@ -255,7 +255,7 @@ export class SlotHistory {
       else this.#setMeta(row + (slot >> 1), metaOf(body, from, to, this.shape.plain), row + (slot >> 1))
       p = to
     }
-    // bytes behind the last slot: the sender's mask is of another size, so this is not its template
+    // bytes after the last slot: the sender's mask has another size, so this is not its template
     return p === end || end <= start + this.maskBytes || reading === LAX
   }
 
@@ -279,12 +279,12 @@ export class SlotHistory {
       if (sensor.meta.length > LONG_META) long += sensor.meta.length
     })
     const { signature } = this.shape
-    // measured: maps, arrays and texts of a template of one source take 1.4 KiB beside its rows
+    // measured: maps, arrays and texts of a template of one source take 1.4 KiB in addition to its rows
     const weight = 1500 + 4 * signature.length + 16 * (KEPT_STATES + 1) * this.count + 4 * (KEPT_STATES + 1) * long
     if (weight > this.weight) this.weight = weight
   }
 
-  /** The same of one sensor, its text known already. */
+  /** The same for one sensor whose text is known already. */
   fillSlot(i: number, info: MetaInfo, n: number): void {
     const row = this.#work * this.count
     this.#setMeta(row + i, info, this.#head < 0 ? -1 : this.#head * this.count + i)
@@ -299,7 +299,7 @@ export class SlotHistory {
     this.lateRun = 0
   }
 
-  /** A history of its own that begins with the newest state. */
+  /** A separate history that starts with the newest state. */
   branch(): SlotHistory {
     const made = new SlotHistory(this.shape)
     made.weight = this.weight
@@ -314,7 +314,7 @@ export class SlotHistory {
     return made
   }
 
-  /** Everything it knows, but not its shape. */
+  /** Writes everything except its shape. */
   pack(out: Packer): void {
     out.count(this.weight)
     out.count(2 * this.lateRun + (this.rebuilt ? 1 : 0))
@@ -340,7 +340,7 @@ export class SlotHistory {
     }
   }
 
-  /** The other way, into a history of the same shape that knows nothing yet. */
+  /** Reverses pack(), into an empty history of the same shape. */
   unpack(from: Unpacker, metaOf: MetaOf): void {
     this.weight = from.count()
     const runs = from.count()

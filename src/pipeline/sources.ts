@@ -1,9 +1,9 @@
-// What a receiver remembers of its sources: per AID the templates of bare frames and, apart from them, those of each run
-// that speaks the delivery exchange (an epoch names one run of one sender). So two gateways with the same AID,
-// or the runs before and after a restart, never build on each other's templates. Bounded: within an AID the runs
-// not heard for longest go first and have to send a FULL again. AIDs that find no room wait packed in the spill, runs and
-// all, and come back with their next frame; without a spill those not heard for longest are forgotten. Only bare templates
-// go to the registry.
+// A receiver's memory of its sources: per AID the templates of bare frames and, separately, those of each run in the
+// delivery exchange (an epoch identifies one run of one sender). So two gateways with the same AID, or the runs before
+// and after a restart, never build on each other's templates. Bounded: within an AID the runs that are silent longest
+// are evicted first and must send a FULL again. AIDs that do not fit wait packed in the spill, with their runs, and
+// return with their next frame; without a spill those that are silent longest are forgotten. Only bare templates are
+// stored in the registry.
 import { LruMap } from '../lib/lru-map'
 import { encodeInteger } from '../wire/base62'
 import { ANY_CONTENT, type MinTimestamps, raiseMinTimestamp } from './min-timestamps'
@@ -15,13 +15,13 @@ import { readFull, SlotHistory, shapeOf } from './slots'
 import type { Spill } from './spill'
 import { isPlainSignature, msToken, templateText } from './text'
 
-/** templates of bare frames whose time is too far ahead (X36): they move no template of the others */
+/** templates of bare frames whose time is too far in the future (X36): they change no other template */
 export const AHEAD = 2 ** 32
 
 /** templates of bare frames; every other scope is an epoch of the delivery exchange */
 export const BARE = -1
 
-/** runs of one AID that are remembered, and for how long one may be silent while others come */
+/** remembered runs of one AID, and how long one may be silent while others arrive */
 const MAX_RUNS = 8
 const SILENT_MS = 3_600_000
 /** AIDs whose newest times are remembered */
@@ -34,34 +34,34 @@ export interface Scope {
   /** bytes of all its templates */
   weight: number
   heardAt: number
-  /** of an exchange, from before the start: whether it is as new as the sender believes shows at its next frame */
+  /** of an exchange before the start: its next frame shows whether it is as new as the sender assumes */
   unproved: boolean
 }
 
 export interface Source {
   readonly aid: number
-  /** its place in the list of all */
+  /** its index in the list of all */
   place: number
   readonly scopes: Map<number, Scope>
-  /** by shape: a FULL older than this is no base for the DIFFs of a peer whose packets are acknowledged */
+  /** by shape: a FULL older than this is no base for DIFFs of a peer whose packets are acknowledged */
   readonly minTimestamps: MinTimestamps
-  /** the last time a frame without one was stamped with */
+  /** the last time given to a frame without one */
   stamp: number
   used: number
 }
 
 interface SourcesOptions {
   maxSources: number
-  /** bytes all templates may take, roughly */
+  /** approximate limit of the bytes of all templates */
   maxBytes: number
   registry: TemplateFiles | null
-  /** where AIDs wait that find no room; null: they are forgotten */
+  /** for AIDs that do not fit; null: they are forgotten */
   spill: Spill | null
   /** description of a `state.unit` */
   metaOf: MetaOf
-  /** called for a kept template that does not hold together; it costs a NEED_FULL, nothing more */
+  /** called for an inconsistent packed template; it costs only a NEED_FULL */
   damaged: () => void
-  /** called for templates given up for want of room */
+  /** called for templates evicted for lack of memory */
   forgotten: (templates: number) => void
 }
 
@@ -70,9 +70,9 @@ export class Sources {
   readonly #byAid = new Map<number, Source>()
   readonly #list: Source[] = []
   readonly #packer = new Packer()
-  /** of the generator that chooses who waits in the spill */
+  /** of the generator that selects sources for the spill */
   #random = 0x9e3779b9
-  /** of the AIDs in the log and of those forgotten since, the newest last; no file is read for them before they are heard */
+  /** of the AIDs in the log and of those forgotten since, the newest last; their files are read only when they are heard */
   readonly #minTimestamps = new LruMap<number, MinTimestamps>(MAX_FLOORED)
   #tick = 0
   #weight = 0
@@ -85,12 +85,12 @@ export class Sources {
     return this.#byAid.size
   }
 
-  /** bytes the templates take, roughly */
+  /** approximate bytes of the templates */
   get weight(): number {
     return this.#weight
   }
 
-  /** A content that was acknowledged in an earlier life. */
+  /** A content that was acknowledged in an earlier run. */
   remember(aid: number, shape: number, ts: number): void {
     const minTimestamps: MinTimestamps = this.#minTimestamps.get(aid) ?? new Map()
     raiseMinTimestamp(minTimestamps, shape, ts)
@@ -102,7 +102,7 @@ export class Sources {
     this.#minTimestamps.set(aid, minTimestamps)
   }
 
-  /** The templates of that run, for a FULL. `now`: wall ms; a jump of it costs a NEED_FULL at most. */
+  /** The templates of that run, for a FULL. `now`: wall ms; a jump of it costs at most a NEED_FULL. */
   scope(aid: number, epoch: number, now: number): Scope {
     const source = this.#known(aid) ?? this.#add(aid, this.#kept(aid))
     let scope = source.scopes.get(epoch)
@@ -115,7 +115,7 @@ export class Sources {
     return scope
   }
 
-  /** The same for a DIFF or HEART: undefined where there is nothing, so that unknown senders take no other's place. */
+  /** The same for a DIFF or HEART: undefined if there is none, so that unknown senders do not evict known ones. */
   find(aid: number, epoch: number, now: number): Scope | undefined {
     let source = this.#known(aid)
     if (!source) {
@@ -127,7 +127,7 @@ export class Sources {
     return scope
   }
 
-  /** The same of what is in memory, for the quick way. */
+  /** The same, only from memory, for the fast path. */
   recent(aid: number, epoch: number, now: number): Scope | undefined {
     const source = this.#byAid.get(aid)
     if (source === undefined) return undefined
@@ -139,8 +139,9 @@ export class Sources {
   }
 
   /**
-   * Frame `seq` of a run whose templates are from before the start. Is it not the next one, the sender may have had answers that this
-   * receiver knows nothing of, as it has an older copy of its disk: nothing is built on these templates until a FULL.
+   * Frame `seq` of a run whose templates are from before the start. If it is not the expected one, the sender may have
+   * answers that this receiver does not know of, because it runs on an older copy of its disk: these templates are no
+   * base until a FULL.
    */
   prove(scope: Scope, seq: number): void {
     let newest = 0
@@ -183,7 +184,7 @@ export class Sources {
     this.#weight += weight
   }
 
-  /** A source out of the spill. */
+  /** Loads a source from the spill. */
   #back(aid: number): Source | undefined {
     const earlier = this.#options.spill?.isEarlier(aid)
     const packed = this.#options.spill?.take(aid)
@@ -191,7 +192,7 @@ export class Sources {
     try {
       const { stamp, minTimestamps, scopes } = unpackSource(packed, this.#options.metaOf)
       const source: Source = { aid, place: 0, scopes: new Map(), minTimestamps, stamp, used: 0 }
-      // what the log had of it at the start
+      // the log's state of it at the start
       for (const [shape, { ts }] of this.#minTimestamps.get(aid) ?? []) raiseMinTimestamp(minTimestamps, shape, ts)
       this.#minTimestamps.delete(aid)
       for (const { epoch, templates, heardAt } of scopes) this.#put(source, epoch, templates, heardAt, earlier)
@@ -199,19 +200,19 @@ export class Sources {
       this.#fit(source)
       return source
     } catch {
-      // its checksum held, so another version wrote it: it counts as missing
+      // its checksum was valid, so another version wrote it: it counts as missing
       this.#options.damaged()
       return undefined
     }
   }
 
-  /** What the spill lost of an AID: no FULL older than that is built on. */
+  /** The spill lost an AID: no FULL older than `newest` may be a base. */
   lost(aid: number, newest: number): void {
     this.#options.forgotten(1)
     if (newest >= 0) this.remember(aid, ANY_CONTENT, newest)
   }
 
-  /** Keeps a template under its TID. */
+  /** Stores a template under its TID. */
   hold(scope: Scope, tid: number, history: SlotHistory): Scope {
     const before = scope.templates.get(tid)?.weight ?? 0
     scope.templates.set(tid, history)
@@ -219,7 +220,7 @@ export class Sources {
     return scope
   }
 
-  /** Books that the template of a TID takes more memory, and makes room where it has become too much. */
+  /** Records that the template of a TID takes more memory, and frees some if the limit is exceeded. */
   weigh(scope: Scope, tid: number, more: number): void {
     const { maxBytes } = this.#options
     const { source } = scope
@@ -227,7 +228,7 @@ export class Sources {
     this.#weight += more
     this.#fit(source)
     if (this.#weight <= maxBytes) return
-    // one source alone: its other runs and templates have to be sent again
+    // a single source: its other runs and templates must be sent again
     for (const other of source.scopes.values()) if (other !== scope) this.#dropRun(other)
     for (const [other, history] of scope.templates) {
       if (other === tid) continue
@@ -239,7 +240,7 @@ export class Sources {
     }
   }
 
-  /** Makes room for one more run. What a dropped one had acknowledged stays known by its minTimestamps. */
+  /** Makes space for one more run. A dropped run's acknowledged contents stay known by its minTimestamps. */
   #dropRuns(source: Source, now: number): void {
     const runs = [...source.scopes.values()].filter(scope => scope.epoch !== BARE).sort((a, b) => a.heardAt - b.heardAt)
     runs.forEach((run, k) => {
@@ -252,13 +253,13 @@ export class Sources {
     source.scopes.delete(epoch)
     this.#weight -= weight
     this.#options.forgotten(templates.size)
-    // what came bare was never acknowledged
+    // bare frames were never acknowledged
     if (epoch === BARE || epoch === AHEAD) return
     for (const history of templates.values())
       raiseMinTimestamp(source.minTimestamps, history.shape.hash, history.newest)
   }
 
-  /** Makes room until the templates fit; `keep` stays. */
+  /** Frees memory until the templates fit; `keep` stays. */
   #fit(keep: Source): void {
     while (this.#weight > this.#options.maxBytes && this.#byAid.size > 1) this.#makeRoom(keep)
   }
@@ -269,8 +270,8 @@ export class Sources {
   }
 
   /**
-   * A few sources, any of them, go to the spill. Nodes report in turn, so the one heard longest ago is the one heard next: of a
-   * crowd a little larger than the memory that rule would move every one at every turn, chance moves few.
+   * Moves a few random sources to the spill. Nodes report in turn, so the one heard longest ago is heard next: for a
+   * crowd slightly larger than the memory, that rule would move every source every time, while random choice moves few.
    */
   #spillSome(keep: Source, spill: Spill): void {
     for (let left = Math.max(1, this.#list.length >> 8); left > 0 && this.#list.length > 0; left--) {
@@ -284,14 +285,14 @@ export class Sources {
     }
   }
 
-  /** The bare templates of an AID are not to be built on any more. */
+  /** The bare templates of an AID are no base any more. */
   forget(aid: number): void {
     const scopes = this.#byAid.get(aid)?.scopes
     this.#weight -= scopes?.get(BARE)?.weight ?? 0
     scopes?.delete(BARE)
   }
 
-  /** What is known of the values of an AID's bare templates may be behind: they are rebuilt ones from now on. */
+  /** The values of an AID's bare templates may be out of date: they become rebuilt ones. */
   rebuild(aid: number): void {
     for (const history of this.#byAid.get(aid)?.scopes.get(BARE)?.templates.values() ?? []) history.rebuild()
   }
@@ -315,7 +316,7 @@ export class Sources {
     this.#list[last.place] = last
   }
 
-  /** the quarter that was not heard for longest, so that the search is rare */
+  /** the quarter that is silent longest, so that the search is rare */
   #forgetOldest(): void {
     const byAge = [...this.#list].sort((a, b) => a.used - b.used)
     for (const source of byAge.slice(0, Math.max(1, byAge.length >> 2))) {
@@ -325,13 +326,16 @@ export class Sources {
     }
   }
 
-  /** Clean stop: everything goes to the spill, which the next run takes over. */
+  /** Clean stop: moves everything to the spill, which the next run uses. */
   saveToSpill(spill: Spill): void {
     for (const source of this.#list) this.#spill(source, spill)
     spill.save()
   }
 
-  /** What the registry has of an AID: as the last clean stop left it, else rebuilt (X33). What a spill kept comes from there. */
+  /**
+   * The registry's templates of an AID: as the last clean stop left them, else rebuilt (X33). Templates from a spill
+   * replace them.
+   */
   #kept(aid: number): Map<number, SlotHistory> {
     const templates = new Map<number, SlotHistory>()
     for (const { tid, signature, slots, stale, ts: newest } of this.#options.registry?.load(aid) ?? []) {
@@ -354,7 +358,7 @@ export class Sources {
     return templates
   }
 
-  /** What goes to the registry of an AID. */
+  /** The templates of an AID for the registry. */
   readonly toKeep = (aid: number): KeptTemplate[] => {
     const templates = this.#byAid.get(aid)?.scopes.get(BARE)?.templates ?? this.#spilled(aid)
     return [...templates]

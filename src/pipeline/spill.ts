@@ -1,19 +1,20 @@
-// Where templates wait that do not fit the memory: packed sources in segments. The newest segments are in memory, older
-// ones in files, each written whole, once, without a sync: they are for this run. Only a clean stop syncs them and leaves a
-// mark, which the next start uses up; without the mark the files are removed and every template counts as missing. So
-// nothing is written per packet, and the flash is only used by what fits neither the one form nor the other in memory.
+// Templates that do not fit into memory: packed sources in segments. The newest segments are in memory, older ones in
+// files, each written completely, once, without a sync, because they are only for this run. A clean stop syncs them and
+// leaves a mark, which the next start consumes; without the mark the files are removed and every template counts as
+// missing. So nothing is written per packet, and the flash is used only for sources that do not fit into memory even
+// when packed.
 //
-// What fails: a record whose CRC does not hold, or a file that cannot be read or written, costs the templates in it
-// (`lost`, a NEED_FULL each), never a wrong value, for the newest time of each source stays known to its owner. Files are
-// bounded: when they are too many, the one with the least of use in it is read, its rest goes on, or is forgotten where the
-// files are full of what is in use.
+// Errors: a record with a wrong CRC, or a file that cannot be read or written, loses the templates in it (`lost`, a
+// NEED_FULL each), never gives a wrong value, because their owner still knows the newest time of each source. Files are
+// bounded: when there are too many, the one with the least useful data is read; its useful data is rewritten, or
+// dropped if the files are full of useful data.
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import type { Files } from '../lib/files'
 import { crc32c } from '../wire/crc'
 
 const SEGMENT = 256 * 1024
-/** length u32, AID u32, newest TS f64, CRC-32C u32 of all but the length */
+/** length u32, AID u32, newest TS f64, CRC-32C u32 of everything except the length */
 const HEADER = 20
 const MARK = 'clean-stop.json'
 const SUFFIX = '.spill'
@@ -23,7 +24,7 @@ interface Segment {
   readonly id: number
   /** null: in its file */
   bytes: Buffer | null
-  /** bytes written to it, and those of them that still count */
+  /** bytes written to it, and how many of them are still used */
   used: number
   live: number
 }
@@ -34,7 +35,7 @@ interface SpilledEntry {
   readonly length: number
   /** newest TS of all its templates */
   readonly newest: number
-  /** of the run before */
+  /** from the run before */
   readonly earlier: boolean
 }
 
@@ -45,7 +46,7 @@ interface SpillOptions {
   memoryBytes: number
   /** bytes of files */
   diskBytes: number
-  /** called for a source that is given up, with the newest time it had */
+  /** called for a source that is dropped, with its newest time */
   lost: (aid: number, newest: number) => void
 }
 
@@ -63,7 +64,7 @@ export class Spill {
     this.#start()
   }
 
-  /** sources that wait here */
+  /** number of sources in the spill */
   get size(): number {
     return this.#places.size
   }
@@ -80,22 +81,22 @@ export class Spill {
     return this.#places.has(aid)
   }
 
-  /** Whether it is from before the start, which may be the start of an older copy. */
+  /** Whether it is from before the start, whose disk may be an older copy. */
   isEarlier(aid: number): boolean {
     return this.#places.get(aid)?.earlier === true
   }
 
-  /** Takes a packed source in; the bytes are copied. */
+  /** Adds a packed source; the bytes are copied. */
   put(aid: number, packed: Uint8Array, newest: number, earlier = false): void {
     this.#remove(aid)
     this.counters.spilled++
     const before = this.#nextId
     this.#append(aid, packed, newest, earlier)
-    // each new segment is paid for by an old one, or a few where much is to be moved
+    // each new segment pays for one old one, or for a few if much must be moved
     for (let step = 0; step < MOST_STEPS && this.#nextId !== before && this.#bound(); step++);
   }
 
-  /** Gives a packed source back and forgets it here; null when it is not here, or lost (then the owner was called). */
+  /** Returns a packed source and removes it here; null if it is not here or was lost (then `lost` was called). */
   take(aid: number): Buffer | null {
     const place = this.#places.get(aid)
     if (!place) return null
@@ -109,14 +110,14 @@ export class Spill {
     return null
   }
 
-  /** The same without forgetting it. */
+  /** The same without removing it. */
   peek(aid: number): Buffer | null {
     const place = this.#places.get(aid)
     const record = place ? this.#read(place) : null
     return record && sound(record, aid) ? record.subarray(HEADER) : null
   }
 
-  /** Clean stop: all of it goes to the files, and a mark that lets the next run use them. */
+  /** Clean stop: writes everything to files, with a mark that lets the next run use them. */
   save(): void {
     const { dir, files } = this.#o
     try {
@@ -126,7 +127,7 @@ export class Spill {
       files.syncDir(dir)
       atomicWrite(join(dir, MARK), JSON.stringify({ segments }), files)
     } catch (error) {
-      // without the mark the next run starts with nothing, which costs key frames only
+      // without the mark the next run starts empty, which costs only key frames
       this.#failed(error)
     }
   }
@@ -180,7 +181,7 @@ export class Spill {
     }
   }
 
-  /** One step towards the bounds of memory and files; false when both are kept. */
+  /** One step towards the limits of memory and files; false if both are met. */
   #bound(): boolean {
     const { memoryBytes, diskBytes } = this.#o
     const over = this.memory > memoryBytes
@@ -198,7 +199,7 @@ export class Spill {
     return true
   }
 
-  /** Writes again what a segment still has of use, and drops it. */
+  /** Rewrites the useful data of a segment, and drops the segment. */
   #renew(segment: Segment): void {
     const kept: { aid: number; packed: Buffer | null; place: SpilledEntry }[] = []
     for (const [aid, place] of this.#places) {
@@ -244,7 +245,7 @@ export class Spill {
     const { bytes } = segment
     if (!bytes) {
       if (!sync) return
-      // written in this run or the one before, perhaps not on the medium yet
+      // written in this run or the one before, perhaps not synced yet
       const fd = files.open(this.#path(segment.id), 'r+')
       files.syncNow(fd)
       files.close(fd)
@@ -271,7 +272,7 @@ export class Spill {
     this.lastError = error
   }
 
-  /** Takes over what the last clean stop left, and removes every other file. */
+  /** Adopts the files of the last clean stop, and removes all others. */
   #start(): void {
     const { dir, files } = this.#o
     try {
@@ -290,7 +291,7 @@ export class Spill {
     }
   }
 
-  /** Segments of the clean stop by id, with their bytes; the mark counts once, and not at all when it cannot be removed. */
+  /** Segments of the clean stop by id, with their bytes; the mark is used once, and not at all if it cannot be removed. */
   #mark(): Map<number, number> {
     const { dir, files } = this.#o
     const path = join(dir, MARK)
@@ -308,7 +309,7 @@ export class Spill {
     return marked
   }
 
-  /** Reads where each record of a file is; records are looked at when they are used. */
+  /** Reads the positions of the records in a file; the records are checked when they are used. */
   #adopt(id: number, used: number): void {
     const { files } = this.#o
     const bytes = files.read(this.#path(id))

@@ -1,6 +1,6 @@
-// The standardizer's rules in dialect `attribute`: the reference's, to the last bit. A value is rounded to
-// `precision` decimals, a unit becomes the name of a physical attribute, and what float() reads is a number. Names are not
-// checked here and infinities pass, as there; what may be sent is decided by who sends (D3, X16).
+// The standardizer's rules in dialect `attribute`: bit-identical to the reference. A value is rounded to `precision`
+// decimals, a unit becomes the name of a physical attribute, and everything that float() accepts is a number. As in the
+// reference, names are not checked and infinities are accepted; the sender decides what may be sent (D3, X16).
 
 import { resolveAttribute, resolveAttributeList } from '../units/attribute'
 import type { Resolved } from '../units/canonical'
@@ -9,19 +9,19 @@ import { pyFloat } from '../wire/number'
 import type { RejectedRow } from './core'
 import type { FactDict } from './fact'
 
-/** below this a product of value and power of ten is off by less than its distance from a half says */
+/** below this, rounding errors of value × power of ten cannot change which side of a half it is on */
 const SURE = 2 ** 40
 const NEAR_HALF = 2 ** -12
 
 type Refuse = (index: number, row: unknown, code: RejectedRow['code'], reason: string) => null
 
-/** A standard value as the fact holds it: whole numbers stay, others are rounded as Python's round() does. */
+/** A standard value as in the fact: whole numbers stay, others are rounded like Python's round(). */
 export function standardValue(raw: number, precision: number): number {
   const value = Number.isInteger(raw) ? raw : roundDecimals(raw, precision)
   return value === 0 ? 0 : value
 }
 
-/** The fixed-point number in which that value travels. */
+/** The fixed-point number of that value on the wire. */
 export function standardNumber(raw: number, precision: number): number {
   const pow = POW10[precision]!
   const scaled = raw * pow
@@ -31,15 +31,15 @@ export function standardNumber(raw: number, precision: number): number {
   return roundHalfEven(standardValue(raw, precision) * pow)
 }
 
-/** The conversion of a reading's unit: text, or anything that can be walked as a list. */
+/** The conversion of a reading's unit: text, or anything iterable as a list. */
 export function attributeConversion(unit: unknown): Resolved | null {
   if (typeof unit === 'string') return resolveAttribute(unit)
   return Array.isArray(unit) && unit.length > 0 ? resolveAttributeList(unit.map(String)) : null
 }
 
 /**
- * Readings → fact dict `{id, s, t, …extras}`, then for each accepted row v, u, id (only with the switch SensorId) and s.
- * Dropped rows go to `refuse`.
+ * Readings → fact dict `{id, s, t, …extras}`, then for each accepted row v, u, id (only with the switch SensorId) and
+ * s. `refuse` gets dropped rows.
  */
 export function attributeFact(
   head: FactDict,

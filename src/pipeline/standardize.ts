@@ -1,9 +1,9 @@
 // Readings → fact: every unit to its canonical UCUM code, every value by value × factor + offset (D2). A bad row is
-// dropped with its reason and the rest goes (D3); a bad device id, status or time throws, since then nothing can go.
-// In dialect `attribute` standardize() is the reference's (standardize-attribute.ts), and the record form is the same fact
-// with the checks of what may be sent.
-// Values stay float64: what the wire can hold is checked here, but rounding is the wire's own. Conversion of one row on the hot
-// path: one map lookup and one multiply-add; conversions are kept in a bounded cache.
+// dropped with its reason and the others are sent (D3); a bad device id, status or time throws, because then nothing
+// can be sent. In dialect `attribute` standardize() is the reference's (standardize-attribute.ts), and the record form
+// is the same fact, checked for sending. Values stay float64: the range of the wire is checked here, but the wire code
+// does the rounding. Conversion of one row on the hot path: one map lookup and one multiply-add; conversions are
+// cached, bounded.
 import { checkArgument, checkNames, namesOf } from '../lib/checked'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
@@ -18,12 +18,12 @@ import { attributeConversion, attributeFact, standardValue } from './standardize
 import type { UnitDialect } from './wireunit'
 import { survives } from './wireunit'
 
-/** A row that did not go, with the row itself. */
+/** A row that was dropped, with the row itself. */
 export interface RefusedAttributeRow extends RefusedRow {
   readonly row: unknown
 }
 
-/** `t` in UNIX seconds (from 1e11 on: milliseconds), `t_raw` in milliseconds; every other key passes into the fact. */
+/** `t` in UNIX seconds (from 1e11 on: milliseconds), `t_raw` in milliseconds; every other key is copied to the fact. */
 export interface StandardizeArguments {
   t?: number
   t_raw?: number
@@ -39,13 +39,13 @@ export interface StandardizerSettings {
 
 export interface StandardizerOptions {
   clock?: Clock
-  /** settings in hand: the file is not read then */
+  /** given settings: the file is not read */
   settings?: StandardizerSettings
 }
 
 interface Stamp {
   readonly t: number
-  /** set only where the dict form carries it */
+  /** set only if the dict form has it */
   readonly tRaw: number | undefined
   readonly ms: number
 }
@@ -57,11 +57,11 @@ const FIXED_POINT_LIMIT = 2 ** 63
 const NONE: readonly RefusedAttributeRow[] = Object.freeze([])
 const EXTRA_TEXTS = ['geohash', 'url', 'msg'] as const
 
-/** What is wrong with a device id, state or sensor id, '' when nothing is (X16). */
+/** The fault of a device id, state or sensor id, '' if there is none (X16). */
 const nameProblem = (name: unknown): string =>
   isGoodName(name) ? '' : `must be text without . | ; > : @ and control characters, not ${shown(name)}`
 
-/** The same for a status, which stands between the first `>` and the last `:` of its segment. */
+/** The same for a status, which is between the first `>` and the last `:` of its segment. */
 const statusProblem = (status: unknown): string =>
   isGoodStatus(status) ? '' : `must be text without . | @ and control characters, not ${shown(status)}`
 
@@ -75,14 +75,14 @@ function readSettings(configPath: string): StandardizerSettings {
   }
 }
 
-/** Whether a value lies within 64-bit fixed point with this precision. */
+/** Whether a value is in the range of 64-bit fixed point with this precision. */
 const inFixedPoint = (value: number, precision: number): boolean =>
   Math.abs(value) * 10 ** precision < FIXED_POINT_LIMIT
 
-/** Whether a value survives fixed point with this precision: in range, and not off by more than D3 allows. */
+/** Whether fixed point with this precision preserves a value: in range, and with no larger error than D3 allows. */
 const fitsFixedPoint = (value: number, precision: number): boolean => value === 0 || survives(value, precision)
 
-/** The same, also trying the prefixed codes of the canonical unit that the wire may use instead. */
+/** The same, also trying the prefixed units that the wire may use instead. */
 export function fitsWire(value: number, unit: string, precision: number): boolean {
   if (fitsFixedPoint(value, precision)) return true
   return wireUnits()
@@ -92,13 +92,16 @@ export function fitsWire(value: number, unit: string, precision: number): boolea
 
 const OPTIONS = namesOf<StandardizerOptions>()('clock settings')
 
-/** The standardizer of the specification; works alone. The configuration is read once, here. Throws CONFIG_SYNTAX, CONFIG_INVALID. */
+/**
+ * The standardizer of the specification; works alone. The configuration is read once, here. Throws CONFIG_SYNTAX,
+ * CONFIG_INVALID.
+ */
 export class Standardizer {
   readonly precision: number
   readonly dialect: UnitDialect
-  /** false: in dialect `attribute` sensors lose their ids in the dict form, and so none is sent */
+  /** false: in dialect `attribute` sensors lose their ids in the dict form, so none is sent */
   readonly sensorIds: boolean
-  /** rows the last call dropped */
+  /** rows dropped by the last call */
   lastRejected: readonly RefusedAttributeRow[] = NONE
   readonly #clock: Clock
   #rejected: RefusedAttributeRow[] | undefined
@@ -125,8 +128,8 @@ export class Standardizer {
 
   /**
    * Readings → fact dict `{id, s, t, t_raw?, …extras, s1_v, s1_u, s1_id, s1_s, …}`; N counts accepted rows. Without a
-   * given time `t_raw` is the clock's and `t` its seconds (D18). In dialect `attribute`: the reference's fact, with `t` alone.
-   * Throws BAD_ID, BAD_TIME, BAD_READING (no list).
+   * given time `t_raw` is the clock's and `t` its seconds (D18). In dialect `attribute`: the reference's fact, with
+   * only `t`. Throws BAD_ID, BAD_TIME, BAD_READING (no list).
    */
   standardize(
     deviceId: string,
@@ -154,8 +157,8 @@ export class Standardizer {
   }
 
   /**
-   * The same in record form. A row may hold null as its value when its status is ERROR: the sensor failed and keeps its
-   * place (D7). Throws BAD_ID, BAD_TIME, BAD_READING (no list).
+   * The same in record form. A row may have a null value if its status is ERROR: the sensor failed and keeps its place
+   * (D7). Throws BAD_ID, BAD_TIME, BAD_READING (no list).
    */
   standardizeToFact(
     device_id: string,
@@ -201,7 +204,7 @@ export class Standardizer {
     if (wrong) throw new OsError('BAD_ID', `device_status ${wrong}`)
     for (const key of Object.keys(kwargs))
       if (key === 'id' || key === 's' || /^s\d+_/.test(key))
-        throw new OsError('BAD_READING', `${key} is a key of the fact itself and is not allowed beside it`)
+        throw new OsError('BAD_READING', `${key} is a key of the fact itself and not allowed as an extra key`)
     const { geohash } = kwargs
     if (typeof geohash === 'string' && /[|@]/.test(geohash)) throw new OsError('BAD_ID', 'geohash must not hold | or @')
     return this.#stamp(kwargs)
@@ -262,7 +265,7 @@ export class Standardizer {
   }
 }
 
-/** `time` when its milliseconds fit the 48 bits of the wire. Throws BAD_TIME. */
+/** `time`, if its milliseconds fit into the 48 bits of the wire. Throws BAD_TIME. */
 function checkTime(name: string, time: unknown, ms: number): number {
   if (typeof time === 'number' && ms >= 0 && ms < LARGEST_WIRE_TIME) return ms
   throw new OsError('BAD_TIME', `${name} is not a UNIX time: ${shown(time)}`)

@@ -1,57 +1,57 @@
-// Templates of the sending side: what was sent to the peer last, slot by slot, and what the next DIFF must repeat (D6). A
-// sensor has two slots, its `state.unit` and its value; the value is kept as the fixed-point number, so a comparison is
-// one of numbers. Every slot holds the ordinal of the packet that last changed it: a DIFF carries the slots changed
-// after the base, which is the packet before in `last`, the newest acknowledged one (or the first FULL) in `sticky`.
-// TIDs are taken in turn and, when none is free, from the least recently used template (X12).
+// Templates of the sending side: the last content sent to the peer, slot by slot, and what the next DIFF must repeat
+// (D6). A sensor has two slots, its `state.unit` and its value; the value is stored as the fixed-point number, so that
+// comparisons are numeric. Every slot has the ordinal of the packet that last changed it: a DIFF contains the slots
+// changed after the base, which is the previous packet in `last`, the newest acknowledged one (or the first FULL) in
+// `sticky`. TIDs are assigned in turn; if none is free, the least recently used template is replaced (X12).
 import { decodeInteger, encodeInteger, NO_VALUE, NO_VALUE_TEXT, parseBase62 } from '../wire/base62'
 
 export interface DiffPolicy {
   diffBase: 'last' | 'sticky'
-  /** a key frame after so many packets; 0 = never */
+  /** a key frame after this many packets; 0 = never */
   fullEvery: number
-  /** a key frame after so many milliseconds; 0 = never */
+  /** a key frame after this many milliseconds; 0 = never */
   fullIntervalMs: number
-  /** key frames due by count or time keep that many milliseconds apart; left out: 0 */
+  /** minimum distance in milliseconds of key frames that are due by count or time; left out: 0 */
   fullGapMs?: number
   /** the peer acknowledges packets */
   acknowledged?: boolean
 }
 
 /**
- * Until when (mono ms) a TID that meant something else before sends FULL only: where packets are acknowledged until one is,
- * elsewhere for the time of a key frame, in which at least one FULL is taken to arrive.
+ * Until when (mono ms) a TID with an earlier meaning sends only FULL: with acknowledgements until one arrives,
+ * otherwise for the time of a key frame, in which at least one FULL is assumed to arrive.
  */
 export const fullOnlyUntil = ({ acknowledged, fullIntervalMs }: DiffPolicy, nowMs: number): number =>
   acknowledged ? Number.POSITIVE_INFINITY : nowMs + fullIntervalMs
 
-/** What a packet's making knows of time, in an array so that no number goes to the heap: `times[TS]`, `times[NOW]`. */
+/** Times for making a packet, in an array so that no number is allocated on the heap: `times[TS]`, `times[NOW]`. */
 export const TS = 0
-/** mono milliseconds; only set where readsClock() says so */
+/** mono milliseconds; set only if readsClock() is true */
 export const NOW = 1
 
-/** True when a policy decides by time; the others are spared the clock (50 ns). */
+/** True if a policy depends on time; others need no clock call (50 ns). */
 export const readsClock = (policy: DiffPolicy): boolean =>
   policy.diffBase === 'sticky' || policy.fullIntervalMs > 0 || (policy.fullGapMs ?? 0) > 0
 
-/** The reference's bytes: each DIFF against the packet before, no key frames. */
+/** The reference's bytes: each DIFF against the previous packet, no key frames. */
 export const REFERENCE_POLICY: DiffPolicy = { diffBase: 'last', fullEvery: 0, fullIntervalMs: 0 }
 
-/** no link holds a packet back for longer */
+/** no link delays a packet for longer */
 const UNDER_WAY_MS = 10_000
 const MOST_FULLS = 8
 
 export class SendTemplate {
-  /** false once its TID went to another signature */
+  /** false once its TID belongs to another signature */
   alive = true
-  /** the slots are those the peer got; false until the first FULL */
+  /** the slots are those that the peer received; false until the first FULL */
   known = false
   readonly metas: string[]
-  /** values as fixed point; NaN where the text is not the one we would write, then `odd` holds it */
+  /** values as fixed point; NaN if the text is not the one we would write; then `odd` has it */
   readonly numbers: Float64Array
   odd: string[] | null = null
   readonly metaOrdinals: Float64Array
   readonly valueOrdinals: Float64Array
-  /** number of the last packet of this template, counted on from the template that had the TID before */
+  /** number of the last packet of this template; continues from the previous template with the TID */
   ordinal = 0
   /** newest acknowledged packet; the starting number = none */
   acked = 0
@@ -60,12 +60,12 @@ export class SendTemplate {
   fullAt = 0
   /** the next packet is a key frame */
   forceFull = false
-  /** only FULL until this mono time: the TID meant something else before */
+  /** only FULL until this mono time: the TID had another meaning before */
   fullOnlyUntil = 0
   /** TS of the newest packet */
   lastTs = -1
   used = 0
-  /** FULLs that may still be under way, oldest first */
+  /** FULLs that may still be in transit, oldest first */
   readonly #fulls: { readonly ordinal: number; at: number }[] = []
 
   constructor(
@@ -84,7 +84,7 @@ export class SendTemplate {
     return Number.isNaN(n) ? (this.odd?.[i] ?? '') : encodeInteger(n)
   }
 
-  /** Takes a value as text; true when it differs from the one before. */
+  /** Sets a value as text; true if it differs from the previous one. */
   setValueText(i: number, text: string): boolean {
     const n = canonicalNumber(text)
     const before = this.numbers[i]!
@@ -99,7 +99,7 @@ export class SendTemplate {
     return n !== before
   }
 
-  /** slots as the registry keeps them: meta, value, meta, value … */
+  /** slots in the registry's form: meta, value, meta, value … */
   slotTexts(): string[] {
     const slots: string[] = []
     for (let i = 0; i < this.count; i++) slots.push(this.metas[i]!, this.valueText(i))
@@ -124,8 +124,8 @@ export class SendTemplate {
   }
 
   /**
-   * Slots with a larger ordinal go into the next DIFF. A FULL that may still be under way counts as the base although a
-   * newer packet is acknowledged: a receiver that lost its templates in between would build on that FULL.
+   * Slots with a larger ordinal are in the next DIFF. A FULL that may still be in transit is the base even if a newer
+   * packet is acknowledged: a receiver that lost its templates in between would build on that FULL.
    */
   base(policy: DiffPolicy, times: Float64Array): number {
     if (policy.diffBase !== 'sticky') return this.ordinal
@@ -134,7 +134,7 @@ export class SendTemplate {
     return fulls.length > 0 && fulls[0]!.ordinal < this.acked ? fulls[0]!.ordinal : this.acked
   }
 
-  /** Takes the values of every slot from a FULL. */
+  /** Sets the values of every slot from a FULL. */
   book(metaText: readonly string[], numbers: Float64Array, ordinal: number): void {
     for (let i = 0; i < this.count; i++) {
       if (metaText[i] !== this.metas[i]) {
@@ -148,7 +148,7 @@ export class SendTemplate {
     }
   }
 
-  /** Books a packet that was built whole. */
+  /** Records a packet that was built completely. */
   sent(full: boolean, times: Float64Array): void {
     this.ordinal++
     if (times[TS]! > this.lastTs) this.lastTs = times[TS]!
@@ -182,7 +182,7 @@ function canonicalNumber(text: string): number {
   return BigInt(n) === big && encodeInteger(n) === text ? n : Number.NaN
 }
 
-/** All templates one AID sends on one way out. */
+/** All templates of one AID on one uplink. */
 export class SendStore {
   readonly #bySignature = new Map<string, SendTemplate>()
   readonly #byTid = new Map<number, SendTemplate>()
@@ -190,7 +190,7 @@ export class SendStore {
   #floor = 0
   #next: number
 
-  /** TIDs run from 1 to `maxTid`; `counter` is the first to use, and counts on past the end (so a wrap is seen). */
+  /** TIDs are 1 to `maxTid`; `counter` is the first to use, and continues past the end (so that a wrap is visible). */
   constructor(
     readonly maxTid = 255,
     counter = 1,
@@ -198,12 +198,12 @@ export class SendStore {
     this.#next = Math.max(1, counter)
   }
 
-  /** the counter a later run must start with */
+  /** the counter with which a later run must start */
   get nextTid(): number {
     return this.#next
   }
 
-  /** Goes on at this counter at the earliest. */
+  /** Continues at this counter or later. */
   skipTo(counter: number): void {
     this.#next = Math.max(this.#next, counter)
   }
@@ -222,7 +222,7 @@ export class SendStore {
     template.used = ++this.#tick
   }
 
-  /** A template for a signature that has none. A TID that had another meaning sends FULL only for a while. */
+  /** A template for a new signature. A TID with an earlier meaning sends only FULL for a while. */
   add(signature: string, count: number, policy: DiffPolicy, nowMs: number): SendTemplate {
     let recycled = this.#next > this.maxTid
     let tid = 0
@@ -239,19 +239,19 @@ export class SendStore {
       for (const template of this.#byTid.values()) if (!oldest || template.used < oldest.used) oldest = template
       tid = oldest!.tid
       this.#next++
-      // an older fact under this TID would be late to a receiver that knows the owner before
+      // an older fact under this TID would be late for a receiver that knows the previous owner
       lastTs = oldest!.lastTs
       this.#forget(oldest!)
     }
     const template = this.put(new SendTemplate(signature, tid, count))
-    // ordinals go on where any earlier owner of a TID stopped, so an old acknowledgement means nothing here
+    // ordinals continue after those of any earlier owner of a TID, so that an old acknowledgement has no effect
     template.ordinal = template.acked = this.#floor
     template.lastTs = lastTs
     if (recycled && policy.diffBase === 'sticky') template.fullOnlyUntil = fullOnlyUntil(policy, nowMs)
     return template
   }
 
-  /** Takes a template as it was kept (registry). */
+  /** Adds a stored template (registry). */
   put(template: SendTemplate): SendTemplate {
     const before = this.#byTid.get(template.tid)
     if (before) this.#forget(before)

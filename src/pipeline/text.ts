@@ -1,24 +1,27 @@
-// The compressed text taken apart: `<id>.<state>.<ts>|` and its segments (docs/protocol.md section 1). One reader serves the engine,
-// the frame encoder and the receivers, so they agree on what is a sensor. Throws BAD_TEXT.
+// Parses the compressed text: `<id>.<state>.<ts>|` and its segments (docs/protocol.md section 1). The engine, the frame
+// encoder and the receivers share this parser, so they agree on what a sensor is. Throws BAD_TEXT.
 import { OsError } from '../lib/errors'
 
 interface TextParts {
   id: string
   state: string
-  /** the time token as it stands */
+  /** the time token, unchanged */
   token: string
-  /** segments as they stand, without empty ones; a message keeps its `@` */
+  /** segments unchanged, without empty ones; a message keeps its `@` */
   segments: string[]
 }
 
 export interface SensorSegment {
   id: string
-  /** text between `>` and the last `:`, that is `state.unit` */
+  /** text between `>` and the last `:`, which is `state.unit` */
   meta: string
   value: string
 }
 
-/** Splits `<id>.<state>.<ts>|…`, without a leading `<aid>;`. Further dots are the reference's trouble, not ours (X16). */
+/**
+ * Splits `<id>.<state>.<ts>|…`, without a leading `<aid>;`. Further dots are ambiguous in the reference; ids here have
+ * none (X16).
+ */
 export function splitText(text: string): TextParts {
   const segments = text.split('|').filter(part => part !== '')
   const head = (text.startsWith('|') ? '' : (segments.shift() ?? '')).split('.')
@@ -36,24 +39,24 @@ export function isPlainText(text: string): boolean {
   return true
 }
 
-/** What follows the first `;`, or the text as it is: the AID in front is the frame's business (X2). */
+/** The text after the first `;`, or the unchanged text: the AID prefix belongs to the frame (X2). */
 export function stripAid(text: string): string {
   const at = text.indexOf(';')
   return at < 0 ? text : text.slice(at + 1)
 }
 
-/** What stands for the time in a template's signature; the second says that C firmware sent it (X1). */
+/** Placeholder of the time in a template's signature; the second one means that C firmware sent it (X1). */
 const TIME = '{TS}'
 const PLAIN_TIME = '{TS,plain}'
 
-/** How a signature begins. `plain`: of C firmware. */
+/** The start of a signature. `plain`: of C firmware. */
 export const signatureHead = (id: string, state: string, plain: boolean): string =>
   `${id}.${state}.${plain ? PLAIN_TIME : TIME}|`
 
 /** Whether a signature is of a template of C firmware. */
 export const isPlainSignature = (signature: string): boolean => /^[^.|]*\.[^.|]*\.\{TS,plain\}\|/.test(signature)
 
-/** The text of a template at a time token; slots that are not there are empty. */
+/** The text of a template with a time token; missing slots are empty. */
 export function templateText(signature: string, slots: readonly string[], token: string): string {
   const parts = signature.replace(isPlainSignature(signature) ? PLAIN_TIME : TIME, () => token).split('\x01')
   return parts.reduce((text, part, k) => text + (slots[k - 1] ?? '') + part)
@@ -70,7 +73,7 @@ export function sensorOf(segment: string): SensorSegment | null {
   return { id: segment.slice(0, gt), meta: segment.slice(gt + 1, colon), value: segment.slice(colon + 1) }
 }
 
-/** Six bytes of a time token. A longer token is cut (`cut`), any other length throws. */
+/** Six bytes of a time token. A longer token is truncated (`cut`), any other length throws. */
 export function tokenBytes(token: string, cut = false): Buffer {
   const clean = token.replaceAll(/[^A-Za-z0-9_-]/g, '')
   const bytes = Buffer.from(clean, 'base64url')
@@ -82,7 +85,7 @@ export function tokenBytes(token: string, cut = false): Buffer {
 /** Time token → milliseconds. */
 export const tokenMs = (token: string): number => tokenBytes(token).readUIntBE(0, 6)
 
-/** Milliseconds → time token; cut to 48 bits. */
+/** Milliseconds → time token; truncated to 48 bits. */
 export function msToken(ms: number): string {
   const bytes = Buffer.allocUnsafe(6)
   bytes.writeUIntBE(ms % 2 ** 48, 0, 6)

@@ -1,5 +1,5 @@
-// Unit tokens in dialect `attribute`: the reference's splitting of a unit at `/` into number, name and power, letter for
-// letter, what does not survive a round trip included. Throws BAD_TEXT where the reference raises.
+// Unit tokens in dialect `attribute`: splits a unit at `/` into number, name and power exactly like the reference,
+// including texts that do not survive a round trip. Throws BAD_TEXT where the reference raises.
 import { OsError } from '../lib/errors'
 import { decodeInteger, encodeBase62 } from '../wire/base62'
 import { endDigits, pyFloat, pyText } from '../wire/number'

@@ -1,17 +1,17 @@
-// Which unit a value travels in (D3): fixed point with few decimals must not swallow small values. The canonical unit is
-// taken while it keeps the relative error ≤ 1e-3, else the coarsest SI-prefixed one that does. The magnitude alone decides
-// to what grid a value is rounded, never history: a fact that is encoded again after a restart decodes to the very same
-// number, so duplicates still collapse. The unit that is written stays (X35, plan.ts): a finer one holds a coarser grid
-// exactly. What fits nowhere is refused, never rounded away.
+// The unit in which a value is sent (D3): fixed point with few decimals must not lose small values. The canonical unit
+// is used while it keeps the relative error ≤ 1e-3, else the coarsest SI-prefixed one that does. Only the magnitude,
+// never the history, decides to which grid a value is rounded: a fact that is encoded again after a restart decodes to
+// the same number, so that duplicates are still recognized. The written unit stays the same (X35, plan.ts): a finer one
+// represents a coarser grid exactly. A value that fits nowhere is refused, never rounded.
 import type { WireUnits } from '../units/wire'
 import { POW10, roundHalfEven, unscale } from '../wire/base62'
 
 export type { WireUnits }
 
-/** Any UCUM expression or everyday spelling → canonical unit; canonical value = value × factor + offset. */
+/** Any UCUM expression or common spelling → canonical unit; canonical value = value × factor + offset. */
 export interface UnitResolver {
   resolve(unit: string): { canonical: string; factor: number; offset: number } | null
-  /** a reading may name its unit as a list; without this such rows are refused */
+  /** for readings whose unit is a list; without this such rows are refused */
   resolveList?(units: readonly string[]): { canonical: string; factor: number; offset: number } | null
 }
 
@@ -24,7 +24,7 @@ export function resolveUnit(resolver: UnitResolver, unit: unknown): ReturnType<U
 
 export type UnitDialect = 'ucum' | 'attribute'
 
-/** decoders round to so many decimals, whatever the precision */
+/** decoders round to this many decimals, whatever the precision */
 export const DECODED_DECIMALS = 8
 const MOST = 2 ** 63
 const LEAST_ERROR = 1e-3
@@ -34,26 +34,26 @@ export interface WireChoice {
   readonly token: string
   /** wire value = canonical value × perUnit */
   readonly perUnit: number
-  /** canonical magnitudes for which this choice is the right one: low ≤ |x| < high */
+  /** canonical magnitudes for which this choice applies: low ≤ |x| < high */
   readonly low: number
   readonly high: number
 }
 
 /**
- * Steps of the last decimal that is decoded from which on the error is at most 1e-3: half a step of it, and at precisions the
- * decoder does not follow half a step of the encoder's own besides.
+ * Steps of the last decoded decimal from which on the error is at most 1e-3: half a step, plus half a step of the
+ * encoder's own at precisions that the decoder does not follow.
  */
 const keptSteps = (precision: number): number =>
   precision > DECODED_DECIMALS ? 500 * (1 + POW10[DECODED_DECIMALS]! / POW10[precision]!) : 500
 
-/** Whether a wire value that is not zero comes back within D3's bound, as every decoder rounds it. */
+/** Whether a non-zero wire value is decoded within D3's bound by every decoder. */
 export function survives(x: number, precision: number): boolean {
   const n = roundHalfEven(x * POW10[precision]!)
   const back = unscale(n, precision)
   return Math.abs(n) < MOST && back !== 0 && Math.abs(back - x) <= LEAST_ERROR * Math.abs(x)
 }
 
-/** Multiplier from canonical to a prefixed unit, exact where the scale is a negative power of ten. */
+/** Multiplier from canonical to a prefixed unit, exact if the scale is a negative power of ten. */
 const perUnit = (scale: number): number => {
   const inverse = Math.round(1 / scale)
   return scale < 1 && inverse * scale === 1 ? inverse : 1 / scale
@@ -81,7 +81,7 @@ export class WirePicker {
     })
     spellings.forEach((s, k) => {
       const { per, low, high } = limits[k]!
-      // larger than canonical is used only above the canonical range, smaller ones only below the next coarser
+      // units larger than canonical are used only above the canonical range, smaller ones only below the next coarser
       const from = k < at ? Math.max(low, limits[k + 1]!.high) : low
       const to = k > at ? Math.min(high, limits[k - 1]!.low) : high
       choices.push({ token: units.toToken(s.code), perUnit: per, low: from, high: to })
@@ -90,23 +90,23 @@ export class WirePicker {
     this.canonical = choices[at]!
   }
 
-  /** every token a value of this unit may travel under */
+  /** every token that a value of this unit may have */
   get tokens(): string[] {
     return this.#choices.map(choice => choice.token)
   }
 
-  /** The choice for a canonical value; null when none keeps it. Zero stays canonical. */
+  /** The choice for a canonical value; null if none preserves it. Zero stays canonical. */
   pick(x: number): WireChoice | null {
     if (x === 0) return this.canonical
     const size = Math.abs(x)
     for (const choice of this.#choices) if (size >= choice.low && size < choice.high) return choice
-    // below every range only values that happen to fall on the grid survive
+    // below every range only values that are on the grid by chance survive
     for (const choice of this.#choices) if (survives(x * choice.perUnit, this.precision)) return choice
     return null
   }
 }
 
-/** Pickers by unit, made on first use; bounded, since units may come from peers. */
+/** Pickers by unit, made on first use; bounded, because units may come from peers. */
 export class WirePickers {
   readonly #byUnit = new Map<string, WirePicker>()
   constructor(
@@ -130,7 +130,7 @@ export class WirePickers {
   }
 }
 
-/** Tokens passed on unchanged: for text whose units are already what the wire carries. */
+/** Passes tokens on unchanged: for text whose units are in wire form already. */
 export const literalUnits: WireUnits = {
   toToken: unit => unit,
   fromToken: token => ({ unit: token, factor: 1, offset: 0, ambiguous: false }),

@@ -1,17 +1,19 @@
-// Which sender an address means, in the forms that media write it. Pure.
+// Extracts the sender from an address, in the formats of the media. Pure.
 import { isIP } from 'node:net'
 
-/** `192.0.2.1:8080`, `[fd00::1]:8080` or a bare address → the IP in it, '' when there is none. IPv4 in IPv6 counts as IPv4. */
+/**
+ * `192.0.2.1:8080`, `[fd00::1]:8080` or a bare address → its IP, '' if it has none. IPv4-mapped IPv6 addresses count as IPv4.
+ */
 export function ipOf(address: string): string {
   const host = /^\[([^\]]+)\](?::\d+)?$/.exec(address)?.[1] ?? (isIP(address) ? address : address.replace(/:\d+$/, ''))
   const ip = host.replace(/%.*$/, '').replace(/^::ffff:(?=\d+\.)/i, '')
   return isIP(ip) ? ip : ''
 }
 
-/** The sender without its port; on media without IP as the medium writes it: a line, a radio, an MQTT topic. */
+/** The sender without its port; on media without IP in the medium's own format: a line, a radio, an MQTT topic. */
 export const senderOf = (address: string): string => ipOf(address) || address
 
-/** The same, but an IPv6 address counts as its /64, of which one host has all. */
+/** Like senderOf(), but an IPv6 address is reduced to its /64, which belongs to one host. */
 export function networkOf(address: string): string {
   const ip = ipOf(address)
   if (isIP(ip) !== 6) return ip || address
@@ -26,5 +28,5 @@ export function networkOf(address: string): string {
   return `${network.join(':')}::/64`
 }
 
-/** The address of a session's file, where a peer of the reference writes a pair. */
+/** The address in a session file, where the reference writes a pair. */
 export const peerAddress = (text: string): string => /^\('(.+)', \d+\)$/.exec(text)?.[1] ?? text

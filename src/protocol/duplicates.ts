@@ -1,39 +1,39 @@
-// Tells packets that came twice (D16): the same source AID, TS and hash of the decoded content among the last 4096 of that
-// device. Data is never refused for its age; what is older than the memory collapses later by its packet_uuid. After a start
-// the owner feeds in what its log holds. Bounded in devices, of which the least recently heard is forgotten first, and in
-// bytes: where all may not have 4096, the memories of the devices grow to about the same size. Cannot fail.
+// Detects duplicate packets (D16): the same source AID, TS and hash of the decoded content among the last 4096 packets of
+// that device. Data is never refused for its age; older duplicates are merged later by their packet_uuid. After a start the
+// owner passes in the packets of its log. Bounded in devices (the least recently heard is evicted) and in bytes: if not all
+// devices can have 4096 entries, their memories become about equal in size. Cannot fail.
 
 interface DuplicateFilterOptions {
   /** packets remembered per device; rounded up to a power of two from 64 */
   depth?: number
-  /** devices remembered */
+  /** maximum of devices */
   maxDevices?: number
-  /** bytes of all memories: 4096 packets of a device take 80 KiB */
+  /** total memory in bytes: 4096 packets of a device take 80 KiB */
   maxBytes?: number
 }
 
 const SMALLEST_DEPTH = 64
 const FIRST_SIZE = 16
-/** of a place in the ring and its two slots */
+/** of an entry in the ring and its two hash slots */
 const ENTRY_BYTES = 20
-/** of the arrays of a device beside their contents, roughly */
+/** approximate memory of a device without its entries */
 const DEVICE_BYTES = 500
 
-/** One device: its newest entries in a ring, found through an open hash table. 16 bytes an entry, grown as needed. */
+/** One device: its newest entries in a ring, found through an open hash table. 16 bytes per entry, grown as needed. */
 class Recent {
   #times = new Float64Array(FIRST_SIZE)
   #hashes = new Uint32Array(FIRST_SIZE)
-  /** place in the ring + 1 at the entry's slot, 0 free; twice the ring's size, so that searches stay short */
+  /** position in the ring + 1 at the entry's slot, 0 is free; twice the ring's size, so that searches stay short */
   #table = new Uint32Array(2 * FIRST_SIZE)
   #count = 0
   #next = 0
 
-  /** packets it can remember now */
+  /** packets it can remember at its current size */
   get size(): number {
     return this.#times.length
   }
 
-  /** the next new packet would push out one that is remembered */
+  /** the next new packet would overwrite a remembered one */
   get full(): boolean {
     return this.#count === this.#times.length
   }
@@ -42,7 +42,7 @@ class Recent {
     return this.#table[this.#find(time, hash)] !== 0
   }
 
-  /** Adds what is not known yet; when full, the oldest entry goes. */
+  /** Adds a new entry; if full, overwrites the oldest. */
   add(time: number, hash: number): void {
     const place = this.#next
     if (this.#count < this.#times.length) this.#count++
@@ -53,7 +53,7 @@ class Recent {
     this.#next = (place + 1) % this.#times.length
   }
 
-  /** Takes an entry out; its place in the ring stays empty until its turn to be overwritten. */
+  /** Removes an entry; its position in the ring stays empty until it is overwritten. */
   remove(time: number, hash: number): void {
     const slot = this.#find(time, hash)
     const at = this.#table[slot]!
@@ -67,7 +67,7 @@ class Recent {
     return (mixed ^ (mixed >>> 15)) & (this.#table.length - 1)
   }
 
-  /** The slot of an entry, or the free one where it belongs. */
+  /** The slot of an entry, or the free slot for it. */
   #find(time: number, hash: number): number {
     const mask = this.#table.length - 1
     let slot = this.#home(time, hash)
@@ -78,7 +78,7 @@ class Recent {
     return slot
   }
 
-  /** Frees a slot and moves the entries behind it up, so that each is still found from its home. */
+  /** Frees a slot and moves later entries up, so that each is still found from its hash. */
   #drop(gap: number): void {
     const mask = this.#table.length - 1
     for (let slot = (gap + 1) & mask; ; slot = (slot + 1) & mask) {
@@ -92,7 +92,7 @@ class Recent {
     this.#table[gap] = 0
   }
 
-  /** Makes room for `size` packets, a power of two; where that is less than there are, the oldest go. */
+  /** Resizes to `size` packets, a power of two; if it shrinks, the oldest are dropped. */
   resize(size: number): void {
     const times = this.#times
     const hashes = this.#hashes
@@ -115,7 +115,7 @@ export class DuplicateFilter {
   readonly #maxDevices: number
   readonly #maxBytes: number
   readonly #devices = new Map<number, Recent>()
-  /** the last one in `#devices` */
+  /** the last entry of `#devices` */
   #newest: Recent | undefined
   #bytes = 0
   /** duplicates detected since the start */
@@ -127,7 +127,7 @@ export class DuplicateFilter {
     this.#maxBytes = maxBytes
   }
 
-  /** what all memories take, roughly */
+  /** approximate total memory */
   get bytes(): number {
     return this.#bytes
   }
@@ -136,24 +136,24 @@ export class DuplicateFilter {
     return this.#devices.size
   }
 
-  /** True when that packet was seen before; remembers it. `tRaw` in ms; `hash`: 32 bits over the decoded content. */
+  /** True if that packet was seen before; remembers it. `tRaw` in ms; `hash`: 32 bits over the decoded content. */
   seen(aid: number, tRaw: number, hash: number): boolean {
     if (!this.restore(aid, tRaw, hash)) return false
     this.duplicates++
     return true
   }
 
-  /** Asks without remembering: for a packet that may still be refused. */
+  /** Checks without remembering: for a packet that may still be refused. */
   has(aid: number, tRaw: number, hash: number): boolean {
     return this.#devices.get(aid)?.has(tRaw, hash >>> 0) ?? false
   }
 
-  /** The packet did not reach the log after all: when it comes again it is new. */
+  /** The packet was not logged after all: a retransmit counts as new. */
   forget(aid: number, tRaw: number, hash: number): void {
     this.#devices.get(aid)?.remove(tRaw, hash >>> 0)
   }
 
-  /** A packet of the log, oldest first, when the filter is rebuilt. True when it was known. */
+  /** Adds a packet of the log, oldest first, when the filter is rebuilt. True if it was known. */
   restore(aid: number, tRaw: number, hash: number): boolean {
     const device = this.#device(aid)
     if (device.has(tRaw, hash >>> 0)) return true
@@ -162,7 +162,9 @@ export class DuplicateFilter {
     return false
   }
 
-  /** Doubles a memory where there is room; the device not heard for longest gives half of a larger one. */
+  /**
+   * Doubles a memory if the limit allows; otherwise the device not heard for longest gives up half, if its memory is larger.
+   */
   #grow(device: Recent): void {
     const more = device.size * ENTRY_BYTES
     const oldest: Recent = this.#devices.values().next().value!

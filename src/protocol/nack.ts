@@ -1,6 +1,6 @@
-// The two NACK texts os-node peers add: NEED_FULL (the receiver lacks the template, X9) and BAD_KEY (a secure frame did
-// not decrypt, X7). Both travel in a NACK with seq 0 and name the refused frame: `<word>;<aid>;<tid>;<ts>;<crc16>`, numbers
-// in decimal without padding, crc16 as 4 lower-case hex digits. A text of any other form is not one of them (null).
+// The two NACK texts that os-node peers add: NEED_FULL (the receiver lacks the template, X9) and BAD_KEY (a secure frame did
+// not decrypt, X7). Both are sent in a NACK with seq 0 and name the refused frame: `<word>;<aid>;<tid>;<ts>;<crc16>`, numbers
+// in decimal without padding, crc16 as 4 lower-case hex digits. A text of any other format is not one of them (null).
 import { readHeader } from '../wire/frame'
 
 export interface RefusedFrame {
@@ -16,7 +16,7 @@ export interface RefusedFrame {
 export const refusedFrameText = ({ reason, aid, tid, ts, crc16 }: RefusedFrame): string =>
   `${reason};${aid};${tid};${ts};${crc16.toString(16).padStart(4, '0')}`
 
-/** The same for a packet at hand, naming the TS field as it is; null when the packet is shorter than its header. */
+/** The text for a packet, with its TS field unchanged; null if the packet is shorter than its header. */
 export function nackReason(reason: RefusedFrame['reason'], packet: Uint8Array): string | null {
   const header = readHeader(packet)
   if (typeof header === 'string') return null
@@ -26,7 +26,7 @@ export function nackReason(reason: RefusedFrame['reason'], packet: Uint8Array): 
 
 const FORM = /^(NEED_FULL|BAD_KEY);(0|[1-9]\d{0,9});(0|[1-9]\d{0,2});(0|[1-9]\d{0,14});([0-9a-f]{4})$/
 
-/** The refused frame a NACK text names, or null when the text is not of that form or a number is out of range. */
+/** The refused frame in a NACK text, or null if the text has another format or a number is out of range. */
 export function parseRefusedFrame(text: string): RefusedFrame | null {
   const match = FORM.exec(text)
   if (!match) return null

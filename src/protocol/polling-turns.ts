@@ -1,10 +1,10 @@
-// Turns on a bus of several (RS485): the master polls one station after the other, and a station sends only when polled.
+// Polling on a shared bus (RS485): the master polls the stations in turn, and a station sends only when polled.
 //
-//   poll   [09][seq u16] 4F 53 4E 02 aid u32 bytes u16    PING that names the station and how many bytes it may send
-//   end    [0A][seq u16] 4F 53 4E 02 aid u32 waiting u8   PONG: its turn is over; how many packets still wait (255: or more)
+//   poll   [09][seq u16] 4F 53 4E 02 aid u32 bytes u16    PING with the station and how many bytes it may send
+//   end    [0A][seq u16] 4F 53 4E 02 aid u32 waiting u8   PONG: its turn is over; number of waiting packets (255: or more)
 //
-// A peer that does not know them takes the poll for no packet at all, or answers a bare PONG with the seq; that ends its
-// turn as well. The byte 02 sets them apart from the probe of the delivery exchange (X29: 01). Nothing here throws.
+// A peer that does not support them ignores the poll, or answers a bare PONG with the seq; that ends its turn as well. The
+// byte 02 differs from the probe of the delivery exchange (X29: 01). Nothing here throws.
 import { COMMAND } from '../wire/commands'
 import { ByteReader, ByteWriter } from '../wire/cursor'
 
@@ -34,7 +34,7 @@ export const isTurnEnd = (raw: Uint8Array): boolean =>
 export interface Poll {
   readonly seq: number
   readonly aid: number
-  /** what the station may send, frames counted */
+  /** how many bytes the station may send, frames included */
   readonly bytes: number
 }
 

@@ -1,5 +1,5 @@
-// JSON text as the peers write it: Python's default spacing (`{"a": 1, "b": [1, 2]}`), UTF-8 not ASCII-escaped.
-// Values that JSON cannot hold become null, as JSON.stringify does; nothing here fails on plain data.
+// JSON text as peers write it: Python's default spacing (`{"a": 1, "b": [1, 2]}`), UTF-8 not ASCII-escaped. Values that JSON
+// cannot represent become null, as in JSON.stringify; cannot fail for plain data.
 
 import { isObject } from '../lib/objects'
 
@@ -18,14 +18,14 @@ export function pythonJson(value: unknown, { sortKeys = false }: PythonJsonOptio
   return JSON.stringify(value) ?? 'null'
 }
 
-/** An object from UTF-8 JSON bytes; anything else, broken JSON included, is `{}`: peers are tolerant here. */
+/** An object from UTF-8 JSON bytes; anything else, broken JSON included, is `{}`, as peers do. */
 export function tolerantObject(bytes: Uint8Array): Record<string, unknown> {
   if (bytes.length === 0) return {}
   try {
     const value: unknown = JSON.parse(new TextDecoder().decode(bytes))
     return isObject(value) ? value : {}
   } catch {
-    // a request with broken JSON is answered as one without: the reference does the same
+    // as the reference: a request with broken JSON is answered like one without
     return {}
   }
 }

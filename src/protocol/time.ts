@@ -1,61 +1,61 @@
-// The node's own time (D16, D18): the operating system's clock plus an offset, a quality that every reading carries, and
-// stamps that strictly increase per device. The OS clock is never set. Time never begins before the program was built or,
-// where the owner tells it, before the last time that was known to be right: a board without an RTC starts there.
+// The node's own time (D16, D18): the operating system's clock plus an offset, a quality for every reading, and stamps that
+// strictly increase per device. The OS clock is never set. The time never starts before the build time of the program or, if
+// the owner provides it, before the last correct time: a board without an RTC starts there.
 //
-// What fails: a server time that is no time is refused; one far from the node's time steps it freely until the first
-// sync, afterwards by at most max_time_step_seconds an hour (the rest is left for later answers, and the state says so). The
-// caller only passes answers that count: from the configured server, with the seq of an open request. When the OS clock
-// jumps, a time that was right goes on by the monotonic clock, one that no time source confirmed follows; either way the quality
-// falls until a time source confirms it again.
+// Errors: an invalid server time is refused. A valid one that differs from the node's time steps it without limit until the
+// first sync, later by at most max_time_step_seconds an hour (later answers correct the remaining difference, and the state
+// shows it). The caller only passes valid answers: from the configured server, with the seq of an open request. If the OS
+// clock jumps, a correct time continues on the monotonic clock, and one that no time source confirmed follows the jump; in
+// both cases the quality is lowered until a time source confirms it again.
 
 import type { Clock } from '../lib/clock'
 import { LruMap } from '../lib/lru-map'
 
 /**
- * 'server': set by a server in this run; 'ntp': the OS clock, which NTP keeps; 'system': the OS clock, which an RTC
- * keeps, or which is plausible where no time source is read; 'saved': no time source confirms it, and the OS clock was behind the last known time,
- * which goes on; 'unsynced': no time source confirms it.
+ * 'server': set by a server in this run; 'ntp': the OS clock, synchronised by NTP; 'system': the OS clock, set from an RTC,
+ * or plausible without a readable time source; 'saved': no time source confirms it, the OS clock was behind the last known
+ * time, and that time continues; 'unsynced': no time source confirms it.
  */
 export type TimeQuality = 'unsynced' | 'saved' | 'system' | 'ntp' | 'server'
 
-/** Who says that the OS clock is right. */
+/** The time source that confirms the OS clock. */
 export type TimeSource = 'ntp' | 'system'
 
 export interface NodeClockOptions {
   /** UNIX ms of the build: an OS clock before it is wrong */
   buildMs?: number
-  /** server times at or below are no times (`security_settings.time_sync_threshold`, seconds) */
+  /** server times up to this are invalid (`security_settings.time_sync_threshold`, seconds) */
   thresholdSeconds?: number
-  /** `security_settings.max_time_step_seconds`: movement per hour after the first sync */
+  /** `security_settings.max_time_step_seconds`: maximum step per hour after the first sync */
   maxStepSeconds?: number
-  /** devices whose last stamp is kept */
+  /** maximum of devices whose last stamp is kept */
   maxDevices?: number
-  /** which time source keeps the OS clock (see confirmTime()); left out: there is none, and a plausible OS clock is believed */
+  /** the time source of the OS clock (see confirmTime()); default: none, and a plausible OS clock is trusted */
   timeSource?: TimeSource | null
   /** called at every change of the node's time and at every sync: the log writes its clock record */
   onStep?: (step: TimeStep) => void
 }
 
 export interface TimeStep {
-  /** by how much the node's time moved, ms; times taken before, with a quality of 'unsynced' or 'saved', are off by that much */
+  /** the step of the node's time, ms; earlier times with the quality 'unsynced' or 'saved' are off by that much */
   readonly movedMs: number
   readonly offsetMs: number
-  /** what the server requested and the hourly bound did not allow, ms */
+  /** correction requested by the server that the hourly limit did not allow, ms */
   readonly heldBackMs: number
   readonly first: boolean
   readonly source: 'server' | 'ntp' | 'system' | 'jump'
-  /** the time is right now, as far as anybody knows */
+  /** a time source confirms the time now */
   readonly synced: boolean
 }
 
-/** a server tells whole seconds: within this the clocks agree, and the offset stays as it is */
+/** a server sends whole seconds: within this the clocks agree, and the offset stays unchanged */
 const AGREEMENT_MS = 1500
-/** more than any slewing of the OS clock between two looks at it */
+/** more than any slewing of the OS clock between two checks */
 const JUMP_MS = 2000
 const HOUR_MS = 3_600_000
-/** a last stamp so far ahead was taken from a clock that was wrong: later ones do not wait for it */
+/** a last stamp this far ahead came from a wrong clock: later stamps do not wait for it */
 const AHEAD_MS = 24 * HOUR_MS
-/** 9999-12-31: above it nothing is a time */
+/** 9999-12-31: later values are no valid time */
 export const LAST_SECOND = 253_402_300_799
 
 export class NodeClock implements Clock {
@@ -68,23 +68,23 @@ export class NodeClock implements Clock {
   readonly #doubted = new Set<() => void>()
   #timeSource: TimeSource | null
   #offsetMs = 0
-  /** a server set the time; it goes on by the monotonic clock over jumps of the OS clock */
+  /** a server set the time; it continues on the monotonic clock over jumps of the OS clock */
   #synced = false
-  /** the time goes on from a last known one, since the OS clock is behind it */
+  /** the time continues from a last known one, since the OS clock is behind it */
   #lifted: 'build' | 'saved' | null = null
   #savedMs = 0
   /** the OS clock jumped since a time source confirmed the time */
   #doubt = false
-  /** the time was right at the first jump of the OS clock and goes on without it, over further ones too */
+  /** the time was correct at the first jump of the OS clock and continues without it, over further jumps too */
   #held = false
-  /** mono ms since when no time source confirms the time */
+  /** mono ms since no time source confirms the time */
   #badSince: number
   #lastSync: number | null = null
   /** steps of the last hour, by the monotonic clock */
   #steps: { at: number; ms: number }[] = []
-  /** the next answer steps freely, as the first does */
+  /** the next answer may step without limit, as the first one */
   #free = false
-  /** OS clock minus monotonic clock when last looked at: tells a jump of the OS clock */
+  /** OS clock minus monotonic clock at the last check: detects a jump of the OS clock */
   #anchor: number
   readonly #stamps: LruMap<string | number, number>
 
@@ -112,7 +112,7 @@ export class NodeClock implements Clock {
     this.#lift()
   }
 
-  /** UNIX ms, whole */
+  /** UNIX ms, integer */
   now(): number {
     this.#followJumps()
     return Math.floor(this.#clock.wall() + this.#offsetMs)
@@ -122,7 +122,10 @@ export class NodeClock implements Clock {
     return this.now()
   }
 
-  /** The same for a caller that must not see a jump in the middle of its work: the log, which keeps the clock records. */
+  /**
+   * Like this clock, for a caller that must not see a jump in the middle of its work: the log, which writes the clock
+   * records.
+   */
   readonly quiet: Clock = {
     wall: () => Math.floor(this.#clock.wall() + this.#offsetMs),
     mono: () => this.#clock.mono(),
@@ -151,30 +154,33 @@ export class NodeClock implements Clock {
     return quality !== 'unsynced' && quality !== 'saved'
   }
 
-  /** For how long no time source has confirmed the time, ms; 0 when one does. */
+  /** How long no time source has confirmed the time, ms; 0 if one does. */
   get unsyncedMs(): number {
     return this.synced ? 0 : this.#clock.mono() - this.#badSince
   }
 
-  /** UNIX ms when a time source confirmed the time last, null: never in this run */
+  /** UNIX ms when a time source last confirmed the time, null: never in this run */
   get lastSync(): number | null {
     return this.#lastSync
   }
 
-  /** Called when the quality fell: time for a request of the time. Returns the function that ends it. */
+  /** Called when the quality is lowered, so that the time can be requested. Returns the function that unsubscribes. */
   onDoubt(listener: () => void): () => void {
     this.#doubted.add(listener)
     return () => this.#doubted.delete(listener)
   }
 
-  /** A time that was right in an earlier run: this one does not begin before it. */
+  /** A correct time of an earlier run: this run does not start before it. */
   noteSaved(ms: number): void {
     if (this.#synced || this.#timeSource !== null || ms > LAST_SECOND * 1000) return
     this.#savedMs = Math.max(this.#savedMs, ms)
     this.#lift()
   }
 
-  /** Which time source keeps the OS clock now; null: none. A server's time of this run comes first, until the OS clock jumps. */
+  /**
+   * The current time source of the OS clock; null: none. A server's time of this run takes precedence until the OS clock
+   * jumps.
+   */
   confirmTime(timeSource: TimeSource | null): void {
     this.#followJumps()
     const before = this.synced
@@ -196,12 +202,12 @@ export class NodeClock implements Clock {
   }
 
   /**
-   * A time from a server: UNIX seconds, and how long its answer took. Returns whether it is taken as a time at all; how far
-   * the node's time moved is in onStep and `offsetMs`.
+   * A time from a server: UNIX seconds, and the round trip of its answer. Returns whether it is a valid time; onStep and
+   * `offsetMs` show how far the node's time moved.
    */
   noteServerTime(seconds: number, rttMs = 0): boolean {
     if (!Number.isFinite(seconds) || seconds <= this.#threshold || seconds > LAST_SECOND) return false
-    // the answer left the server about half a round trip ago, somewhere within its second
+    // the server sent the answer about half a round trip ago, somewhere within its second
     const server = seconds * 1000 + 500 + Math.max(0, rttMs) / 2
     this.#followJumps()
     const error = server - (this.#clock.wall() + this.#offsetMs)
@@ -232,7 +238,7 @@ export class NodeClock implements Clock {
     return seconds >= this.#threshold
   }
 
-  /** A time in ms for a fact of that device: now, but later than the last one it got (D18). */
+  /** A time in ms for a fact of that device: now, but later than its last stamp (D18). */
   stamp(device: string | number): number {
     const now = this.now()
     const last = this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY
@@ -241,7 +247,7 @@ export class NodeClock implements Clock {
     return stamp
   }
 
-  /** After a start: the last stamp of a device, as its records have it. */
+  /** After a start: the last stamp of a device, from its records. */
   noteStamp(device: string | number, stamp: number): void {
     this.#keepStamp(device, Math.max(this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY, stamp))
   }
@@ -255,7 +261,7 @@ export class NodeClock implements Clock {
     return wall >= this.#buildMs && wall > this.#threshold * 1000
   }
 
-  /** The time goes on from the last known one, where it would be before it. */
+  /** Continues from the last known time if the clock is before it. */
   #lift(): void {
     const behind = Math.max(this.#buildMs, this.#savedMs) - (this.#clock.wall() + this.#offsetMs)
     if (!(behind > 0)) return
@@ -264,8 +270,8 @@ export class NodeClock implements Clock {
   }
 
   /**
-   * The node's time moved, and what was stamped before with a bad quality is corrected by as much (D18), so the last stamps are
-   * too. Else a clock that ran ahead would hold every later stamp.
+   * The node's time moved: earlier stamps with a bad quality are corrected by as much (D18), so the last stamps are too.
+   * Otherwise a clock that was ahead would delay every later stamp.
    */
   #moved(ms: number): void {
     if (ms !== 0) for (const [device, stamp] of [...this.#stamps]) this.#stamps.set(device, Math.ceil(stamp + ms))
@@ -276,7 +282,7 @@ export class NodeClock implements Clock {
     for (const listener of this.#doubted) listener()
   }
 
-  /** Looks whether the OS clock was set since the last look (NTP came up, a person set it, the machine slept). */
+  /** Detects whether the OS clock was set since the last check (NTP started, a user set it, the machine slept). */
   #followJumps(): void {
     const anchor = this.#clock.wall() - this.#clock.mono()
     const jump = anchor - this.#anchor
@@ -289,9 +295,9 @@ export class NodeClock implements Clock {
   }
 
   /**
-   * The time was right, so it goes on by the monotonic clock. When the jump brought the OS clock to it, the offset ends; else the
-   * quality falls, and the next server answer may step freely again, for the monotonic clock also stands still while a
-   * machine sleeps.
+   * The time was correct, so it continues on the monotonic clock. If the jump brought the OS clock to it, the offset ends;
+   * otherwise the quality is lowered, and the next server answer may step without limit, since the monotonic clock stops
+   * while a machine sleeps.
    */
   #holdOver(jump: number): void {
     const before = this.#offsetMs
@@ -309,12 +315,15 @@ export class NodeClock implements Clock {
     if (fell) this.#fell()
   }
 
-  /** No time source had confirmed the time: what the OS clock was set to is the better guess, but not before the build or what was saved. */
+  /**
+   * No time source had confirmed the time: the new OS clock is the better estimate, but not before the build or the saved
+   * time.
+   */
   #goAlong(jump: number): void {
     const lifted = this.#lifted
     const before = this.#clock.wall() - jump + this.#offsetMs
     if (lifted) {
-      // by the OS clock again when it has passed the time that went on without it
+      // follow the OS clock again when it has passed the time that continued without it
       this.#offsetMs = Math.max(0, Math.round(this.#offsetMs - jump))
       if (this.#offsetMs === 0) this.#lifted = null
     }
@@ -327,7 +336,7 @@ export class NodeClock implements Clock {
     for (const listener of this.#doubted) listener()
   }
 
-  /** The part of a step the hourly bound leaves room for. */
+  /** The part of a step that the hourly limit allows. */
   #allowed(wanted: number): number {
     const since = this.#clock.mono() - HOUR_MS
     this.#steps = this.#steps.filter(step => step.at > since)

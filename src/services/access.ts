@@ -1,7 +1,7 @@
-// A running gateway as one plugin sees it: GatewayAccess and nothing more, whatever it is made of.
+// The part of a running gateway that a plugin may use: GatewayAccess and nothing more.
 import type { GatewayAccess } from './contract'
 
-/** What its listeners throw or reject goes to `failed`, and the next event comes all the same. */
+/** Errors and rejections of the listeners are passed to `failed`, and later events are still delivered. */
 export function guardedAccess(
   access: GatewayAccess,
   failed: (thrown: unknown) => void,

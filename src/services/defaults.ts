@@ -1,5 +1,5 @@
-// What the built-in plugins are called and what Config.json may say of them. Read at every start, so that no plugin's code is
-// loaded for it. Nothing here fails.
+// Names and configuration keys of the built-in plugins. Read at every start, without loading the code of any plugin. Cannot
+// fail.
 import * as v from 'valibot'
 import type { Fragment } from '../config'
 import { choice, flag, int, maybe, num, text } from '../config/fields'
@@ -7,14 +7,14 @@ import { choice, flag, int, maybe, num, text } from '../config/fields'
 interface PluginFacts {
   readonly aliases: readonly string[]
   readonly summary: string
-  /** settings besides the common three */
+  /** settings other than the three common ones */
   readonly entries?: v.ObjectEntries
   readonly autoStart?: boolean
 }
 
 const seconds = (standard: number, help: string, max = 3600) => num(standard, help, { max })
 
-/** In the order of lists. */
+/** In display order. */
 const PLUGINS = {
   web_user: { aliases: ['web'], summary: 'the HTTP service: page, API, users', autoStart: true },
   tui: {
@@ -68,14 +68,14 @@ export const BUILTIN_NAMES = Object.keys(PLUGINS) as readonly BuiltinName[]
 export const builtinFacts = (name: string): PluginFacts | undefined =>
   Object.hasOwn(PLUGINS, name) ? PLUGINS[name as BuiltinName] : undefined
 
-/** Settings that every plugin may have. */
+/** Settings common to all plugins. */
 const common = (autoStart: boolean): v.ObjectEntries => ({
   enabled: flag(true, 'false: this plugin is never loaded'),
   auto_start: flag(autoStart, 'load and start it with the gateway'),
   mode: choice(['runtime', 'manual'], 'runtime', 'runtime: as auto_start says; manual: by hand only'),
 })
 
-/** Settings of plugins as parts of the configuration schema. */
+/** The settings of plugins, as parts of the configuration schema. */
 export function pluginFragments(): Fragment[] {
   return [
     ...BUILTIN_NAMES.flatMap(name => {
@@ -107,10 +107,10 @@ export function pluginFragments(): Fragment[] {
 const valuesOf = (entries: v.ObjectEntries): Record<string, unknown> =>
   v.parse(v.object(entries), {}) as Record<string, unknown>
 
-/** Defaults of a plugin; `own`: what its definition says. */
+/** Defaults of a plugin; `own`: those of its definition. */
 export function pluginDefaults(name: string, own: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
   const facts = builtinFacts(name)
-  // where plugins of other makers are allowed, those of the folder run
+  // if third-party plugins are allowed, those in the folder run
   const { enabled, auto_start, mode } = valuesOf(common(facts ? (facts.autoStart ?? false) : true))
   const web = name === 'web_user' ? { host: '127.0.0.1', port: 8765 } : {}
   return { enabled, auto_start, mode, ...web, ...(facts?.entries ? valuesOf(facts.entries) : {}), ...own }

@@ -1,5 +1,5 @@
-// Calls into plugins: whatever they throw becomes an OsError, and one that does not come back is given up. The call itself
-// cannot be ended, so what it does after its time counts for nothing.
+// Guards calls into plugins: errors become an OsError, and a call that does not return times out. The call itself cannot be
+// stopped, so its later result is ignored.
 import { timeout, within } from '../lib/deadline'
 import { asOsError, OsError } from '../lib/errors'
 import { systemTimers, type Timers } from '../lib/timers'

@@ -1,5 +1,5 @@
-// Plugins as the HTTP API takes them (GET and POST /api/plugins). An unknown name is BAD_REQUEST `unknown plugin`; a
-// command that fails by itself tells its exit code, with what it printed.
+// Plugins for the HTTP API (GET and POST /api/plugins). An unknown name is BAD_REQUEST `unknown plugin`; a command that fails
+// returns its exit code and its output.
 import { asOsError, OsError } from '../lib/errors'
 import type { Plugins } from './plugins'
 
@@ -9,7 +9,7 @@ interface HttpCommand {
   readonly stderr?: string
 }
 
-/** how long a command of a plugin may take over HTTP */
+/** time limit of a plugin command over HTTP */
 const LIMIT_MS = 60_000
 const MAX_CHARS = 1_000_000
 
@@ -23,7 +23,7 @@ const known = async <T>(plugin: string, call: Promise<T>): Promise<T> => {
   }
 }
 
-/** What the page does with plugins; an unknown name is BAD_REQUEST. */
+/** The plugin actions of the page; an unknown name is BAD_REQUEST. */
 export const httpPlugins = (plugins: Plugins) => ({
   list: () => ({ plugins: plugins.manager.snapshot(), items: plugins.list() }),
   load: (plugin: string) => known(plugin, plugins.load(plugin)),
@@ -43,14 +43,14 @@ async function command(plugins: Plugins, plugin: string, argv: readonly string[]
   const signal = AbortSignal.timeout(LIMIT_MS)
   try {
     const { value, text, rows, exitCode = 0 } = await plugins.command(plugin, argv, { signal, print })
-    // what goes on until it is stopped is not waited for here: its first row says how it is
+    // a command that runs until it is stopped is not awaited: its first row shows its state
     if (rows) for await (const row of rows) return { exit_code: exitCode, stdout: JSON.stringify(row) }
     if (value !== undefined) lines.push(JSON.stringify(value))
     else if (text !== undefined) lines.push(text)
     return { exit_code: exitCode, stdout: lines.join('\n') }
   } catch (thrown) {
     const error = asOsError(thrown)
-    // a defect of the caller's request is an answer of its own; what the command says of its work is its output
+    // an error in the caller's request is returned as such; an error of the command itself is its output
     if (['NOT_FOUND', 'FORBIDDEN', 'INTERNAL'].includes(error.code) && error.message.startsWith('no plugin'))
       throw error
     return { exit_code: error.traits.exit, stdout: lines.join('\n'), stderr: error.message }

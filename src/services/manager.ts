@@ -1,8 +1,8 @@
-// The service manager (specification, "Service manager"): holds what is mounted, loads, starts and stops it, and takes the
+// The service manager (specification, "Service manager"): keeps mounted services, loads, starts and stops them, and runs the
 // commands of plugins.
 //
-// What fails: a service that throws or does not come back in time is counted and shown with its reason, and the others go
-// on; load(), start() and stop() of one name throw it to the caller, startAll() and stopAll() do not throw.
+// Errors: if a service throws or times out, that is counted and shown with the reason, and the others continue. load(),
+// start() and stop() of one name throw it to the caller, startAll() and stopAll() do not throw.
 
 import { ConfigStore } from '../config'
 import { checkOptions, readArguments } from '../lib/arguments'
@@ -19,14 +19,14 @@ import { helpOf, listed, summaries } from './command-help'
 import type { CliHandler, CommandIo, CommandOutcome, DisplayAccess, Service } from './contract'
 import { guarded } from './guarded'
 
-/** How a mounted service is, as every face shows it. */
+/** The state of a mounted service, as every face shows it. */
 export interface ServiceState {
   mode: string
   loaded: boolean
   running: boolean
-  /** calls that threw or did not come back */
+  /** calls that threw or timed out */
   failures: number
-  /** the last of them, until a start succeeds */
+  /** the last failure, until a start succeeds */
   error?: string
 }
 
@@ -35,16 +35,16 @@ interface Mounted {
   readonly config: Record<string, unknown> | null
   readonly state: ServiceState
   loading: Promise<void> | undefined
-  /** providers that are registered; null: none were requested yet */
+  /** registered providers; null: not requested yet */
   shown: readonly unknown[] | null
-  /** start and stop of one service go one after the other */
+  /** starts and stops of one service run one after another */
   readonly turns: SerialQueue
 }
 
 export interface ManagerOptions {
   logger?: Logger
   timers?: Timers
-  /** how long one call of a service may take (10 s) */
+  /** time limit for one call of a service (10 s) */
   limitMs?: number
   display?: DisplayAccess
 }
@@ -59,11 +59,11 @@ export class ServiceManager implements Managed {
   readonly #mounted = new Map<string, Mounted>()
   readonly #logger: Logger
   readonly #timers: Timers
-  /** how long one call of a service may take */
+  /** time limit for one call of a service */
   readonly limitMs: number
   readonly #display: DisplayAccess | undefined
 
-  /** `config`: what config_index shows of services that were mounted without settings of their own. */
+  /** `config`: shown by config_index for services mounted without their own settings. */
   constructor(
     config: ConfigStore | Record<string, unknown> | null = null,
     mode = 'runtime',
@@ -81,7 +81,7 @@ export class ServiceManager implements Managed {
     this.#display = display
   }
 
-  /** Puts a service in its place; one that was mounted under the name leaves it, and is not stopped by that. */
+  /** Mounts a service; replaces one that was mounted under the name, without stopping it. */
   mount<S>(name: string, service: S, config: Record<string, unknown> | null = null, mode: string | null = null): S {
     if (typeof service !== 'object' || service === null)
       throw new OsError('BAD_REQUEST', `${name}: a service is an object`)
@@ -100,7 +100,7 @@ export class ServiceManager implements Managed {
     return this.#mounted.get(name)?.service ?? fallback
   }
 
-  /** Takes a service out. Stop it first. */
+  /** Removes a service. Stop it first. */
   unmount(name: string): boolean {
     return this.#mounted.delete(name)
   }
@@ -114,7 +114,7 @@ export class ServiceManager implements Managed {
     return mounted && { ...mounted.state }
   }
 
-  /** The service, its autoLoad called once; a load that failed is tried again. Throws NOT_FOUND, TIMEOUT, PLUGIN_FAILED. */
+  /** Returns the service and calls its autoLoad once; a failed load is retried. Throws NOT_FOUND, TIMEOUT, PLUGIN_FAILED. */
   async load(name: string): Promise<unknown> {
     const mounted = this.#find(name)
     mounted.loading ??= this.#guarded(name, mounted, 'load', () => mounted.service.autoLoad?.()).then(
@@ -131,7 +131,7 @@ export class ServiceManager implements Managed {
     return mounted.service
   }
 
-  /** Loads and starts one service; false when it runs already. Throws what load() throws. */
+  /** Loads and starts one service; false if it already runs. Throws the errors of load(). */
   async start(name: string): Promise<boolean> {
     const mounted = this.#find(name)
     if (!mounted.state.running) delete mounted.state.error
@@ -145,7 +145,7 @@ export class ServiceManager implements Managed {
     })
   }
 
-  /** Stops one service; false when it does not run. It counts as stopped also when its stop failed. */
+  /** Stops one service; false if it does not run. It counts as stopped even if its stop failed. */
   async stop(name: string): Promise<boolean> {
     const mounted = this.#find(name)
     return mounted.turns.run(async () => {
@@ -157,7 +157,7 @@ export class ServiceManager implements Managed {
     })
   }
 
-  /** Loads and starts every mounted service, or those named. Which of them run then. */
+  /** Loads and starts every mounted service, or the named ones. Returns those that run then. */
   async startAll(names: readonly string[] = this.names()): Promise<string[]> {
     const started = await Promise.all(
       names.map(name =>
@@ -170,12 +170,12 @@ export class ServiceManager implements Managed {
     return started.flat()
   }
 
-  /** Stops what runs, the last mounted first. */
+  /** Stops all running services, the last mounted first. */
   async stopAll(): Promise<void> {
     for (const name of this.names().reverse()) await this.stop(name).catch(() => undefined) // logged by #guarded
   }
 
-  /** Names of what is mounted and of what runs, and their settings with secrets masked. */
+  /** Names of mounted and running services, and their settings with secrets masked. */
   snapshot(): ServiceSnapshot {
     const mounted = [...this.#mounted]
     return {
@@ -186,20 +186,20 @@ export class ServiceManager implements Managed {
     }
   }
 
-  /** status() of a service, null where it has none. Throws NOT_FOUND, TIMEOUT, PLUGIN_FAILED. */
+  /** status() of a service, null if it has none. Throws NOT_FOUND, TIMEOUT, PLUGIN_FAILED. */
   async status(name: string): Promise<unknown> {
     const mounted = this.#find(name)
     return (await this.#guarded(name, mounted, 'status', () => mounted.service.status?.())) ?? null
   }
 
-  /** Commands by plugin and name. One whose getCliCommands throws has none, and that is counted. */
+  /** Commands by plugin and name. If getCliCommands throws, the plugin has none, and the failure is counted. */
   collectCliCommands(): Record<string, Record<string, CliHandler>> {
     return Object.fromEntries([...this.#mounted].map(([name, mounted]) => [name, this.#commands(name, mounted)]))
   }
 
   /**
-   * Runs a command of a plugin: `['add', '--username', 'bob']`. Throws NOT_FOUND, USAGE, and what the command throws; a
-   * command may take its time, and ends by its signal.
+   * Runs a command of a plugin: `['add', '--username', 'bob']`. Throws NOT_FOUND, USAGE, and the errors of the command. A
+   * command has no time limit; its signal ends it.
    */
   async runCommand(name: string, argv: readonly string[], io: CommandIo): Promise<CommandOutcome> {
     const mounted = this.#find(name)
@@ -226,7 +226,7 @@ export class ServiceManager implements Managed {
     if (values.help === true) return { text: helpOf(form, handler) }
     const { help: _, ...options } = checkOptions(form, values)
     try {
-      // a command that has nothing to say is done
+      // a command without a result is done
       return (await handler.run(options, io)) ?? {}
     } catch (thrown) {
       if (thrown instanceof OsError) throw thrown
@@ -234,7 +234,7 @@ export class ServiceManager implements Managed {
     }
   }
 
-  /** The same for a command line; prints the result and returns the exit code. */
+  /** Like runCommand(), for a command line; prints the result and returns the exit code. */
   async dispatchPluginCli(
     pluginName: string,
     argv: readonly string[],
@@ -280,13 +280,13 @@ export class ServiceManager implements Managed {
     return error
   }
 
-  /** Counts and shows what a plugin threw outside of any call. */
+  /** Counts and shows an error that a plugin threw outside of any call. */
   fault(name: string, what: string, thrown: unknown): void {
     const mounted = this.#mounted.get(name)
     if (mounted) this.#failed(name, mounted, what, thrown)
   }
 
-  /** A plugin left an error uncaught: nothing is known of its state any more, so it is stopped. */
+  /** A plugin caused an uncaught error: its state is unknown, so it is stopped. */
   blame(name: string, thrown: unknown): void {
     if (!this.#mounted.has(name)) return
     this.fault(name, 'background work', thrown)
@@ -302,7 +302,7 @@ export class ServiceManager implements Managed {
     }
   }
 
-  /** Commands that every plugin has, unless it has its own of that name. */
+  /** Commands that every plugin has, unless it defines one of that name. */
   #standard(name: string, { service }: Mounted): Record<string, CliHandler> {
     return {
       start: {
@@ -334,7 +334,7 @@ export class ServiceManager implements Managed {
       const providers = mounted.service.displayProviders?.() ?? []
       mounted.shown = providers.filter(provider => display.register(provider))
       if (mounted.shown.length < providers.length)
-        throw new OsError('BAD_REQUEST', 'a display provider was refused: it is none, or its name is taken')
+        throw new OsError('BAD_REQUEST', 'a display provider was refused: it is invalid, or its name is in use')
     } catch (thrown) {
       this.#failed(name, mounted, 'displayProviders', thrown)
     }

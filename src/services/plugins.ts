@@ -1,8 +1,8 @@
-// The plugins of one program, put together: which there are, which start with the gateway, and what people and scripts do
-// with them (CLI, HTTP, terminal UI).
+// All plugins of a program: which exist, which start with the gateway, and the actions of people and scripts (CLI, HTTP,
+// terminal UI).
 //
-// What fails: a plugin that cannot be loaded or started is shown with its reason and its count of failures, the others go
-// on. In safe mode none starts automatically (R25). Defaults that cannot be saved are logged.
+// Errors: a plugin that cannot be loaded or started is shown with its reason and failure count, and the others continue. In
+// safe mode no plugin starts automatically (R25). If defaults cannot be saved, that is logged.
 import type { Changed, ConfigStore } from '../config'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
@@ -45,7 +45,7 @@ export interface PluginsParts {
   readonly web?: WebService
   /** why no plugin starts automatically */
   readonly safeMode?: () => string | undefined
-  /** what the last run was at when its event loop froze, the innermost first */
+  /** the stack of the last run if its event loop froze, innermost first */
   readonly frozen?: readonly string[]
 }
 
@@ -68,10 +68,10 @@ export interface PluginItem {
 export const PLUGIN_ACTIONS = ['load', 'start', 'stop', 'cmd', 'set_enabled'] as const
 export type PluginAction = (typeof PLUGIN_ACTIONS)[number]
 
-/** Body of POST /api/plugins. */
+/** The request body of POST /api/plugins. */
 export interface PluginRequest {
   readonly plugin: string
-  /** load when left out */
+  /** default: load */
   readonly action?: PluginAction
   readonly sub_cmd?: string
   readonly args?: readonly string[]
@@ -86,7 +86,7 @@ export class Plugins {
   readonly #found: readonly FoundPlugin[]
   readonly #marks: StartMarks | null
   readonly #definitions = new Map<string, PluginDefinition>()
-  /** of plugins that never got as far as being mounted */
+  /** of plugins that could not be mounted */
   readonly #failed = new Map<string, { failures: number; error: string }>()
   readonly #unlisten: () => void
   #starting: Promise<void> = Promise.resolve()
@@ -113,7 +113,7 @@ export class Plugins {
     }
   }
 
-  /** Every plugin there is, built-in ones first. */
+  /** All plugins, built-in ones first. */
   list(): PluginItem[] {
     const names = [...BUILTIN_NAMES.filter(name => Object.hasOwn(this.#parts.builtins, name))]
     return [...names, ...this.#found.map(({ name }) => name)].map(name => this.#item(name))
@@ -126,7 +126,7 @@ export class Plugins {
     return this.#item(name)
   }
 
-  /** Loads and starts a plugin; what runs stays as it is. Throws what load() throws. */
+  /** Loads and starts a plugin; a running one is unchanged. Throws the errors of load(). */
   async start(plugin: string): Promise<PluginItem> {
     const name = normalizePluginName(plugin)
     await this.#making(name, async () => {
@@ -136,14 +136,14 @@ export class Plugins {
     return this.#item(name)
   }
 
-  /** Stops a plugin; one that does not run stays as it is. */
+  /** Stops a plugin; one that does not run is unchanged. */
   async stop(plugin: string): Promise<PluginItem> {
     const name = normalizePluginName(plugin)
     if (this.manager.get(name) !== null) await this.manager.stop(name)
     return this.#item(name)
   }
 
-  /** Turns a plugin on or off for good; off stops it. */
+  /** Enables or disables a plugin permanently; disabling stops it. */
   async setEnabled(plugin: string, enabled: boolean): Promise<PluginItem> {
     const name = normalizePluginName(plugin)
     this.#item(name) // throws NOT_FOUND
@@ -155,13 +155,13 @@ export class Plugins {
     return this.#item(name)
   }
 
-  /** Runs a command of a plugin, which is loaded for it. Throws NOT_FOUND, FORBIDDEN, USAGE, and what the command throws. */
+  /** Loads a plugin and runs one of its commands. Throws NOT_FOUND, FORBIDDEN, USAGE, and the errors of the command. */
   async command(plugin: string, argv: readonly string[], io: CommandIo): Promise<CommandOutcome> {
     const { name } = await this.load(plugin)
     return this.#as(name, () => this.manager.runCommand(name, argv, io))
   }
 
-  /** POST /api/plugins. Throws BAD_REQUEST and what the action throws. */
+  /** POST /api/plugins. Throws BAD_REQUEST and the errors of the action. */
   async act(request: PluginRequest, io: CommandIo): Promise<Record<string, unknown> & { exit_code?: number }> {
     const { action = 'load', args = [], sub_cmd = '' } = request
     const name = normalizePluginName(request.plugin)
@@ -191,20 +191,20 @@ export class Plugins {
     }
   }
 
-  /** Saves what the configuration lacks, then starts what is to start with the gateway. Never throws. */
+  /** Saves missing defaults in the configuration, then starts the plugins that start with the gateway. Never throws. */
   startConfigured(): Promise<void> {
     this.#starting = this.#startConfigured()
     return this.#starting
   }
 
-  /** Stops everything, the last started first. Never throws. */
+  /** Stops all plugins, the last started first. Never throws. */
   async close(): Promise<void> {
     this.#unlisten()
     await this.#starting
     await this.manager.stopAll()
   }
 
-  /** True when an uncaught error comes from a plugin of another maker: it is counted there, and the plugin stopped. */
+  /** True if an uncaught error comes from a third-party plugin: it is counted, and the plugin is stopped. */
   blame(thrown: unknown): boolean {
     const name = culprit(this.#found, thrown)
     if (name === undefined) return false
@@ -212,7 +212,7 @@ export class Plugins {
     return true
   }
 
-  /** The process is about to end: a plugin that ended it is not to do so again. */
+  /** The process is about to exit: a plugin that caused it must not do so again. */
   readonly #exited = (): void => {
     const owner = culprit(this.#found, new Error('process.exit'))
     if (owner) this.#marks?.bar(owner, 'it ended the process')
@@ -224,16 +224,16 @@ export class Plugins {
     if (reason !== undefined) return this.#logger.warn(`plugins stay off in safe mode: ${reason}`)
     const wanted = this.list().filter(({ enabled, auto_start, mode }) => enabled && auto_start && mode !== 'manual')
     await Promise.all(wanted.filter(({ builtin }) => builtin).map(({ name }) => this.#quietly(name)))
-    // one after the other, so that it is known whose start ended the process
+    // one after another, so that it is known whose start ended the process
     for (const { name, builtin } of wanted) {
       if (builtin) continue
       const barred = this.#marks?.barred(name)
       if (barred === undefined) await this.#quietly(name)
-      else this.#note(name, new OsError('PLUGIN_FAILED', `${name} is left off: ${barred}`))
+      else this.#note(name, new OsError('PLUGIN_FAILED', `${name} is not started: ${barred}`))
     }
   }
 
-  /** A plugin that was turned on starts where it would have started with the gateway. */
+  /** Starts an enabled plugin if it would have started with the gateway. */
   async #mayStart(name: string): Promise<void> {
     const { gateway, safeMode } = this.#parts
     const item = this.list().find(other => other.name === name)
@@ -243,7 +243,7 @@ export class Plugins {
 
   async #quietly(name: string): Promise<void> {
     try {
-      // only its code says what a plugin of another maker wants to be by default
+      // the default of a third-party plugin is only in its code
       if (this.#isForeign(name) && !(await this.load(name)).auto_start) return
       await this.start(name)
     } catch (error) {
@@ -255,14 +255,15 @@ export class Plugins {
     await ensureAndMountPlugin(this.#parts.node, name, true, String(this.#settings(name).mode))
   }
 
-  /** Counts failures of what is not mounted yet; the manager counts the rest. */
+  /** Counts failures before a plugin is mounted; the manager counts later ones. */
   async #making(name: string, make: () => Promise<void>): Promise<void> {
     try {
       await (this.#marks && this.#isForeign(name) ? this.#marks.during(name, () => this.#as(name, make)) : make())
       this.#failed.delete(name)
     } catch (thrown) {
       const error = asOsError(thrown)
-      // what no plugin is, or what the list shows already, is no failure of one; what its code requires is
+      // not counted: a name that is no plugin, or a refusal that the list already shows; counted: a missing module of its
+      // code
       const shown = error.code === 'NOT_FOUND' || (error.code === 'FORBIDDEN' && !error.message.includes(' requires '))
       if (this.manager.get(name) === null && !shown) this.#note(name, error)
       throw error
@@ -273,7 +274,7 @@ export class Plugins {
     this.#failed.set(name, { failures: (this.#failed.get(name)?.failures ?? 0) + 1, error: message })
   }
 
-  /** Runs a call into a plugin, so that whatever it leaves running is known to be that plugin's. */
+  /** Runs a call into a plugin, so that everything it leaves running is attributed to that plugin. */
   #as<T>(name: string, call: () => T): T {
     return this.#isForeign(name) ? beganBy.run(name, call) : call()
   }
@@ -337,7 +338,7 @@ export class Plugins {
     return guardedAccess(gateway, failed, call => this.#as(name, call))
   }
 
-  /** A file that is not there is not made for this: the defaults count all the same. */
+  /** A missing file is not created for this: the defaults apply without it. */
   #saveDefaults(): void {
     this.#save(() => void syncAllPluginDefaults(this.#config))
   }
@@ -348,11 +349,11 @@ export class Plugins {
     try {
       write()
     } catch (error) {
-      this.#logger.warn(`defaults of plugins were not saved: ${asOsError(error).message}`)
+      this.#logger.warn(`plugin defaults were not saved: ${asOsError(error).message}`)
     }
   }
 
-  /** A plugin that is turned off stops; one that says so begins anew with its new settings. */
+  /** A disabled plugin is stopped; one with `restart` is restarted with its new settings. */
   #changed(changes: readonly Changed[]): void {
     const prefix = 'RESOURCES.service_plugins.'
     const touched = changes.filter(({ key }) => key.startsWith(prefix)).map(({ key }) => key.slice(prefix.length))

@@ -1,8 +1,8 @@
 // The plugin registry (specification, "Plugin registry functions"): names and aliases, defaults that are merged into
-// RESOURCES.service_plugins and saved, and the way from a name to a mounted service.
+// RESOURCES.service_plugins and saved, and the creation of a mounted service from a name.
 //
-// What fails: an unknown name is NOT_FOUND with the nearest one; defaults that cannot be saved are reported by the error of
-// the configuration (CONFIG_WRITE), and count all the same, since the schema has them.
+// Errors: an unknown name is NOT_FOUND with the nearest one. If defaults cannot be saved, the configuration's error
+// (CONFIG_WRITE) is reported, and the defaults apply nevertheless, since the schema contains them.
 import { ConfigStore } from '../config'
 import { OsError } from '../lib/errors'
 import { nearest } from '../lib/nearest'
@@ -29,7 +29,7 @@ export const pluginKey = (name: string): string => `RESOURCES.service_plugins.${
 
 type Settings = Record<string, unknown>
 
-/** `settings` over `standard`, section by section. */
+/** `settings` merged over `standard`, section by section. */
 function merged(standard: Settings, settings: unknown): Settings {
   if (!isObject(settings)) return standard
   const out: Settings = { ...standard, ...settings }
@@ -37,7 +37,7 @@ function merged(standard: Settings, settings: unknown): Settings {
   return out
 }
 
-/** Settings of a plugin: what the configuration says over the defaults. */
+/** Settings of a plugin: the configuration merged over the defaults. */
 export function pluginSettings(
   config: ConfigStore | Settings,
   name: string,
@@ -51,7 +51,7 @@ export function pluginSettings(
 }
 
 /**
- * Puts what a plugin's settings lack into the configuration and saves it (a plain dict is changed in place). Returns the
+ * Adds missing settings of a plugin to the configuration and saves it (a plain dict is changed in place). Returns the
  * settings. Throws CONFIG_WRITE, CONFIG_SYNTAX.
  */
 export function ensurePluginDefaults(
@@ -72,7 +72,7 @@ export function ensurePluginDefaults(
   return settings
 }
 
-/** The same for every built-in plugin, saved once. Settings by name. */
+/** Like ensurePluginDefaults(), for every built-in plugin, saved once. Settings by name. */
 export function syncAllPluginDefaults(config: ConfigStore | Settings): Record<string, Record<string, unknown>> {
   if (!(config instanceof ConfigStore))
     return Object.fromEntries(BUILTIN_NAMES.map(name => [name, ensurePluginDefaults(config, name)]))
@@ -81,7 +81,7 @@ export function syncAllPluginDefaults(config: ConfigStore | Settings): Record<st
   return all
 }
 
-/** What a service manager needs to make plugins by name. */
+/** What a service manager needs to create plugins by name. */
 export interface PluginMaker {
   readonly table: PluginTable
   host(name: string, definition: PluginDefinition): PluginHost
@@ -89,17 +89,17 @@ export interface PluginMaker {
 
 const makers = new WeakMap<ServiceManager, PluginMaker>()
 
-/** Tells how the plugins of a manager are made. */
+/** Sets how the plugins of a manager are created. */
 export function equip(manager: ServiceManager, maker: PluginMaker): void {
   makers.set(manager, maker)
 }
 
-/** Names of every plugin that a manager can make, built-in or not. */
+/** Names of all plugins that a manager can create, built-in or not. */
 const knownPlugins = (manager: ServiceManager): string[] => Object.keys(makers.get(manager)?.table ?? {})
 
 /**
- * The service of a plugin, mounted on the node's service manager and, with `load`, loaded. One that is mounted already is
- * taken as it is. Throws NOT_FOUND, FORBIDDEN (enabled is false), PLUGIN_FAILED, TIMEOUT.
+ * The service of a plugin, mounted on the node's service manager and, with `load`, loaded. An already mounted one is returned
+ * unchanged. Throws NOT_FOUND, FORBIDDEN (enabled is false), PLUGIN_FAILED, TIMEOUT.
  */
 export async function ensureAndMountPlugin(
   node: { readonly serviceManager: unknown },
@@ -130,6 +130,6 @@ async function mountPlugin(manager: ServiceManager, name: string, mode: string):
     throw new OsError('FORBIDDEN', `plugin ${name} is turned off`, { hint: `set ${pluginKey(name)}.enabled to true` })
   }
   const service = await guarded(`${name}: create`, manager.limitMs, () => definition.create(host))
-  // another caller was faster
+  // another caller has mounted it meanwhile
   if (manager.get(name) === null) manager.mount(name, service, null, mode)
 }

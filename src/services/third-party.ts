@@ -1,11 +1,11 @@
-// Plugins of other makers: files and folders of one directory, off unless the configuration says otherwise. They run with
-// all rights of this program, so what others may write is not loaded (trusted.ts).
+// Third-party plugins: files and folders of one directory, disabled by default. They run with all permissions of this
+// program, so files that other users can write are not loaded (trusted.ts).
 //
-// What fails: a directory that is not there holds none, nor does one that cannot be read, which is reported; a file that cannot be
-// loaded, that is no plugin or that has another name than its file is that plugin's error. One that ended the process twice
-// while it was being started is not started again until it is loaded by hand: a note is on flash while a plugin starts, and
-// one that is there counts. So is, at once, one that did not come back from a call until the watch over the event loop
-// ended the process.
+// Errors: a missing directory contains no plugins; an unreadable one neither, which is reported. A file that cannot be
+// loaded, that is no plugin or whose plugin has another name is reported as that plugin's error. A plugin that ended the
+// process twice during its start is not started automatically again until a user loads it: a mark on flash exists while a
+// plugin starts, and a remaining mark counts as an end. A plugin that blocked the event loop until the freeze watch ended the
+// process is barred immediately.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Dirent, existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -29,9 +29,9 @@ interface Settings {
 
 export interface FoundPlugin {
   readonly name: string
-  /** file that is loaded, links resolved; '' where there is none */
+  /** file to load, with links resolved; '' if there is none */
   readonly path: string
-  /** how an uncaught error is recognized */
+  /** identifies uncaught errors of this plugin */
   readonly root: string
   /** why it is not loaded */
   readonly refused?: string
@@ -46,7 +46,7 @@ export const pluginSwitches = (config: ConfigStore): Settings & { dir: string } 
   return { enabled, start_timeout_s, dir: resolve(folder), ...(allow && { allow }) }
 }
 
-/** What the directory holds, in the order of names. Nothing is loaded. */
+/** Lists the plugins of the directory, sorted by name. Nothing is loaded. */
 export function findPlugins(config: ConfigStore, logger: Logger = silentLogger): FoundPlugin[] {
   const { enabled, dir, allow } = pluginSwitches(config)
   if (!enabled) return []
@@ -54,7 +54,7 @@ export function findPlugins(config: ConfigStore, logger: Logger = silentLogger):
   try {
     entries = readdirSync(dir, { withFileTypes: true })
   } catch (error) {
-    if (errno(error) !== 'ENOENT') logger.warn(`the folder of plugins ${dir} cannot be read: ${errno(error)}`)
+    if (errno(error) !== 'ENOENT') logger.warn(`the plugin folder ${dir} cannot be read: ${errno(error)}`)
   }
   return entries
     .filter(entry => !entry.name.startsWith('.') && entry.name !== 'node_modules')
@@ -76,7 +76,7 @@ function described(dir: string, entry: string): FoundPlugin {
   }
 }
 
-/** The file of a plugin's folder: index.js, or what its package.json names as main. */
+/** The file of a plugin's folder: `main` of its package.json, else index.js. */
 function entryOf(folder: string): string {
   const manifest = join(folder, 'package.json')
   const { main } = existsSync(manifest)
@@ -91,7 +91,7 @@ function entryOf(folder: string): string {
 function whyNot(name: string, link: string, path: string): { refused?: string } {
   if (!NAME.test(name)) return { refused: 'its name is not of letters, digits and _' }
   if (BUILTIN_NAMES.includes(normalizePluginName(name) as never)) return { refused: 'a built-in plugin has this name' }
-  // by the way it is named, and by the file it leads to
+  // check both the path as named and the file it resolves to
   const root = realpathSync(link)
   const why = distrust(link) ?? distrust(path, statSync(root).isDirectory() ? root : undefined)
   return why === undefined ? {} : { refused: why }
@@ -99,7 +99,7 @@ function whyNot(name: string, link: string, path: string): { refused?: string } 
 
 /** Loads a plugin's code. Throws PLUGIN_FAILED, FORBIDDEN. */
 async function load({ name, path, refused, root }: FoundPlugin): Promise<PluginDefinition> {
-  // looked at again: between a start and a load by hand a file may have changed
+  // checked again: a file may have changed between the start and a load by a user
   const why = refused ?? distrust(path, root !== path && statSync(root).isDirectory() ? root : undefined)
   if (why !== undefined) throw new OsError('FORBIDDEN', `plugin ${name}: ${why}`)
   watchRequire(own)
@@ -111,15 +111,18 @@ async function load({ name, path, refused, root }: FoundPlugin): Promise<PluginD
   if (typeof plugin?.create !== 'function' || typeof plugin.name !== 'string')
     throw new OsError('PLUGIN_FAILED', `${path} exports no plugin: { name, create(host) } is expected`)
   if (normalizePluginName(plugin.name) !== name)
-    throw new OsError('PLUGIN_FAILED', `${path} holds the plugin ${JSON.stringify(plugin.name)}: name its file so`)
+    throw new OsError(
+      'PLUGIN_FAILED',
+      `${path} contains the plugin ${JSON.stringify(plugin.name)}: rename the file to that`,
+    )
   return plugin as PluginDefinition
 }
 
-/** Found plugins as a table, for the manager. */
+/** The found plugins as a table for the manager. */
 export const tableOf = (found: readonly FoundPlugin[]): PluginTable =>
   Object.fromEntries(found.map(plugin => [plugin.name, () => load(plugin)]))
 
-/** The plugin whose code is in a stack, the innermost first, and where; undefined: none. */
+/** The plugin whose code is in a stack, the innermost first, and the position; undefined: none. */
 export function ownerOf(
   found: readonly FoundPlugin[],
   stack: readonly string[],
@@ -136,12 +139,12 @@ export function ownerOf(
 
 const own = typeof __filename === 'string' ? __filename : ''
 
-/** Which plugin the work under way was begun by: calls into it, and the timers, promises and sockets it left. */
+/** The plugin that started the current work: calls into it, and its timers, promises and sockets. */
 export const beganBy = new AsyncLocalStorage<string>()
 
 /**
- * The plugin that an uncaught error belongs to, or undefined: by its stack, else by who began the work. An error out of
- * this program's own code counts there only where it is an answer to a call, and no defect.
+ * The plugin that an uncaught error belongs to, or undefined: by its stack, else by who started the work. An error in this
+ * program's own code is attributed to a plugin only if it is an expected error of a call, not a defect.
  */
 export function culprit(found: readonly FoundPlugin[], thrown: unknown): string | undefined {
   const stack = thrown instanceof Error ? (thrown.stack ?? '') : ''
@@ -151,19 +154,19 @@ export function culprit(found: readonly FoundPlugin[], thrown: unknown): string 
   return ownerOf(found, frames)?.name ?? (ours ? undefined : beganBy.getStore())
 }
 
-/** ends of the process, one after the other, that a starting plugin may be part of */
+/** consecutive ends of the process during a plugin's start after which it is barred */
 const MAX_ENDS = 2
 
 interface Marks {
-  /** being started now */
+  /** the plugin being started now */
   starting: string | null
   /** ends of the process during the start of a plugin */
   ends: Record<string, number>
-  /** why a plugin is not to start again automatically */
+  /** why a plugin is not started automatically */
   bars: Record<string, string>
 }
 
-/** Remembers over restarts which plugin was being started when the process ended, or was to blame for the end. */
+/** Stores over restarts which plugin was being started when the process ended, or caused its end. */
 export class StartMarks {
   readonly #path: string
   readonly #files: Files
@@ -183,16 +186,16 @@ export class StartMarks {
   barred(name: string): string | undefined {
     const { ends, bars } = this.#marks
     const n = ends[name] ?? 0
-    return bars[name] ?? (n < MAX_ENDS ? undefined : `the process ended ${n} times while it was being started`)
+    return bars[name] ?? (n < MAX_ENDS ? undefined : `the process ended ${n} times during its start`)
   }
 
-  /** Leaves a plugin off until it is started by hand. */
+  /** Bars a plugin until a user starts it. */
   bar(name: string, reason: string): void {
     this.#marks.bars[name] = reason
     this.#write()
   }
 
-  /** Runs a start with the note on flash. What ends well ends the count. */
+  /** Runs a start with the mark on flash. A successful start resets the count. */
   async during<T>(name: string, start: () => Promise<T>): Promise<T> {
     const marks = this.#marks
     marks.starting = name

@@ -1,23 +1,24 @@
-// Whether a file of code may be loaded (docs/plugins.md): it, every folder above it and every link on the way to it belong to
-// root or to the user this runs as, and only their owner may write them. The files it imports, by whatever it names in plain
-// text, are held to the same rule; what they compute is looked at when require() leads to it (watchRequire). Nothing here loads anything; what cannot be looked at is refused.
+// Decides whether a code file may be loaded (docs/plugins.md): the file, every folder above it and every link in its path
+// must belong to root or to the current user, and only their owner may have write permission. The files it imports by literal
+// names follow the same rule; computed names are checked when require() resolves them (watchRequire). Nothing here loads
+// code; what cannot be checked is refused.
 import { lstatSync, readdirSync, readFileSync, readlinkSync, type Stats } from 'node:fs'
 import Module, { createRequire, isBuiltin } from 'node:module'
 import { dirname, join, parse, resolve, sep } from 'node:path'
 import { OsError } from '../lib/errors'
 
-/** files of one plugin that are looked at */
+/** maximum number of checked files per plugin */
 const MOST_FILES = 5000
 const MOST_LINKS = 40
-/** larger files are not read for what they import */
+/** larger files are not scanned for imports */
 const MOST_BYTES = 8 * 1024 * 1024
 const IMPORT = /\b(?:require\s*\(|import\s*\(|from|import)\s*(['"])([^'"\n]+)\1/g
 const CODE = /\.[cm]?js$/
 
-/** a name is resolved here, and nothing loaded */
+/** true while a name is only resolved, not loaded */
 let resolving = false
 
-/** Everything that decides what a path leads to: folders, links and the file, as the system walks them. */
+/** Everything that determines the target of a path: folders, links and the file, in the order the system resolves them. */
 function* steps(path: string): Generator<{ at: string; stats: Stats }> {
   const segments = resolve(path).split(sep).filter(Boolean)
   let { root: at } = parse(resolve(path))
@@ -38,20 +39,20 @@ function* steps(path: string): Generator<{ at: string; stats: Stats }> {
   }
 }
 
-/** Why one path is not trusted; undefined: it is. Throws where it cannot be looked at. */
+/** Why one path is not trusted; undefined: it is. Throws if it cannot be checked. */
 function fault(path: string, own: number): string | undefined {
   for (const { at, stats } of steps(path)) {
     if (stats.uid !== 0 && stats.uid !== own)
       return `${at} belongs to another user: chown it to the one os-node runs as`
-    // the mode of a link means nothing; in a sticky folder of root no other user can replace an entry
+    // the mode of a link is meaningless; in a sticky folder of root no other user can replace an entry
     if (stats.isSymbolicLink() || (stats.isDirectory() && stats.uid === 0 && (stats.mode & 0o1000) !== 0)) continue
-    if ((stats.mode & 0o002) !== 0) return `${at} may be written by everybody: chmod o-w`
-    if ((stats.mode & 0o020) !== 0) return `${at} may be written by its group: chmod g-w`
+    if ((stats.mode & 0o002) !== 0) return `${at} is writable by everyone: chmod o-w`
+    if ((stats.mode & 0o020) !== 0) return `${at} is writable by its group: chmod g-w`
   }
   return undefined
 }
 
-/** The files that the text of one names, as far as they can be found. */
+/** The files that the text of a file names, as far as they can be resolved. */
 function importsOf(file: string): string[] {
   if (!CODE.test(file) || lstatSync(file).size > MOST_BYTES) return []
   const from = createRequire(file)
@@ -61,7 +62,7 @@ function importsOf(file: string): string[] {
     try {
       return [from.resolve(name)]
     } catch {
-      return [] // the import will fail, or it is a text that only looks like one
+      return [] // the import will fail, or it only looks like an import
     } finally {
       resolving = false
     }
@@ -74,8 +75,8 @@ function filesIn(folder: string): string[] {
 }
 
 /**
- * Why the code behind `entry` may not be loaded; undefined: it may. `folder`: the plugin's own, all of which counts. `own`:
- * the user this runs as.
+ * Why the code of `entry` may not be loaded; undefined: it may. `folder`: the plugin's folder, in which all files are
+ * checked. `own`: the current user.
  */
 export function distrust(entry: string, folder?: string, own = process.geteuid?.() ?? 0): string | undefined {
   const seen = new Set<string>()
@@ -83,7 +84,7 @@ export function distrust(entry: string, folder?: string, own = process.geteuid?.
   for (let path = left.pop(); path !== undefined; path = left.pop()) {
     if (seen.has(path)) continue
     seen.add(path)
-    if (seen.size > MOST_FILES) return `${dirname(entry)} holds more than ${MOST_FILES} files`
+    if (seen.size > MOST_FILES) return `${dirname(entry)} contains more than ${MOST_FILES} files`
     const why = fault(path, own)
     if (why !== undefined) return why
     if (lstatSync(path).isFile()) left.push(...importsOf(path))
@@ -96,7 +97,7 @@ interface Loader {
 }
 let watching = false
 
-/** From now on each file that require() of other code than `program` leads to is looked at, computed names too. */
+/** From now on checks each file that require() resolves for code other than `program`, including computed names. */
 export function watchRequire(program: string): void {
   if (watching) return
   watching = true

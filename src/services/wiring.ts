@@ -1,5 +1,5 @@
-// The plugins of a gateway, and those of a command where none runs: what main would otherwise say twice. The concrete rooms
-// (which plugins there are, the display, the HTTP service) are handed in.
+// The plugins of a gateway, and those of a command without a gateway. The concrete rooms (which plugins exist, the display,
+// the HTTP service) are passed in by main.
 import type { ConfigStore } from '../config'
 import type { Gateway } from '../gateway/gateway'
 import type { Logger } from '../lib/logger'
@@ -9,7 +9,7 @@ import { Plugins, type PluginsParts } from './plugins'
 import { pluginSettings } from './registry'
 import { pluginSwitches } from './third-party'
 
-/** A service manager with the time limits of the configuration. */
+/** A service manager with the configured time limits. */
 export const managerOf = (config: ConfigStore, logger: Logger, display?: DisplayAccess): ServiceManager =>
   new ServiceManager(config, 'runtime', {
     logger: logger.child('plugins'),
@@ -17,17 +17,20 @@ export const managerOf = (config: ConfigStore, logger: Logger, display?: Display
     ...(display && { display }),
   })
 
-/** How a node of the library comes to an HTTP service; said by main, which alone can start a gateway. */
+/** How a library node gets an HTTP service; set by main, which alone can start a gateway. */
 export const libraryWeb: { of?: (config: ConfigStore) => WebService } = {}
 
-/** Whether a gateway's page opens with it: as its plugin's settings say, and always in safe mode, which is left by it. */
+/**
+ * Whether a gateway's page starts with it: as its plugin's settings say, and always in safe mode, since the page can end safe
+ * mode.
+ */
 export function opensPage(config: ConfigStore, { guard }: Gateway): boolean {
   const { enabled, auto_start } = pluginSettings(config, 'web_user')
   return guard.safeMode !== undefined || (enabled === true && auto_start === true)
 }
 
 export interface WiringParts {
-  /** its serviceManager is the one of managerOf() */
+  /** its serviceManager is the result of managerOf() */
   readonly node: PluginsParts['node']
   readonly builtins: PluginTable
   readonly version: string

@@ -1,4 +1,4 @@
-// A batch as main thread and workers hand it over: log records one behind the other, as they lie on the medium.
+// A batch passed between main thread and workers: log records back to back, in their stored form.
 import { decodeRecord, type LogRecord, recordSize } from '../log'
 
 export function* recordsOf(b: Buffer): Iterable<LogRecord> {

@@ -1,14 +1,14 @@
-// A Bloom filter of uuids: says for sure that one is not there. 16 bits an entry and 8 probes: one in 1700 says "maybe" wrongly,
-// and costs its window being opened. A uuid is a hash already (its bytes 6 and 8 hold version and variant), so two words of it
-// make the probes.
+// A Bloom filter of uuids: it proves that a uuid is absent. 16 bits per entry and 8 probes: one in 1700 is a false "maybe",
+// which costs opening its window. A uuid is already a hash (except for version and variant in bytes 6 and 8), so two words of
+// it give the probes.
 
 const BITS = 16
 const PROBES = 8
 
-/** Room for `entries` uuids. */
+/** An empty filter for `entries` uuids. */
 export const newBloom = (entries: number): Uint8Array => new Uint8Array(Math.max(8, Math.ceil((entries * BITS) / 8)))
 
-/** Calls back with the bits of a uuid until that returns false. */
+/** Calls back with the bits of a uuid until the callback returns false. */
 function probes(bloom: Uint8Array, uuid: Uint8Array, each: (byte: number, mask: number) => boolean): boolean {
   const bits = bloom.length * 8
   const word = (at: number): number =>

@@ -1,4 +1,4 @@
-// What a database is made with, and how it says that it is.
+// Options and status of a database.
 import type { Backoff } from '../lib/backoff'
 import type { Clock } from '../lib/clock'
 import type { ErrorCode } from '../lib/errors'
@@ -19,25 +19,25 @@ export interface SqlConfig {
 export interface DatabaseOptions {
   sql?: SqlConfig
   log: LogSource
-  /** the sealed windows; left out: an open window only, whose oldest packets leave it */
+  /** the sealed windows; absent: only an open window, whose oldest packets are dropped */
   windows?: WindowSettings
   clock?: Clock
   logger?: Logger
-  /** bounds of the open window */
+  /** limits of the open window */
   maxPackets?: number
   maxBytes?: number
-  /** how long a question waits for a rebuild */
+  /** how long a query waits for a rebuild */
   startWaitMs?: number
-  /** the worker ends after so long without a query; left out: it stays */
+  /** the worker ends after this time without a query; absent: never */
   idleMs?: number
-  /** the worker is replaced when it takes more, and so many times what it took when it was new */
+  /** the worker is replaced if it uses more than this, and more than a multiple of its initial size */
   heapBytes?: number
   heapGrowth?: number
-  /** left out: the one of the bundle */
+  /** default: the worker in the bundle */
   program?: () => WorkerProgram
-  /** the worker of a database server; left out: the one beside the bundle */
+  /** the worker of a database server; default: the one next to the bundle */
   serverScript?: string
-  /** where the files that storage.sql.driver names lie, unless absolute */
+  /** base of relative paths in storage.sql.driver */
   dataDir?: string
   backoff?: Backoff
 }
@@ -46,18 +46,18 @@ export interface DatabaseStatus {
   /** `resting`: no worker runs until the next query */
   state: 'closed' | 'starting' | 'up' | 'resting' | 'down'
   reason?: string
-  /** of the reason, where it is an error */
+  /** error code, if the reason is an error */
   code?: ErrorCode
-  /** the newest error, which may be over */
+  /** the newest error, which may be resolved */
   last_error?: { readonly code: ErrorCode; readonly message: string; readonly at: number }
   dialect: string
   lag_records: number
   packets: number
   duplicates: number
-  /** packets that left the bounded view */
+  /** packets dropped from the bounded view */
   left: number
-  /** absent: none are kept, or none was looked at yet */
+  /** absent: no windows are kept, or none was read yet */
   windows?: WindowReport
-  /** questions that failed because the view was down or kept off */
+  /** queries that failed because the view was down or disabled */
   refused: number
 }

@@ -1,10 +1,10 @@
 // The query operations of the specification over the SQL view of the log. Sqlite is sql.js in a worker thread: sealed windows
-// in files, and an open one that is rebuilt from the log when the worker starts. While it is rebuilt questions wait at most
-// 5 s (DB_STARTING); when the worker dies they fail (DB_UNAVAILABLE) until a new one, started after a growing pause, has read
-// the log again. Facts are safe in the log all the time: losing the view loses nothing.
+// in files, and an open one that is rebuilt from the log when the worker starts. During the rebuild queries wait at most 5 s
+// (DB_STARTING); if the worker dies they fail (DB_UNAVAILABLE) until a new one, started after a backoff, has read the log
+// again. The facts are in the log: a lost view loses no data.
 //
-// A view that may rest (`idleMs`) has a worker only while queries come, or while the log holds a whole window to seal: that
-// is tens of megabytes on a board without queries.
+// A view with `idleMs` has a worker only while queries are received, or while the log contains a complete window to seal:
+// this saves tens of megabytes on a board without queries.
 import { randomInt } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { Backoff } from '../lib/backoff'
@@ -32,17 +32,17 @@ import type { ViewCounts } from './view'
 import { WindowDamage } from './window-damage'
 import { windowRange } from './windowfile'
 
-/** D5: a window takes 32 k packets or 6 MB, whichever comes first */
+/** D5: a window contains up to 32 k packets or 6 MB */
 const WINDOW_PACKETS = 32_768
 export const WINDOW_BYTES = 6 * 1024 * 1024
 const COUNT_WAIT_MS = 20_000
 const HEAP_BYTES = 48 * 1024 * 1024
-/** the name of a database server's cursor in the log, and of the number by which the server knows the log */
+/** the name of a database server's cursor in the log, and of the number that identifies the log at the server */
 export const SERVER_CURSOR = 'sql'
 const ORIGIN = 'sql.origin'
-/** a worker that is too large already when it is new is not replaced over and over */
+/** do not replace a worker that is too large right after its start again and again */
 const YOUNG_MS = 60_000
-/** nor one that is large by the summaries of many devices: a new one would read them all again, and be as large */
+/** nor one that is large because of the summaries of many devices: a new one would read them all and be as large */
 const HEAP_GROWTH = 2
 
 export class Database {
@@ -53,18 +53,18 @@ export class Database {
   readonly #maxPackets: number
   readonly #maxBytes: number
   #thread: SqlThread | undefined
-  /** no two workers write into one folder */
+  /** settles when the last worker has ended: two workers must not write into one folder */
   #ended: Promise<void> = Promise.resolve()
   #life: symbol | undefined
   readonly #checked = new Set<string>()
-  /** of the worker that ran last */
+  /** counts of the last worker */
   #counts: ViewCounts | undefined
-  /** packets that left in the lives of earlier workers */
+  /** packets dropped by earlier workers */
   #leftEarlier = 0
   #sealedTo: number
   readonly #damage: WindowDamage
   #bornAt!: number
-  /** bytes of the worker when it had read everything */
+  /** size of the worker after it had read everything */
   #bornHeap!: number
   #idleTimer: NodeJS.Timeout | undefined
   #state: DatabaseStatus['state'] = 'closed'
@@ -95,7 +95,7 @@ export class Database {
     return this.#o.sql?.dialect ?? 'sqlite'
   }
 
-  /** Starts the view. Throws DB_NOT_CONFIGURED when storage.sql is off or names a dialect that is not built in. */
+  /** Starts the view. Throws DB_NOT_CONFIGURED if storage.sql is off or names a dialect that is not built in. */
   async connect(): Promise<void> {
     const { log, windows, sql } = this.#o
     if (sql?.enabled === false) throw new OsError('DB_NOT_CONFIGURED', 'database not configured')
@@ -107,7 +107,7 @@ export class Database {
     if (this.#state !== 'closed') return
     if (this.#server) log.pin?.(() => this.#serverSeq() + 1)
     else if (log.cursor(SERVER_CURSOR)) log.appendCursor?.(SERVER_CURSOR, 0)
-    // the worker reports another log's windows
+    // the sealed windows are of another log, as the worker will report
     if (this.#sealedTo > log.lastSeq) this.#sealedTo = 0
     if (windows && !windows.readOnly && !this.#server) log.pin?.(() => this.#sealedTo + 1)
     this.#unsubscribe = log.onCommit(() => {
@@ -118,7 +118,7 @@ export class Database {
     else this.#state = 'resting'
   }
 
-  /** Gives the memory of the view back, or keeps it from starting; questions fail with the reason until resume(). */
+  /** Frees the memory of the view, or keeps it from starting; queries fail with the reason until resume(). */
   async pause(reason: string): Promise<void> {
     const closed = this.close()
     this.#paused = true
@@ -127,7 +127,7 @@ export class Database {
     await closed
   }
 
-  /** Builds the view after pause(); without one it does nothing. Throws as connect(). */
+  /** Builds the view after pause(); otherwise does nothing. Throws the errors of connect(). */
   async resume(): Promise<void> {
     if (!this.#paused) return
     this.#paused = false
@@ -147,7 +147,7 @@ export class Database {
     await this.#ended
   }
 
-  /** How many committed facts the view does not hold yet. */
+  /** The number of committed facts that are not yet in the view. */
   lagRecords(): number {
     if (this.#state === 'resting') return 0
     const applied = this.#server ? this.#serverSeq() : (this.#thread?.appliedSeq ?? 0)
@@ -156,7 +156,7 @@ export class Database {
   }
 
   status(): DatabaseStatus {
-    // before the first worker what the log holds is known
+    // before the first worker, use what is known from the log
     const known = this.#thread?.counts ?? this.#counts
     const { packets, duplicates, left, sealed } = known ?? {
       packets: this.#server ? 0 : this.#o.log.factsAfter(0),
@@ -178,31 +178,31 @@ export class Database {
     }
   }
 
-  /** status() of what is stored: a view that rests reads the log first; one that takes longer than 20 s is `starting`. */
+  /** status() with current counts: an idle view reads the log first; `starting` if that takes longer than 20 s. */
   async counted(): Promise<DatabaseStatus> {
     if (this.#state === 'resting') this.#start()
     if (this.#state === 'starting') await this.#started(COUNT_WAIT_MS)
     return this.status()
   }
 
-  /** Devices, the one seen last first. `limit` 1..500 (100), `offset` from 0; both are clamped. */
+  /** Devices, last seen first. `limit` 1..500 (100), `offset` from 0; both are clamped. */
   async queryDevices(limit?: number, offset?: number): Promise<DeviceList> {
     const question = { name: 'devices', limit: clampLimit(limit, 100), offset: clampOffset(offset) } as const
     return this.#ask(question) as Promise<DeviceList>
   }
 
-  /** Packets by timestamp_raw, newest first. Throws BAD_REQUEST for a since or until that is no number. */
+  /** Packets by timestamp_raw, newest first. Throws BAD_REQUEST if since or until is not a number. */
   async queryPackets(query: PacketQuery = {}): Promise<PacketList> {
     checkQuery(query)
     return this.#ask({ name: 'packets', query }) as Promise<PacketList>
   }
 
-  /** One packet with its sensors, null when there is none of that uuid. */
+  /** One packet with its sensors, null if there is none with that uuid. */
   async queryPacket(uuid: string): Promise<PacketDetail | null> {
     return this.#ask({ name: 'packet', uuid: String(uuid) }) as Promise<PacketDetail | null>
   }
 
-  /** Sensor rows by timestamp_raw, newest first, then by their place in the packet. */
+  /** Sensor rows by timestamp_raw, newest first, then by their index in the packet. */
   async querySensors(query: SensorQuery = {}): Promise<SensorList> {
     checkQuery(query)
     return this.#ask({ name: 'sensors', query }) as Promise<SensorList>
@@ -214,7 +214,10 @@ export class Database {
     return this.#ask({ name: 'history', query }) as Promise<HistoryList>
   }
 
-  /** Ids of the allocator that receivers share. Throws DB_NOT_CONFIGURED for another dialect than postgresql, and as a query. */
+  /**
+   * Ids of the allocator that receivers share. Throws DB_NOT_CONFIGURED for another dialect than postgresql, and the errors
+   * of a query.
+   */
   async allocateIds(work: IdWork): Promise<IdAnswer> {
     if (this.dialect !== 'postgresql') throw new OsError('DB_NOT_CONFIGURED', 'ids are shared in PostgreSQL only')
     return this.#ask({ name: 'ids', work }) as Promise<IdAnswer>
@@ -226,7 +229,7 @@ export class Database {
     if (this.#state === 'up') {
       const thread = this.#thread!
       const answer = await thread.ask(question).finally(() => this.#quiet())
-      // a window was lost under it: the next worker has it from the log
+      // a window was lost during the query: the next worker rebuilds it from the log
       return thread.hole && !again ? this.#ask(question, true) : answer
     }
     if (this.#state === 'starting') throw new OsError('DB_STARTING', 'database starting')
@@ -235,7 +238,7 @@ export class Database {
     throw new OsError('DB_UNAVAILABLE', 'database unavailable', { details: { reason: this.#reason } })
   }
 
-  /** Waits until the state is no longer `starting`, or for the longest wait. */
+  /** Waits until the state is no longer `starting`, at most `ms`. */
   #started(ms = this.#o.startWaitMs ?? 5000): Promise<void> {
     return new Promise(resolve => {
       const timer = setTimeout(done, ms)
@@ -251,7 +254,7 @@ export class Database {
     for (const resolve of this.#waiting.splice(0)) resolve()
   }
 
-  /** The log holds a window's worth that no file has. */
+  /** True if the log contains a complete window that is in no file. */
   #due(): boolean {
     const { log, windows } = this.#o
     if (this.#server) return true
@@ -291,7 +294,7 @@ export class Database {
   }
 
   #applied(upTo: number, stored: boolean): void {
-    // behind the commit at the server
+    // after the commit at the server
     if (this.#server && stored) this.#o.log.appendCursor?.(SERVER_CURSOR, upTo)
     const { sealed } = this.#thread!.counts
     if (sealed) {
@@ -308,7 +311,7 @@ export class Database {
     this.#quiet()
   }
 
-  /** Ends a worker that grew too large or lost a window, and, after a while, one without queries. */
+  /** Ends a worker that became too large or lost a window, and an idle one after a while. */
   #quiet(): void {
     const thread = this.#thread
     if (this.#state !== 'up' || !thread || thread.busy) return
@@ -330,7 +333,7 @@ export class Database {
     }
   }
 
-  /** The server has every record up to it, as far as is known here. */
+  /** The last record that the server is known to have. */
   #serverSeq(): number {
     return this.#thread?.appliedSeq ?? this.#o.log.cursor(SERVER_CURSOR) ?? 0
   }
@@ -359,7 +362,7 @@ export class Database {
     this.#counts = counts
     if (!counts.sealed) return
     this.#damage.keep(counts.sealed)
-    // a worker counts the windows that it removed itself; an open window alone is made anew, and what leaves it with it
+    // a worker with windows counts removed windows itself; an open window alone is rebuilt, with its dropped packets
     this.#leftEarlier += counts.left
     this.#counts = { ...counts, left: 0 }
   }
@@ -379,6 +382,6 @@ export class Database {
   }
 }
 
-/** By the names of the files alone; 0: there is none yet, or the worker reports what is wrong with it. */
+/** From the file names alone; 0: there is none yet, or the folder cannot be read, which the worker reports. */
 const newestSealed = (dir: string): number =>
   orElse(0, () => Math.max(0, ...readdirSync(dir).map(name => windowRange(name)?.to ?? 0)))

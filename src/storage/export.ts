@@ -1,10 +1,10 @@
-// One ordinary SQLite file of all there is: the sealed windows, oldest first, and from the log what they do not hold. Its
-// tables are the specification's. In RAM lie one window, the keys that are being sorted and a few pages, whatever comes out;
-// a file of the uuids (22 bytes a packet) lies beside the export meanwhile.
+// Exports all data as one ordinary SQLite file: the sealed windows, oldest first, and the records that are only in the log.
+// Its tables are those of the specification. RAM contains one window, the keys being sorted and a few pages, whatever the
+// size; a temporary file of the uuids (22 bytes per packet) is stored next to the export.
 //
-// What fails: a window that cannot be read, or is of another log, is left out and named; the log fills the hole where it has
-// the records. A packet that lies in two places shows when the uuids are sorted: then all is written again without its later
-// rows. A file that cannot be written is what OutFile throws.
+// Errors: a window that cannot be read, or belongs to another log, is left out and reported; the log fills the gap if it has
+// the records. A packet stored twice is found when the uuids are sorted: then everything is written again without its later
+// rows. A failed write throws as OutFile does.
 import { join } from 'node:path'
 import { type CsvCell, csvLine } from '../lib/csv'
 import { asOsError } from '../lib/errors'
@@ -38,39 +38,39 @@ const SENSORS = `CREATE TABLE os_sensors (
   normalized_value REAL,
   normalized_unit TEXT
 )`
-/** the name SQLite gives the index of that key */
+/** SQLite's name for the index of that key */
 const PACKETS_KEY = 'sqlite_autoindex_os_packets_1'
-/** packets between two words about how far it is */
+/** packets between two progress reports */
 const TELL_EVERY = 2000
 
 interface ExportSource {
   readonly log: LogFiles
-  /** of the sealed windows; undefined: there are none */
+  /** folder of the sealed windows; undefined: there are none */
   readonly windows: string | undefined
   readonly files: Files
   readonly open: OpenDatabase
-  /** values in the units for people (units/display.ts); else canonical */
+  /** values in display units (units/display.ts); else canonical */
   readonly display?: boolean
 }
 
 export interface ExportResult {
   readonly bytes: number
   readonly rows: { readonly os_packets: number; readonly os_sensors: number }
-  /** sealed windows that are in it */
+  /** number of sealed windows in the export */
   readonly windows: number
-  /** packets that lay in two places and are one row */
+  /** duplicate packets merged to one row */
   readonly duplicates: number
-  /** windows that could not be used, with the reason */
+  /** unusable windows, with the reason */
   readonly left_out: readonly string[]
 }
 
-/** As writeExport: a text file, one line per sensor reading in the order of the log. */
+/** Like writeExport, as a text file with one line per sensor reading, in log order. */
 export function writeCsv(
   source: ExportSource,
   path: string,
   tell: (done: number, of: number) => void = () => undefined,
 ): ExportResult {
-  // packets that lie in two places: only sorting their uuids shows them
+  // rows of duplicate packets, found by sorting the uuids
   const again = new Set<number>()
   const keys = new UuidKeys(source.files, `${path}.keys`)
   const out = new OutFile(source.files, path)
@@ -110,7 +110,7 @@ export function writeCsv(
   }
 }
 
-/** In display units with the digits the value carries, else canonical with all that a double is sure of. */
+/** In display units with the significant digits of the value, else canonical with all digits that a double guarantees. */
 function csvValue({ value, unit }: SensorFact, display: boolean | undefined): { value: number | null; unit: string } {
   if (!display) return { value: value === null ? null : Number(value.toPrecision(15)), unit }
   const scale = scaleOf(unit)
@@ -122,7 +122,7 @@ const CSV_HEAD =
     ',',
   )
 
-/** Writes `path`, which is replaced. `tell`: packets so far, and about how many there are. */
+/** Writes `path`, which is replaced. `tell`: packets so far, and the approximate total. */
 export function writeExport(
   source: ExportSource,
   path: string,
@@ -153,7 +153,7 @@ export function writeExport(
   }
 }
 
-/** Rows of both tables; a packet's row is the seq of its record. */
+/** Rows of both tables; the row id of a packet is the seq of its record. */
 function writeRows(
   file: SqliteFile,
   packets: AllPackets,
@@ -181,7 +181,7 @@ function writeRows(
   return { counts, packets: packetTree.finish(), sensors: sensorTree.finish() }
 }
 
-/** The index of the uuids; rows whose uuid another one has too go to `again`, all but the first. */
+/** The index of the uuids; duplicate rows are added to `again`, except for the first of each. */
 function writeIndex(file: SqliteFile, keys: UuidKeys, again: Set<number>, tell: () => void): number {
   const tree = new BTree(file, 'index')
   let before: Buffer | undefined
@@ -195,11 +195,11 @@ function writeIndex(file: SqliteFile, keys: UuidKeys, again: Set<number>, tell: 
   return tree.finish()
 }
 
-/** Every packet in the order of the log, its time as right as the log knows it. */
+/** Every packet in log order, with its time corrected as far as the log knows. */
 class AllPackets {
   windows = 0
   readonly leftOut = new Map<string, string>()
-  /** how many there are, about */
+  /** approximate number of packets */
   about!: number
   readonly #o: ExportSource
   #clocks: LogRecord[] | undefined
@@ -211,7 +211,7 @@ class AllPackets {
   *[Symbol.iterator](): Iterator<StoredPacket> {
     const { log } = this.#o
     let next = 1
-    // a gateway at work may seal another window while the older ones are read
+    // a running gateway may seal another window while the older ones are read
     for (let more = true; more; ) {
       more = false
       const sealed = this.#sealed(next)
@@ -236,7 +236,7 @@ class AllPackets {
     yield* this.#ofLog(next, log.committedSeq)
   }
 
-  /** Windows behind those that were read already. */
+  /** Windows after those already read. */
   #sealed(next: number): (Summary & { readonly name: string })[] {
     const { windows: dir, files } = this.#o
     if (dir === undefined) return []
@@ -248,7 +248,7 @@ class AllPackets {
       .filter(({ name, from }) => from >= next && !this.leftOut.has(name))
   }
 
-  /** undefined: it is left out. It may be written again, or removed for its age, while it is read. */
+  /** undefined: it is left out. It may be rewritten, or removed by age, while it is read. */
   #load(name: string): { rows: WindowRows; summary: Summary } | undefined {
     const { windows: dir, files, open, log } = this.#o
     const path = join(dir!, name)
@@ -287,7 +287,7 @@ class AllPackets {
     }
   }
 
-  /** Times that were taken while no time source confirmed them, moved by every clock record behind them that was not worked in. */
+  /** Corrects times taken before a time source confirmed them, by every later clock record that was not yet applied. */
   *#righted(packets: Iterable<StoredPacket>, corrected: number): Iterable<StoredPacket> {
     for (const packet of packets) {
       if (!packet.unsynced) {

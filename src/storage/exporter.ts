@@ -1,8 +1,8 @@
-// `os-node db export`: an export in a worker thread, where sql.js is, under a name of its own until it is whole. It only reads
-// the data directory, so it runs beside a gateway and without one.
+// `os-node db export`: writes an export in a worker thread, which contains sql.js, under a temporary name until it is
+// complete. It only reads the data directory, so it runs in parallel with a gateway or without one.
 //
-// What fails: a FILE that is there (without `force`) or is no file is USAGE; a disk that is full DISK_FULL, any other refusal
-// of the system STORAGE; being stopped TIMEOUT. In each case nothing is left behind, and a FILE that was there stays.
+// Errors: an existing FILE (without `force`), or one that is no regular file, is USAGE. A full disk is DISK_FULL, any other
+// refusal of the system STORAGE, a cancel TIMEOUT. In each case the temporary files are removed, and an existing FILE stays.
 import { lstatSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Worker } from 'node:worker_threads'
@@ -17,19 +17,19 @@ import { windowFolder } from './window-folder-options'
 
 export interface ExportOptions {
   readonly file: string
-  /** replaces a file that is there */
+  /** replaces an existing file */
   readonly force: boolean
-  /** values in the units for people; left out: canonical */
+  /** values in display units; default: canonical */
   readonly display?: boolean
   readonly dataDir: string
   /** storage.sql.driver.path */
   readonly path: string
   readonly signal?: AbortSignal
-  /** packets so far, and about how many there are */
+  /** packets so far, and the approximate total */
   readonly tell?: (done: number, of: number) => void
 }
 
-/** Returns the file's whole path, and what is in it. */
+/** Returns the file's absolute path, and a summary of its content. */
 export async function exportDatabase(options: ExportOptions): Promise<{ file: string } & ExportResult> {
   const { force, display = false, dataDir, path, signal, tell } = options
   const file = resolve(options.file)
@@ -48,7 +48,7 @@ export async function exportDatabase(options: ExportOptions): Promise<{ file: st
   })
   try {
     const result = await answerOf(worker, signal, tell).catch(error => {
-      // the caller knows the file by its own name
+      // the caller only knows the final name of the file
       error.message = error.message.replace(`${part}.keys`, file).replace(part, file)
       throw error
     })
@@ -70,9 +70,9 @@ export async function exportDatabase(options: ExportOptions): Promise<{ file: st
 function mayReplace(file: string, force: boolean): void {
   const there = lstatSync(file, { throwIfNoEntry: false })
   if (!there) return
-  if (!there.isFile()) throw new OsError('USAGE', `${file} is there and is no file`, { hint: 'name a new file' })
+  if (!there.isFile()) throw new OsError('USAGE', `${file} is not a file`, { hint: 'name a new file' })
   if (!force)
-    throw new OsError('USAGE', `${file} is there already`, { hint: 'name another file, or replace it with --force' })
+    throw new OsError('USAGE', `${file} already exists`, { hint: 'name another file, or replace it with --force' })
 }
 
 function answerOf(worker: Worker, signal?: AbortSignal, tell?: ExportOptions['tell']): Promise<ExportResult> {
@@ -80,9 +80,7 @@ function answerOf(worker: Worker, signal?: AbortSignal, tell?: ExportOptions['te
     const stop = (): void => failed(new OsError('TIMEOUT', 'stopped'))
     if (signal?.aborted) stop()
     signal?.addEventListener('abort', stop)
-    worker.on('error', error =>
-      failed(new OsError('STORAGE', `the export broke off: ${error.message}`, { cause: error })),
-    )
+    worker.on('error', error => failed(new OsError('STORAGE', `the export failed: ${error.message}`, { cause: error })))
     worker.on('exit', code => failed(new OsError('STORAGE', `the export ended with code ${code}`)))
     worker.on('message', (message: FromExport) => {
       if ('done' in message) tell?.(message.done, message.of)

@@ -1,8 +1,8 @@
-// The folder of the sealed windows, in the worker thread: what lies in it, new ones, old ones out.
+// The folder of the sealed windows, in the worker thread: lists windows, adds new ones, removes old ones.
 //
-// What fails: a file that cannot be used is named, counted and put aside (the newest two such files stay, for those who want to
-// look); the log fills the hole where it still has the records. A folder that cannot be read or written is a problem that is
-// reported; the view then has its open window only.
+// Errors: an unusable file is reported, counted and renamed (the newest two such files are kept for inspection); the log
+// fills the gap if it still has the records. A folder that cannot be read or written is reported as a problem; the view then
+// only has its open window.
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { asOsError } from '../lib/errors'
@@ -19,7 +19,7 @@ import {
   windowRange,
 } from './windowfile'
 
-/** a sealed window: its summary in RAM, its rows in the file */
+/** a sealed window: its summary is in RAM, its rows are in the file */
 export interface Sealed extends SealedFile {
   readonly name: string
   readonly size: number
@@ -30,9 +30,9 @@ interface FolderOptions {
   readonly files: Files
   /** the windows belong to another process: nothing is written, removed or renamed */
   readonly readOnly: boolean
-  /** all windows together take at most this; 0 or left out: no bound; those whose records the log still has stay */
+  /** size limit of all windows together; 0 or absent: none; windows whose records are still in the log are kept */
   readonly keepBytes?: number
-  /** the same by age, ms */
+  /** age limit, ms */
   readonly keepMs?: number
 }
 
@@ -40,9 +40,9 @@ const QUARANTINED = /\.(damaged|foreign)$/
 const KEPT_QUARANTINED = 2
 
 export class WindowFolder {
-  /** oldest first, no two over the same records */
+  /** oldest first, without overlapping ranges */
   readonly sealed: Sealed[] = []
-  /** names of files that could not be used */
+  /** names of unusable files */
   readonly damaged: string[] = []
   /** why the folder cannot be used */
   problem: string | undefined
@@ -55,7 +55,7 @@ export class WindowFolder {
       if (!readOnly && !files.exists(dir)) files.mkdir(dir)
       if (!files.exists(dir)) return
       const names = files.list(dir).sort()
-      // a seal that was cut off
+      // remains of an interrupted seal
       if (!readOnly) for (const name of names) if (/\.window\..*tmp$/.test(name)) files.remove(join(dir, name))
       for (const name of names) if (windowRange(name)) this.#adopt(name)
     } catch (error) {
@@ -72,7 +72,7 @@ export class WindowFolder {
     return this.sealed.at(-1)?.summary.to ?? 0
   }
 
-  /** Writes a window, or writes it again. Throws the system's error; what was there stays. */
+  /** Writes or rewrites a window. Throws the system's error; the old file then stays. */
   write(summary: Summary, bloom: Uint8Array, database: Uint8Array, series?: Uint8Array): Sealed {
     const name = windowName(summary.from, summary.to)
     const bytes = encodeWindow(summary, bloom, database, series)
@@ -93,12 +93,12 @@ export class WindowFolder {
     return this.#read(name, readAt => readDatabase(name, size, readAt))
   }
 
-  /** The values of the sensor at `place` of the summary, among those of others. Throws BadWindow. */
+  /** The values of the sensor with index `place` in the summary, within its block. Throws BadWindow. */
   readBlock({ name, size, summary }: Sealed, place: number): ReturnType<typeof readBlock> {
     return this.#read(name, readAt => readBlock(name, size, summary, place, readAt))
   }
 
-  /** Goes on without a window, which is put aside under another name. */
+  /** Removes a window from use and renames its file. */
   drop(name: string, why: 'damaged' | 'foreign'): void {
     const at = this.sealed.findIndex(window => window.name === name)
     if (at >= 0) this.sealed.splice(at, 1)
@@ -114,7 +114,10 @@ export class WindowFolder {
     }
   }
 
-  /** Removes the oldest windows beyond the bounds; `logFirst`: what the log has from there on stays. Returns those removed. */
+  /**
+   * Removes the oldest windows beyond the limits, except for records the log still has (from `logFirst` on). Returns the
+   * removed windows.
+   */
   retain(logFirst: number, now: number): Sealed[] {
     const { dir, files, readOnly, keepBytes = 0, keepMs = 0 } = this.#o
     const gone: Sealed[] = []
@@ -149,7 +152,7 @@ export class WindowFolder {
   #adopt(name: string): void {
     const { dir, files, readOnly } = this.#o
     const path = join(dir, name)
-    // two windows over the same records: the first one counts, the log fills what is then missing
+    // two windows with overlapping ranges: use the first one, the log fills the missing range
     if (windowRange(name)!.from <= this.lastSeq) {
       if (!readOnly) files.remove(path)
       return
@@ -159,7 +162,7 @@ export class WindowFolder {
       const file = readSealed(name, size, (offset, length) => files.readAt(path, offset, length))
       this.sealed.push({ name, size, ...file })
     } catch {
-      this.drop(name, 'damaged') // named and counted there
+      this.drop(name, 'damaged') // reported and counted there
     }
   }
 }

@@ -1,8 +1,8 @@
-// V8 lets 64 MB of dead buffers pile up in a thread before it looks; on a board that is too much.
+// V8 collects up to 64 MB of dead buffers in a thread before a garbage collection; that is too much on a board.
 
 const GARBAGE = 6 * 1024 * 1024
 
-/** `size` without much garbage: where it has grown by more than that, as it is after `collect`. */
+/** `size` without most of the garbage: calls `collect` after the size has grown by more than that. */
 export function tidied(size: () => number, collect: () => void): () => number {
   let least = Number.POSITIVE_INFINITY
   return () => {

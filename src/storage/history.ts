@@ -1,13 +1,13 @@
-// All values of one sensor over a time range, in buckets of equal width: count, min, mean and max of each. Windows are merged
-// one by one, so at most the buckets and the rows of one group are in RAM. A sealed window that lies in one bucket is known by
-// its summary and is not opened.
+// The values of one sensor over a time range, in buckets of equal width: count, min, mean and max of each. Windows are merged
+// one by one, so that RAM only contains the buckets and the rows of one group. A sealed window inside one bucket is answered
+// from its summary, without opening it.
 import type { Values } from './numbers'
 import { type HistoryBucket, type HistoryList, MAX_BUCKETS } from './shapes'
 
-/** no packet is older or newer: 48 bits of ms end at 2.8e11 s; products with the number of buckets stay exact */
+/** beyond every packet time: 48 bits of ms end at 2.8e11 s; products with the number of buckets stay exact */
 const FAR = 1e12
 
-/** Rows of one window in a bucket; a bucket may come in parts. */
+/** Rows of one window in a bucket; a bucket may have several parts. */
 export interface BucketRows {
   readonly bucket: number
   readonly values: Values
@@ -21,10 +21,10 @@ interface HistoryRows {
 
 /** One window with values of the sensor. */
 export interface HistoryPiece {
-  /** timestamps of its first and last value in the range, or earlier and later */
+  /** timestamps of its first and last value in the range, or bounds of them */
   readonly lo: number
   readonly hi: number
-  /** of all its rows, where the summary has it */
+  /** of all its rows, if they are in the summary */
   readonly values?: Values | undefined
   readonly units?: readonly (string | null)[] | undefined
   /** loads the rows */
@@ -36,7 +36,7 @@ interface HistorySensor {
   readonly sensor: string
 }
 
-/** `since` and `until` left out: from the first value, to the last one. */
+/** `since` and `until` default to the first and the last value. */
 export function historyOf(
   of: HistorySensor,
   pieces: readonly HistoryPiece[],
@@ -44,7 +44,7 @@ export function historyOf(
   until = Math.max(...pieces.map(({ hi }) => hi)),
   most = MAX_BUCKETS,
 ): HistoryList {
-  // without a bound and without a value there is no range
+  // without bounds and without values there is no range
   if (!Number.isFinite(since) || !Number.isFinite(until))
     return { ok: true, buckets: [], since: 0, until: 0, units: [] }
   const buckets = new Buckets(since, until, most)
@@ -65,11 +65,11 @@ export function historyOf(
   return { ok: true, buckets: buckets.list(), since: buckets.since, until: buckets.until, units: [...units].sort() }
 }
 
-/** `count` parts of [since, until]; part k begins at the first whole second of k/count of the range. */
+/** `count` parts of [since, until]; part k begins at the first integer second of k/count of the range. */
 export class Buckets {
   readonly since: number
   readonly until: number
-  /** seconds in the range */
+  /** length of the range in seconds */
   readonly span: number
   readonly count: number
   readonly #list: HistoryBucket[]
@@ -99,7 +99,7 @@ export class Buckets {
     bucket.min = Math.min(bucket.min ?? min!, min!)
     bucket.max = Math.max(bucket.max ?? max!, max!)
     const before = bucket.mean ?? mean!
-    // the mean of equal values is that value, whatever the sum lost
+    // limit rounding errors: the mean of equal values must be that value
     bucket.mean = Math.min(bucket.max, Math.max(bucket.min, before + (mean! - before) * (count / bucket.count)))
   }
 

@@ -1,4 +1,5 @@
-// The room's door. The worker is not exported here: it is a program of its own, packed into the bundle by the build.
+// The public interface of this room. The worker is not exported here: it is a separate program, packed into the bundle by the
+// build.
 export { Database } from './database'
 export type { DatabaseOptions, DatabaseStatus, SqlConfig } from './database-options'
 export { DatabaseManager, type DatabaseManagerOptions } from './manager'

@@ -1,9 +1,9 @@
 // The database manager of the specification ("Library equivalents"): constructed from a node's configuration, then connect().
-// Over the log of this process it follows each commit; over the files of a data directory it looks before each question what
-// was written since, so it works beside a running gateway and without one.
+// With the log of this process it follows each commit; with the files of a data directory it checks for new records before
+// each query, so it works in parallel with a gateway or without one.
 //
-// What fails: storage.sql off, a dialect that is not built in and a question before connect() are DB_NOT_CONFIGURED, a worker
-// that died DB_UNAVAILABLE, a log folder that cannot be read STORAGE.
+// Errors: storage.sql off, a dialect that is not built in and a query before connect() are DB_NOT_CONFIGURED, a dead worker
+// is DB_UNAVAILABLE, an unreadable log folder STORAGE.
 
 import { isAbsolute, join } from 'node:path'
 import { ConfigStore } from '../config/config-store'
@@ -18,15 +18,15 @@ import type { DatabaseOptions, DatabaseStatus, SqlConfig } from './database-opti
 import type { DeviceList, HistoryList, PacketDetail, PacketList, SensorList } from './shapes'
 import { windowFolder } from './window-folder-options'
 
-/** RAM for what a running gateway has not sealed yet, however many packets that is */
+/** RAM for what a running gateway has not sealed yet, however many packets that are */
 const UNSEALED_BYTES = 16 * 1024 * 1024
 
 export interface DatabaseManagerOptions {
-  /** the view of a gateway at work, which is asked instead of one of its own */
+  /** the view of a running gateway, used instead of a separate one */
   database?: Database
-  /** a log that this process has open; left out: the files in `<dataDir>/log` */
+  /** a log opened by this process; default: the files in `<dataDir>/log` */
   log?: LogSource
-  /** left out: the one of the configuration */
+  /** default: the configured one */
   dataDir?: string
   clock?: Clock
   logger?: Logger
@@ -45,7 +45,7 @@ export class DatabaseManager {
   #database: Database | null
   #files: LogFiles | null = null
 
-  /** `config`: what a Node's `config` or `store` holds, or a dict with `storage.sql` and the option `dataDir`. */
+  /** `config`: the `config` or `store` of a Node, or a dict with `storage.sql` and the option `dataDir`. */
   constructor(config: ConfigStore | Dict, options: DatabaseManagerOptions = {}) {
     checkArgument('new DatabaseManager', 'config object', config)
     checkNames('new DatabaseManager', options, OPTIONS)
@@ -56,7 +56,7 @@ export class DatabaseManager {
     this.#database = options.database ?? null
   }
 
-  /** True while questions are answered, or will be when the log was read. */
+  /** True while queries are answered, or will be after the log was read. */
   get connected(): boolean {
     return this.#database !== null && this.#database.status().state !== 'closed'
   }
@@ -79,12 +79,12 @@ export class DatabaseManager {
     this.#database = database
   }
 
-  /** Devices, the one seen last first. `limit` 1–500, clamped, as everywhere here. */
+  /** Devices, last seen first. `limit` 1–500, clamped, as in all methods here. */
   async queryDevices(limit = 100, offset = 0): Promise<DeviceList> {
     return this.#ready.queryDevices(limit, offset)
   }
 
-  /** Packets, newest first; `since` and `until` in UNIX seconds, both included. Throws BAD_REQUEST. */
+  /** Packets, newest first; `since` and `until` in UNIX seconds, inclusive. Throws BAD_REQUEST. */
   async queryPackets(
     deviceId: string | null = null,
     status: string | null = null,
@@ -96,12 +96,12 @@ export class DatabaseManager {
     return this.#ready.queryPackets({ device_id: deviceId, status, since, until, limit, offset })
   }
 
-  /** One packet with its sensors; null when there is none of that uuid. */
+  /** One packet with its sensors; null if there is none with that uuid. */
   async queryPacket(uuid: string): Promise<PacketDetail | null> {
     return this.#ready.queryPacket(uuid)
   }
 
-  /** Sensor rows, newest first, then by their place in the packet. Throws BAD_REQUEST. */
+  /** Sensor rows, newest first, then by their index in the packet. Throws BAD_REQUEST. */
   async querySensors(
     sensorId: string | null = null,
     deviceId: string | null = null,
@@ -128,7 +128,7 @@ export class DatabaseManager {
     return this.#database?.status() ?? null
   }
 
-  /** Ends the view it started itself; that of a gateway stays. */
+  /** Closes the view if it started it; that of a gateway stays open. */
   async close(): Promise<void> {
     if (this.#options.database) return
     const database = this.#database
@@ -143,7 +143,7 @@ export class DatabaseManager {
     return this.#database
   }
 
-  /** The files of a gateway that may be running are only read, and what it has not sealed yet may be much. */
+  /** The files of a possibly running gateway are only read, and its unsealed data may be large. */
   #windows(own: boolean): Pick<DatabaseOptions, 'windows' | 'maxPackets' | 'maxBytes'> {
     const path = this.#sql.driver?.path ?? ''
     const dir =
@@ -160,7 +160,7 @@ export class DatabaseManager {
     const dir = this.#place
     if (dir === undefined)
       throw new OsError('DB_NOT_CONFIGURED', 'database not configured: no data directory', {
-        hint: 'give the configuration of a node, or the option dataDir',
+        hint: 'pass the configuration of a node, or the option dataDir',
       })
     return dir
   }

@@ -1,5 +1,5 @@
-// What main thread and SQL worker say to each other. Batches carry log records as they lie on the medium, so that decoding
-// and hashing happen in the worker; their buffers are transferred, not copied.
+// Messages between main thread and SQL worker. Batches contain log records in their stored form, so that the worker decodes
+// and hashes them; their buffers are transferred, not copied.
 import type { ErrorCode } from '../lib/errors'
 import type { ExportResult } from './export'
 import type { IdWork } from './server/ids'
@@ -12,7 +12,7 @@ export interface WindowSettings {
   readonly dir: string
   /** another process writes them */
   readonly readOnly: boolean
-  /** bounds of all files together, for those whose records the log no longer has; 0 or left out: none */
+  /** limits of all files together, for windows whose records are no longer in the log; 0 or absent: none */
   readonly keepBytes?: number
   readonly keepMs?: number
 }
@@ -20,10 +20,10 @@ export interface WindowSettings {
 export interface WorkerSetup {
   /** sql.js, compiled */
   readonly wasm: Uint8Array
-  /** bounds of the open window */
+  /** limits of the open window */
   readonly maxPackets: number
   readonly maxBytes: number
-  /** left out: the open window only */
+  /** absent: only the open window */
   readonly windows?: WindowSettings
 }
 
@@ -39,16 +39,16 @@ export type Question =
   | { readonly name: 'sensors'; readonly query: SensorQuery }
   | { readonly name: 'history'; readonly query: HistoryQuery }
 
-/** To the allocator that receivers share, in a database of the dialect postgresql. */
+/** For the shared allocator, in a database of the dialect postgresql. */
 export interface IdQuestion {
   readonly name: 'ids'
   readonly work: IdWork
 }
 
 export type ToWorker =
-  /** the records that come now begin at `from`; files named are of another log */
+  /** the next records begin at `from`; `foreign`: names of files of another log */
   | { readonly type: 'begin'; readonly from: number; readonly foreign: readonly string[] }
-  /** `upTo`: every record up to this seq has been handed over; the log begins at `logFirst` */
+  /** `upTo`: every record up to this seq was sent; the log begins at `logFirst` */
   | {
       readonly type: 'batch'
       readonly bytes: ArrayBuffer
@@ -56,37 +56,37 @@ export type ToWorker =
       readonly upTo: number
       readonly logFirst: number
     }
-  /** what came since `begin` is a window of its own */
+  /** the records since `begin` form a separate window */
   | { readonly type: 'seal'; readonly upTo: number }
   | { readonly type: 'question'; readonly id: number; readonly question: Question | IdQuestion }
 
-/** How the worker is, with everything it says. */
+/** State of the worker, part of all its messages. */
 export interface WorkerState {
   readonly counts: ViewCounts
   /** bytes of the thread */
   readonly heap: number
-  /** a sealed window was lost, and the log may have what was in it */
+  /** a sealed window was lost, and the log may have its records */
   readonly hole: boolean
 }
 
 export type FromWorker =
-  /** `seq`: a database server has every record up to it; it is written by this log */
+  /** `seq`: a database server has every record up to it; present if this log is the writer */
   | ({ readonly type: 'ready'; readonly windows: readonly WindowNote[]; readonly seq?: number } & WorkerState)
   /** of a database server: the worker ends */
   | { readonly type: 'down'; readonly code: ErrorCode; readonly message: string }
-  /** the batch's buffer comes back to be filled again */
+  /** returns the batch's buffer for reuse */
   | ({ readonly type: 'applied'; readonly upTo: number; readonly bytes?: ArrayBuffer } & WorkerState)
   | ({ readonly type: 'answer'; readonly id: number; readonly answer: unknown } & WorkerState)
   | ({ readonly type: 'failed'; readonly id: number; readonly code: string; readonly message: string } & WorkerState)
 
-/** The worker of an export; it says how far it is, and then once what came of it. */
+/** The worker of an export; reports its progress, and finally its result. */
 export interface ExportSetup {
   readonly wasm: Uint8Array
   readonly exports: {
-    /** the file, by the name it has until it is whole */
+    /** the temporary name of the file */
     readonly part: string
     readonly csv: boolean
-    /** true: values in the units for people */
+    /** true: values in display units */
     readonly display: boolean
     readonly dataDir: string
     /** folder of the sealed windows */

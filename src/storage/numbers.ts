@@ -1,4 +1,4 @@
-// Count, least, largest and mean of numbers, added up as SQLite adds them (Kahan, Babuska and Neumaier).
+// Count, minimum, maximum and mean of numbers, added as SQLite does (Kahan, Babuska and Neumaier).
 
 /** count, min, max, mean */
 export type Values = readonly [count: number, min: number | null, max: number | null, mean: number | null]
@@ -8,7 +8,7 @@ export interface Numbers {
   min: number
   max: number
   sum: number
-  /** what the sum lost by rounding */
+  /** rounding error of the sum */
   remaining: number
 }
 
@@ -20,7 +20,7 @@ export const noNumbers = (): Numbers => ({
   remaining: 0,
 })
 
-/** Takes one more; NaN is none, as in SQLite. */
+/** Adds a number; NaN is ignored, as in SQLite. */
 export function addNumber(to: Numbers, value: number): void {
   if (Number.isNaN(value)) return
   to.values++

@@ -1,5 +1,5 @@
-// What is written into the open window: its rows, and beside them, since an index in SQLite and a query at the end cost more than
-// the rows do, which uuid lies where and the sums of a window's summary.
+// Writes the open window: its rows, and in RAM the record of each uuid and the sums of the window's summary. An SQLite index
+// and a query at the end would cost more than the rows themselves.
 
 import type { LogRecord } from '../log'
 import type { SqlValue } from './sql-api'
@@ -7,7 +7,7 @@ import type { Inserter } from './sqlite'
 import { WindowSums } from './sums'
 import type { WindowRows } from './window'
 
-/** bytes that the place of a uuid takes */
+/** approximate bytes per entry of the uuid map */
 const PLACE_BYTES = 40
 
 const keyOf = (uuid: Uint8Array): string => Buffer.from(uuid.buffer, uuid.byteOffset, 16).toString('latin1')
@@ -28,7 +28,7 @@ export class OpenRows {
     return this.#places.size * PLACE_BYTES
   }
 
-  /** Writes a packet of `seconds`; false: there is one of its uuid, or of its seq. */
+  /** Writes a packet of `seconds`; false: its uuid or seq already exists. */
   add({ seq, fact, wallMs, boot }: LogRecord, uuid: Uint8Array, tRaw: number, unsynced: number): boolean {
     const { id, state, sensors, extras } = fact!
     const key = keyOf(uuid)
@@ -68,13 +68,13 @@ export class OpenRows {
     return this.#places.get(keyOf(uuid))
   }
 
-  /** A window begins. */
+  /** A new window begins. */
   clear(): void {
     this.#places.clear()
     this.sums.clear()
   }
 
-  /** The rows are others than those that were added. */
+  /** The rows were changed. */
   changed(rows: WindowRows): void {
     this.sums.drop()
     this.#places.clear()
@@ -82,7 +82,7 @@ export class OpenRows {
       this.#places.set(keyOf(uuid as Uint8Array), seq as number)
   }
 
-  /** Packets leave. */
+  /** Packets are removed. */
   left(uuids: readonly SqlValue[][]): void {
     this.sums.drop()
     for (const [uuid] of uuids) this.#places.delete(keyOf(uuid as Uint8Array))

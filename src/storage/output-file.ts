@@ -1,10 +1,10 @@
-// A file that an export writes from its first byte to its last, in blocks.
+// An output file of an export, written sequentially in blocks.
 //
-// What fails: a full disk is DISK_FULL, whatever else the system refuses STORAGE, with the path and the reason.
+// Errors: a full disk is DISK_FULL, any other error of the system STORAGE, with the path and the reason.
 import { errno, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 
-/** as much is written at once */
+/** size of one write */
 export const BLOCK = 256 * 1024
 
 export class OutFile {
@@ -20,7 +20,7 @@ export class OutFile {
     this.#fd = this.#tell(() => files.open(path, 'w'))
   }
 
-  /** Not more than a block at once. */
+  /** At most one block per call. */
   write(bytes: Uint8Array): void {
     if (this.#used + bytes.length > BLOCK) this.flush()
     this.#block.set(bytes, this.#used)
@@ -32,7 +32,7 @@ export class OutFile {
     this.#used = 0
   }
 
-  /** Brings everything to the medium, then `first` over the beginning of the file. */
+  /** Writes everything to the medium, then `first` over the start of the file. */
   finish(first: Uint8Array): void {
     this.flush()
     this.#tell(() => this.#files.syncNow(this.#fd!))
@@ -45,7 +45,7 @@ export class OutFile {
     this.close()
   }
 
-  /** Without what was not flushed. */
+  /** Discards what was not flushed. */
   close(): void {
     if (this.#fd === undefined) return
     const fd = this.#fd
@@ -73,6 +73,6 @@ export function cannotWrite(path: string, cause: unknown): OsError {
       })
     : new OsError('STORAGE', `${path} cannot be written: ${why}`, {
         cause,
-        hint: 'check the path: the folder must be there and be yours to write',
+        hint: 'check the path: the folder must exist and be writable',
       })
 }

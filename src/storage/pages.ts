@@ -1,19 +1,19 @@
-// One page of rows over several windows: windows whose times do not meet follow one another, and what lies before the page is
-// counted, not read; where times meet, the keys of those windows are merged and only the rows of the page are read.
+// One page of rows over several windows: windows whose time ranges do not overlap follow one another, and rows before the
+// page are counted without reading them; for overlapping windows the keys are merged and only the rows of the page are read.
 import type { DeviceList, PacketRecord, SensorRecord } from './shapes'
 import { type Filter, KEY, textOf, type What, type WindowRows } from './window'
 
-/** The rows of one window that pass a filter. */
+/** The rows of one window that match a filter. */
 export interface Piece {
   readonly count: number
-  /** no row is older or newer; there need not be one at either end */
+  /** bounds of the rows' times; not necessarily exact */
   readonly lo: number
   readonly hi: number
   /** loads them */
   readonly rows: () => WindowRows
 }
 
-/** a key and the number of its piece */
+/** a key and the number of its window */
 const PLACE = KEY + 1
 
 /** Rows `offset` to `offset + limit` of all pieces in the order of `what`. */
@@ -35,7 +35,7 @@ export function pageOf(what: What, filter: Filter, pieces: readonly Piece[], lim
   return rows
 }
 
-/** Pieces whose times meet stand together, newest group first, newest piece of a group first. */
+/** Groups windows with overlapping times, newest group first, newest window of a group first. */
 function meeting(pieces: readonly Piece[]): Piece[][] {
   const groups: Piece[][] = []
   let lo = Number.NEGATIVE_INFINITY
@@ -51,12 +51,12 @@ function merged(what: What, filter: Filter, group: readonly Piece[], limit: numb
   const wanted = skip + limit
   let places: Float64Array = new Float64Array(0)
   for (const [k, piece] of group.entries()) {
-    // nothing older can stand before the last one that is wanted
+    // no older row can be before the last wanted one
     if (places.length >= wanted * PLACE && places[(wanted - 1) * PLACE]! > piece.hi) break
     places = merge(places, piece.rows().keys(what, filter, wanted), k, wanted)
   }
   const rows: (PacketRecord | SensorRecord)[] = []
-  // piece by piece, so that none is loaded twice
+  // window by window, so that none is loaded twice
   for (const [k, piece] of group.entries())
     for (let at = skip; at * PLACE < places.length && at < wanted; at++) {
       const [, index, seq, of] = places.subarray(at * PLACE, (at + 1) * PLACE)
@@ -65,7 +65,7 @@ function merged(what: What, filter: Filter, group: readonly Piece[], limit: numb
   return rows
 }
 
-/** Both lists in one, in order, `most` at most. */
+/** Merges two sorted lists, at most `most` entries. */
 function merge(places: Float64Array, keys: Float64Array, piece: number, most: number): Float64Array {
   const length = Math.min(most, places.length / PLACE + keys.length / KEY)
   const out = new Float64Array(length * PLACE)
@@ -85,16 +85,16 @@ function merge(places: Float64Array, keys: Float64Array, piece: number, most: nu
   return out
 }
 
-/** time descending, place in the packet ascending, seq descending */
+/** time descending, index in the packet ascending, seq descending */
 const before = (a: Float64Array, i: number, b: Float64Array, j: number): boolean =>
   a[i] !== b[j] ? a[i]! > b[j]! : a[i + 1] !== b[j + 1] ? a[i + 1]! < b[j + 1]! : a[i + 2]! > b[j + 2]!
 
-/** in the column unsynced: a fact ahead of time, which last_seen does not follow (X36) */
+/** in the column unsynced: a fact with a time in the future, which does not update last_seen (X36) */
 export const AHEAD = 2
-/** the sums of a sealed window do not tell which facts were ahead: later than so many seconds from now no fact is by itself */
+/** the sums of a sealed window do not show which facts were in the future: more seconds ahead of now than any valid fact */
 const AHEAD_S = 86_400
 
-/** A page of devices of all windows, the one seen last first; `newestS`: when the newest record was written. */
+/** A page of devices of all windows, last seen first; `newestS`: when the newest record was written. */
 export function devicesOf(
   open: WindowRows,
   newestS: number,

@@ -1,5 +1,5 @@
-// The programs of SQL workers: that of the view is unpacked from the bundle when a worker starts; that of database servers is a file
-// beside the bundle, read only where one is used. A bundle without that file is E_SQL_MISSING.
+// The programs of SQL workers: that of the view is unpacked from the bundle when a worker starts; that of database servers is
+// a file next to the bundle, read only if one is used. If that file is missing, E_SQL_MISSING is thrown.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { brotliDecompressSync } from 'node:zlib'

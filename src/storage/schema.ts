@@ -1,8 +1,8 @@
-// Tables of the SQL view, and the columns its questions read. packet_uuid is kept as 16 bytes (D5); os_sensors finds its
+// Tables of the SQL view, and the columns its queries read. packet_uuid is stored as 16 bytes (D5); os_sensors refers to its
 // packet by packet_seq, the seq of the packet's log record.
 
-// An attached :memory: database keeps its pages where they are used; the one sql.js opens lies in a file system of its own
-// and copies every page in and out. Its journal is in memory too, so that a failed batch can be undone.
+// An attached :memory: database keeps its pages in place; the one that sql.js opens is in a virtual file system, which copies
+// every page in and out. Its journal is in memory too, so that a failed batch can be rolled back.
 export const PAGE_BYTES = 4096
 
 const tables = (schema: string): string => `
@@ -40,8 +40,10 @@ ATTACH DATABASE ':memory:' AS sums;
 CREATE TABLE sums.packets (win INTEGER NOT NULL, device_id TEXT NOT NULL, part TEXT NOT NULL, n INTEGER, lo INTEGER, hi INTEGER);
 CREATE TABLE sums.sensors (win INTEGER NOT NULL, device_id TEXT NOT NULL, part TEXT NOT NULL, n INTEGER, lo INTEGER, hi INTEGER);`
 
-/** The open window as the database of a file; it is found by time and by seq only, which keeps the file small. Tables of the same
- *  form, and no ORDER BY: SQLite copies the rows as they lie, in the order of their keys. */
+/**
+ * The open window as a database for a file, only indexed by time and seq, which keeps the file small. The tables have the
+ * same format, without ORDER BY: SQLite copies the rows in key order.
+ */
 export const SEAL = `
 PRAGMA sealed.journal_mode=OFF;
 PRAGMA sealed.synchronous=OFF;
@@ -52,7 +54,7 @@ INSERT INTO sealed.os_packets SELECT * FROM view.os_packets;
 INSERT INTO sealed.os_sensors SELECT * FROM view.os_sensors;
 COMMIT;`
 
-// Texts are read as bytes: sql.js cuts a text at its first NUL, and a foreign packet may hold one.
+// Texts are read as bytes: sql.js truncates a text at its first NUL, and a foreign packet may contain one.
 const bytesOf = (column: string): string => `CAST(${column} AS BLOB)`
 export const DEVICE = bytesOf('p.device_id')
 export const PACKET_COLUMNS = `p.seq, p.packet_uuid, ${DEVICE}, ${bytesOf('p.device_status')}, p.timestamp_raw, p.created_at,

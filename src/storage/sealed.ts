@@ -1,8 +1,7 @@
-// The sealed windows as questions need them: sums in SQL tables in RAM, rows of at most two windows loaded. A question opens
-// only those windows that its time range cuts; a packet, only those whose filter says that they may hold its uuid.
+// The sealed windows for queries: sums in SQL tables in RAM, rows of at most two windows loaded. A query only opens windows
+// whose time range it needs; a query for one packet only those whose filter may contain its uuid.
 //
-// What fails: a file that turns out damaged or gone throws BadWindow; lost() takes it out, and the question is asked again
-// without it.
+// Errors: a damaged or removed file throws BadWindow; lost() removes it, and the query is repeated without it.
 
 import { mayHold } from './bloom'
 import type { Sealed, WindowFolder } from './folder'
@@ -19,7 +18,7 @@ import type { SensorSum, Sum, Summary } from './windowfile'
 const LOADED = 2
 const NEVER = Number.MAX_SAFE_INTEGER
 
-/** A database of these bytes, or an empty one with room for so many. */
+/** A database of these bytes, or an empty one with that capacity. */
 export type OpenDatabase = (bytes?: Uint8Array, room?: number) => SqlDatabase
 
 const totals = (sums: readonly Sum[]): readonly [number, number] =>
@@ -28,7 +27,7 @@ const totals = (sums: readonly Sum[]): readonly [number, number] =>
     -NEVER,
   ] as const)
 
-/** Sums of the rows, those that were kept where they are sound; what the rows do not tell comes along. */
+/** Sums of the rows; reuses the sums kept while writing if they are valid; `meta` is added unchanged. */
 export function summarize(
   rows: WindowRows,
   span: Omit<Summary, 'packets' | 'unsynced' | 'statuses' | 'sensors' | 'series'>,
@@ -59,7 +58,7 @@ export class SealedWindows {
   readonly folder: WindowFolder
   readonly #open: OpenDatabase
   readonly #main: WindowRows
-  /** by name, the one used last at the end */
+  /** by name, the most recently used last */
   readonly #loaded = new Map<string, WindowRows>()
   readonly #spans = new Map<string, readonly [number, number]>()
 
@@ -74,7 +73,7 @@ export class SealedWindows {
     return this.folder.sealed.reduce((sum, { summary }) => sum + summary.packets, 0)
   }
 
-  /** What passes the filter, window by window. */
+  /** The rows that match the filter, window by window. */
   pieces(what: What, filter: Filter): Piece[] {
     const { since = -NEVER, until = NEVER, device, status, sensor } = filter
     const where = new Where()
@@ -111,14 +110,14 @@ export class SealedWindows {
           ...(count !== undefined &&
             since <= first &&
             last <= until && { values: [count, min, max, mean] as const, units }),
-          // which rows have which of several units, the rows alone say
+          // with several units, only the rows show which value has which unit
           rows: () => (series && units[0] === units[1] ? { history } : this.#rows(window)),
         },
       ]
     })
   }
 
-  /** The window that holds a uuid; `at`: only those that have packets of that time. */
+  /** The window that contains a uuid; `at`: only windows with packets of that time. */
   holding(uuid: Uint8Array, at?: number): WindowRows | undefined {
     for (const window of this.folder.sealed) {
       const [first, last] = this.#spans.get(window.name)!
@@ -130,7 +129,7 @@ export class SealedWindows {
     return undefined
   }
 
-  /** Writes the open window of `bytes` as a file. Throws the system's error; nothing changed then. */
+  /** Writes the open window of `bytes` as a file. Throws the system's error; then nothing has changed. */
   seal(
     summary: Summary,
     bloom: Uint8Array,
@@ -148,7 +147,7 @@ export class SealedWindows {
     }
   }
 
-  /** Times of packets of `boot` before record `seq` moved: windows with such packets are written again. Throws BadWindow. */
+  /** Times of packets of `boot` before record `seq` moved: rewrites windows with such packets. Throws BadWindow. */
   correct(boot: number, seq: number, update: (rows: WindowRows) => void): void {
     for (const window of [...this.folder.sealed]) {
       const { summary, bloom, name } = window
@@ -170,14 +169,14 @@ export class SealedWindows {
     }
   }
 
-  /** Goes on without a file. */
+  /** Continues without a file. */
   lost(name: string, why: 'damaged' | 'foreign' = 'damaged'): void {
     const window = this.folder.sealed.find(sealed => sealed.name === name)
     this.folder.drop(name, why)
     if (window) this.#forget(window)
   }
 
-  /** Removes what is beyond the bounds of the folder. Returns how many packets went. */
+  /** Removes windows beyond the limits of the folder. Returns the number of removed packets. */
   retain(logFirst: number, now: number): number {
     const gone = this.folder.retain(logFirst, now)
     for (const window of gone) this.#forget(window)
@@ -202,7 +201,7 @@ export class SealedWindows {
       this.#main.run(`DELETE FROM sums.${table} WHERE win = ?`, [summary.from])
   }
 
-  /** The rows of a window, loaded. Throws BadWindow. */
+  /** Loads the rows of a window. Throws BadWindow. */
   #rows(window: Sealed): WindowRows {
     let rows = this.#loaded.get(window.name)
     this.#loaded.delete(window.name)

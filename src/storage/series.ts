@@ -1,9 +1,9 @@
-// The values of a window sensor by sensor, behind the rows in its file: a history reads those of one sensor and not the rows of all. Sensors
-// lie in the order of the summary, in blocks of at least 32 KB. A block has for each of its sensors how many seconds after the one before
-// each value came, and then the values (NaN: none), all as 64 bit numbers, and is deflated.
+// The values of a window by sensor, stored after the rows in its file: a history query reads those of one sensor and not the
+// rows of all. Sensors are in the order of the summary, in blocks of at least 32 KB. A block contains for each of its sensors
+// the seconds between consecutive values, and then the values (NaN: none), all as 64 bit numbers, deflated.
 //
-// What fails: a damaged block is a BadWindow, as damaged rows are. A window that has no series (an older version wrote it, or its rows
-// changed) answers from its rows.
+// Errors: a damaged block is a BadWindow, like damaged rows. A window without series (written by an older version, or its
+// rows were changed) is queried through its rows.
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { crc32c } from '../wire/crc'
 import type { BucketRows, Buckets } from './history'
@@ -12,17 +12,17 @@ import type { Block, SensorSum } from './windowfile'
 
 const BLOCK_BYTES = 32 * 1024
 const NUMBER = 8
-/** fast: a board has other things to do */
+/** fast: the CPU of a board is needed elsewhere */
 const DEFLATE = { level: 1 }
 const FIRST_ROOM = 1024
 
-/** Blocks as they lie in a file. */
+/** Blocks in their stored form. */
 export interface EncodedSeries {
   readonly blocks: readonly Block[]
   readonly bytes: Buffer
 }
 
-/** What came into the open window, value by value. */
+/** The values of the open window, in order of arrival. */
 export class WindowSeries {
   #sensors = new Uint32Array(FIRST_ROOM)
   #times = new Float64Array(FIRST_ROOM)
@@ -35,7 +35,7 @@ export class WindowSeries {
     this.#count = 0
   }
 
-  /** The number of a sensor that is new here. */
+  /** The number for a new sensor. */
   sensor(): number {
     return this.#count++
   }
@@ -49,7 +49,7 @@ export class WindowSeries {
     this.#values[n] = value ?? Number.NaN
   }
 
-  /** `order`: every sensor as the summary lists them, by its number, and how many values it has. */
+  /** `order`: number and value count of every sensor, in the order of the summary. */
   encode(order: readonly { readonly index: number; readonly count: number }[]): EncodedSeries {
     const { places, starts } = this.#placed(order)
     const blocks: Block[] = []
@@ -79,7 +79,7 @@ export class WindowSeries {
     return { blocks, bytes: Buffer.concat(parts) }
   }
 
-  /** Where the values of each sensor of `order` are, in the order they came, and where each sensor's begin among those. */
+  /** The indexes of each sensor's values, in order of arrival, and where each sensor begins among those. */
   #placed(order: readonly { readonly index: number; readonly count: number }[]) {
     const starts = new Uint32Array(order.length)
     const next = new Uint32Array(order.length)
@@ -106,7 +106,7 @@ export class WindowSeries {
   }
 }
 
-/** Buckets of a sensor that have rows: of the one at `place` of the summary, in a block that begins with the one at `first`. */
+/** Non-empty buckets of the sensor with index `place` in the summary, from a block that begins with the sensor `first`. */
 export function bucketed(
   { first, block }: { readonly first: number; readonly block: Uint8Array },
   sensors: readonly SensorSum[],

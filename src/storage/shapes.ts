@@ -1,5 +1,5 @@
-// The JSON shapes of the data queries (specification, "Data query endpoints"), and their parameters as a database takes
-// them: limits clamped to 1..500, offsets to 0 and up.
+// The JSON shapes of the data queries (specification, "Data query endpoints"), and their parameters as a database uses them:
+// limits clamped to 1..500, offsets to 0 and up.
 import { OsError } from '../lib/errors'
 import type { FactDict } from '../pipeline/fact'
 
@@ -13,7 +13,7 @@ export interface PacketRecord {
   packet_uuid: string
   device_id: string
   device_status: string
-  /** whole UNIX seconds; the milliseconds stay in payload_json.t_raw */
+  /** integer UNIX seconds; the milliseconds are in payload_json.t_raw */
   timestamp_raw: number
   payload_json: FactDict
   created_at: number
@@ -58,9 +58,9 @@ export interface SensorList extends Page {
   sensors: SensorRecord[]
 }
 
-/** min, mean and max are null where no value lies in the bucket */
+/** min, mean and max are null if the bucket contains no value */
 export interface HistoryBucket {
-  /** its first whole UNIX second */
+  /** its first integer UNIX second */
   t: number
   count: number
   min: number | null
@@ -73,14 +73,14 @@ export interface HistoryList {
   buckets: HistoryBucket[]
   since: number
   until: number
-  /** units of the values: more than one where the sensor's unit changed in the range */
+  /** units of the values: several if the sensor's unit changed in the range */
   units: string[]
 }
 
 export interface HistoryQuery {
   device_id: string
   sensor_id: string
-  /** whole UNIX seconds, both bounds included; left out: from the first value, to the last one */
+  /** integer UNIX seconds, both bounds inclusive; default: from the first to the last value */
   since?: number | null
   until?: number | null
   /** 1..1000, clamped */
@@ -89,7 +89,7 @@ export interface HistoryQuery {
 
 interface RangeQuery {
   device_id?: string | null
-  /** whole UNIX seconds, both bounds included */
+  /** integer UNIX seconds, both bounds inclusive */
   since?: number | null
   until?: number | null
   limit?: number
@@ -116,7 +116,7 @@ export const clampBuckets = (buckets: number | undefined): number =>
 export const clampOffset = (offset: number | undefined): number =>
   Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, whole('offset', offset ?? 0)))
 
-/** A text that is not empty; throws BAD_REQUEST for anything else. */
+/** A non-empty text; throws BAD_REQUEST for anything else. */
 export function needed(name: string, value: unknown): string {
   if (typeof value !== 'string' || value === '') throw new OsError('BAD_REQUEST', `${name} is required`)
   return value
@@ -128,7 +128,7 @@ export function whole(name: string, value: unknown): number {
   return Math.trunc(value)
 }
 
-/** Throws BAD_REQUEST before a question is sent to the worker. */
+/** Throws BAD_REQUEST before a query is sent to the worker. */
 export function checkQuery({ since, until, limit, offset, buckets }: PacketQuery & { buckets?: number }): void {
   if (since !== undefined && since !== null) whole('since', since)
   if (until !== undefined && until !== null) whole('until', until)

@@ -1,5 +1,5 @@
-// What is used of sql.js, in types of our own: its types are no part of the package, and a program in TypeScript that imports
-// the library would not compile without them.
+// The used parts of sql.js as own types: its types are not part of the package, and a TypeScript program that imports the
+// library would not compile without them.
 
 export type SqlValue = number | string | Uint8Array | null
 

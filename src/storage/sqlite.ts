@@ -1,14 +1,14 @@
-// sql.js with a way of its own for rows that are written: sql.js allocates memory for every text of every row and frees it again,
-// which takes longer than SQLite needs for the row. Here values go to one place in SQLite's memory, used again for each row.
+// sql.js with a faster way to write rows: sql.js allocates and frees memory for every text of every row, which takes longer
+// than SQLite needs for the row. Here values are copied to one reused buffer in SQLite's memory.
 
 import initSqlJs from 'sql.js/dist/sql-wasm.js'
 import type { SqlDatabase } from './sql-api'
 
-/** What is used of sql.js's module: SQLite's own functions, by pointer. */
+/** The used parts of sql.js's module: SQLite's own functions, by pointer. */
 interface SqlModule {
   readonly Database: new (bytes?: Uint8Array) => SqlDatabase & { readonly db: number }
   readonly memory: Memory
-  /** opened so far; a process has one module of sql.js */
+  /** opened so far; a process has one sql.js module */
   databases?: number
   _malloc(bytes: number): number
   _free(at: number): void
@@ -24,7 +24,7 @@ interface SqlModule {
   _sqlite3_errmsg(db: number): number
 }
 
-/** of the global WebAssembly, which the types of Node do not have */
+/** part of the global WebAssembly, which is missing in the types of Node */
 interface Memory {
   readonly buffer: ArrayBuffer
 }
@@ -37,7 +37,7 @@ interface WebAssemblyApi {
   readonly Memory: new () => Memory
 }
 
-/** bytes that values of one row take as a rule */
+/** usual size of one row's values */
 const USUAL = 4096
 const DONE = 101
 
@@ -49,7 +49,7 @@ export class Inserter {
   readonly #db: number
   readonly #statement: number
   readonly #place: number
-  /** of values that are longer than usual, until the row is in */
+  /** buffers of longer values, until the row is written */
   readonly #more: number[] = []
   #heap = new Uint8Array(0)
   #used = 0
@@ -97,7 +97,7 @@ export class Inserter {
     this.#wrong |= this.#sql._sqlite3_bind_blob(this.#statement, ++this.#column, at, length, 0)
   }
 
-  /** Rows that came. Throws SQLite's error. */
+  /** Inserts the row and returns the number of new rows. Throws SQLite's error. */
   run(): number {
     const sql = this.#sql
     const code = sql._sqlite3_step(this.#statement)
@@ -108,7 +108,7 @@ export class Inserter {
     return sql._sqlite3_changes(this.#db)
   }
 
-  /** The next row begins. */
+  /** Prepares for the next row. */
   #ended(): void {
     this.#used = 0
     this.#column = 0
@@ -121,7 +121,7 @@ export class Inserter {
     throw new Error(this.#sql.UTF8ToString(this.#sql._sqlite3_errmsg(this.#db)))
   }
 
-  /** Where so many bytes may lie until the row is in. */
+  /** Address of that many bytes, valid until the row is written. */
   #room(bytes: number): number {
     let at = this.#place + this.#used
     if (this.#used + bytes <= USUAL) this.#used += bytes
@@ -133,13 +133,13 @@ export class Inserter {
       }
       this.#more.push(at)
     }
-    // the memory has grown, and is another buffer
+    // the memory was grown, so its buffer was replaced
     if (this.#heap.length === 0) this.#heap = new Uint8Array(this.#sql.memory.buffer)
     return at
   }
 }
 
-/** A database whose rows are written without sql.js's own binding. */
+/** A database whose rows are written without the binding of sql.js. */
 export interface OpenWindow extends SqlDatabase {
   inserter(text: string): Inserter
 }
@@ -150,9 +150,9 @@ export async function loadSqlite(wasm: Uint8Array) {
   // becomes the module
   const setup = {
     memory: undefined as Memory | undefined,
-    // SQLite's own functions: the ones sql.js adds by default warn on stderr when used
+    // SQLite's own functions: those that sql.js adds by default warn on stderr when used
     useOldExtensionFunctions: false,
-    // the one way to its memory
+    // the only access to its memory
     instantiateWasm(imports: object, done: (instance: Instance) => void) {
       const instance = new Instance(new Module(wasm), imports)
       setup.memory = Object.values(instance.exports).find(one => one instanceof Memory) as Memory
@@ -162,7 +162,7 @@ export async function loadSqlite(wasm: Uint8Array) {
   }
   const sql = (await initSqlJs(setup as object)) as unknown as SqlModule
   let empty: Uint8Array | undefined
-  /** A file of a database without tables that has room to grow: sql.js copies it whole whenever it is too short. */
+  /** An empty database file with room to grow: sql.js copies a file completely whenever it is too short. */
   function roomy(bytes: number): Uint8Array {
     if (!empty) {
       const db = new sql.Database()
@@ -175,12 +175,12 @@ export async function loadSqlite(wasm: Uint8Array) {
     return file
   }
   return class Database extends sql.Database implements OpenWindow {
-    /** `room`: bytes that an empty database may grow to cheaply. */
+    /** `room`: bytes to which an empty database can grow without copying. */
     constructor(bytes?: Uint8Array, room?: number) {
       super(room === undefined ? bytes : roomy(room))
     }
 
-    /** sql.js draws the names of its files: one that another database has would be that database. */
+    /** sql.js draws random file names: a name used by another database would open that database */
     set filename(_drawn: string) {
       sql.databases = (sql.databases ?? 0) + 1
       Object.defineProperty(this, 'filename', { value: `window-${sql.databases}` })

@@ -1,9 +1,9 @@
-// An ordinary SQLite file, written page by page from its first to its last (the format is public: sqlite.org/fileformat2).
-// sql.js holds a whole database in RAM; here RAM holds one page of each level of each tree, whatever the file's size.
-// Rows and keys come in ascending order, so a page is full once and never touched again; page 1, which names the trees, is
-// written last: without it the file is none.
+// Writes an ordinary SQLite file page by page, in order (the format is public: sqlite.org/fileformat2). sql.js holds a whole
+// database in RAM; this writer needs one page per level of each tree, whatever the file's size. Rows and keys are added in
+// ascending order, so a page is filled once and never changed; page 1, which names the trees, is written last: without it the
+// file is invalid.
 //
-// What fails: a file that cannot be written is reported by OutFile; its writer removes it.
+// Errors: OutFile reports failed writes; its owner removes the file.
 
 import type { OutFile } from './output-file'
 import { encodeRecord, varint } from './sqliterecord'
@@ -17,7 +17,7 @@ const LEAF_TABLE = 13
 const INNER_TABLE = 5
 const LEAF_INDEX = 10
 const INNER_INDEX = 2
-/** bytes of a row that lie in its leaf at most, and how many stay there when the rest goes elsewhere */
+/** maximum bytes of a row in its leaf, and how many stay there if the remaining ones overflow */
 const ROW_MOST = PAGE - 35
 const ROW_LEAST = Math.floor(((PAGE - 12) * 32) / 255) - 23
 
@@ -30,7 +30,7 @@ interface SchemaRow {
   readonly sql: string | null
 }
 
-/** The number of the page that follows page `number`. */
+/** The page number after page `number`. */
 export const pageAfter = (number: number): number => number + (number + 1 === LOCKED_PAGE ? 2 : 1)
 
 export class SqliteFile {
@@ -46,7 +46,7 @@ export class SqliteFile {
     return (this.#next - 1) * PAGE
   }
 
-  /** the number the next page gets */
+  /** the number of the next page */
   get upcoming(): number {
     return this.#next
   }
@@ -59,7 +59,7 @@ export class SqliteFile {
     return number
   }
 
-  /** Page 1; the file is whole and on the medium then. */
+  /** Writes page 1; the file is then complete and on the medium. */
   finish(schema: readonly SchemaRow[]): void {
     const cells = schema.map(({ type, name, table, root, sql }, k) => {
       const row = encodeRecord([type, name, table, root, sql])
@@ -103,7 +103,7 @@ export class BTree {
     this.#types = kind === 'table' ? [LEAF_TABLE, INNER_TABLE] : [LEAF_INDEX, INNER_INDEX]
   }
 
-  /** A row of a table; rowids ascend. */
+  /** Adds a row of a table; rowids ascend. */
   addRow(rowid: number, row: Buffer): void {
     const cell = Buffer.concat([varint(row.length), varint(rowid), ...this.#spilled(row)])
     if (!this.#fits(cell)) this.#up(0, this.#closeLeaf(), varint(this.#last))
@@ -111,18 +111,18 @@ export class BTree {
     this.#last = rowid
   }
 
-  /** A key of an index, a short one; keys ascend. */
+  /** Adds a short key of an index; keys ascend. */
   addKey(key: Buffer): void {
     const cell = Buffer.concat([varint(key.length), key])
     if (!this.#fits(cell)) {
-      // between two leaves of an index stands a key of its own
+      // an index has a key between two leaves
       const between = this.#leaf.pop()!
       this.#up(0, this.#closeLeaf(), between)
     }
     this.#push(cell)
   }
 
-  /** Writes what is open; returns the page of the root. */
+  /** Writes the open pages; returns the page number of the root. */
   finish(): number {
     return this.#inner.reduce((child, level) => this.#closeInner(level, child), this.#closeLeaf())
   }
@@ -143,7 +143,7 @@ export class BTree {
     return page
   }
 
-  /** `child` is full, and nothing in it is greater than `key`. */
+  /** `child` is full, and no key in it is greater than `key`. */
   #up(at: number, child: number, key: Buffer): void {
     const level = (this.#inner[at] ??= { cells: [], bytes: 0 })
     const size = key.length + 6
@@ -167,7 +167,10 @@ export class BTree {
     return this.#file.append(pageOf(this.#types[1], cells, right))
   }
 
-  /** What lies in the leaf; the rest of a long row goes to pages of its own, each of which names the next. */
+  /**
+   * The part of a row in the leaf; the remaining bytes of a long row are written to overflow pages, each of which names the
+   * next.
+   */
   #spilled(row: Buffer): Buffer[] {
     if (row.length <= ROW_MOST) return [row]
     const kept = ROW_LEAST + ((row.length - ROW_LEAST) % (PAGE - 4))
@@ -185,7 +188,10 @@ export class BTree {
   }
 }
 
-/** A b-tree page; `right`: the last child of an inner one; `from`: where it begins (page 1 has the file's head before it). */
+/**
+ * A b-tree page; `right`: the last child of an inner page; `from`: its offset in the page (page 1 starts with the file
+ * header).
+ */
 function pageOf(type: number, cells: readonly Buffer[], right?: number, from = 0): Buffer {
   const page = Buffer.alloc(PAGE)
   let pointer = from + (right === undefined ? 8 : 12)

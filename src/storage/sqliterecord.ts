@@ -1,6 +1,6 @@
-// A row or a key as SQLite stores it: the types of its values, then the values.
+// A row or a key in SQLite's format: the types of its values, then the values.
 
-/** Most significant seven bits first; `value` is whole, from 0 to 2^53. */
+/** Most significant seven bits first; `value` is an integer from 0 to 2^53. */
 export function varint(value: number): Buffer {
   const bytes = [value % 128]
   for (let left = Math.floor(value / 128); left > 0; left = Math.floor(left / 128)) bytes.unshift(128 + (left % 128))
@@ -18,7 +18,7 @@ const WHOLE = [
 
 function encodeNumber(value: number): readonly [type: number, bytes: Buffer] {
   if (Number.isNaN(value)) return [0, Buffer.alloc(0)]
-  // a column of real numbers holds whole ones as integers too, which SQLite itself does
+  // as SQLite does: a column of real numbers stores integers compactly
   if (Number.isSafeInteger(value) && !Object.is(value, -0)) {
     if (value === 0 || value === 1) return [8 + value, Buffer.alloc(0)]
     for (const [size, type] of WHOLE) {
@@ -50,7 +50,7 @@ export function encodeRecord(values: readonly (string | number | null)[]): Buffe
     }
   }
   const length = types.reduce((sum, type) => sum + type.length, 0)
-  // the head counts its own length, which may need a second byte
+  // the header includes its own length, which may need a second byte
   const head = length + 1 < 128 ? varint(length + 1) : varint(length + 2)
   return Buffer.concat([head, ...types, ...bodies])
 }

@@ -1,6 +1,6 @@
-// One life of the SQL worker thread, seen from the main thread: it is fed from the log in batches, at most two under way,
-// and asked questions. First it gets what the sealed windows lack, hole by hole, then the newest records. When it dies,
-// its owner gets one report and every open query fails; a new life starts from the log again.
+// One SQL worker thread, seen from the main thread: gets batches from the log, at most two in flight, and queries. It first
+// gets the records missing in the sealed windows, gap by gap, then the newest ones. If it dies, its owner gets one report and
+// every open query fails; a new worker reads the log again.
 import { Worker } from 'node:worker_threads'
 import { ERRORS, type ErrorCode, OsError } from '../lib/errors'
 import type { LogSource, Reader, RecordKind } from '../log'
@@ -12,11 +12,11 @@ import type { ViewCounts } from './view'
 
 const BATCH_BYTES = 256 * 1024
 const BATCHES = 2
-/** the same for a database server, whose rows are texts for a moment */
+/** the same for a database server, whose rows are temporarily texts */
 const SERVER_MB = 16
-/** bytes a packet takes in the view at least: what cannot fit is not fed at the start */
+/** minimum bytes of a packet in the view: packets that cannot fit are not sent at the start */
 const SMALLEST_ROW = 100
-/** MB of V8's young generation at most */
+/** maximum MB of V8's young generation */
 export const YOUNG_MB = 4
 
 interface SqlThreadOptions {
@@ -25,11 +25,11 @@ interface SqlThreadOptions {
   maxBytes: number
   windows?: WindowSettings
   program?: WorkerProgram
-  /** a database server's worker in place of the view's: its file, and what it gets */
+  /** a database server's worker instead of the view's: its file and its setup */
   server?: { readonly script: string; readonly setup: ServerSetup }
-  /** windows known to be of this log; others are added once they are known to be */
+  /** names of windows checked to be of this log; more are added after their check */
   checked: Set<string>
-  /** every record up to `upTo` is in the view; `stored`: facts or clock records came to it */
+  /** every record up to `upTo` is in the view; `stored`: facts or clock records were added */
   onApplied: (upTo: number, stored: boolean) => void
   /** the server has records of this log that the log does not have */
   onForeign?: () => void
@@ -41,12 +41,12 @@ interface PendingCall {
   readonly reject: (error: OsError) => void
 }
 
-/** A range of the log that is fed. */
+/** A range of the log to be sent. */
 interface Leg {
   readonly from: number
   readonly to: number
   readonly kinds: readonly RecordKind[]
-  /** begins or ends a window of its own */
+  /** begins or ends a separate window */
   readonly begins?: true
   readonly seals?: number
 }
@@ -64,9 +64,9 @@ function viewWorker({ maxPackets, maxBytes, windows, program = workerProgram() }
 export class SqlThread {
   counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
   appliedSeq = 0
-  /** bytes of the worker */
+  /** memory of the worker, bytes */
   heap!: number
-  /** a sealed window was lost while questions were answered */
+  /** a sealed window was lost during queries */
   hole!: boolean
   readonly #o: SqlThreadOptions
   readonly #worker: Worker
@@ -90,7 +90,7 @@ export class SqlThread {
     this.#worker.on('exit', code => this.#die(new Error(`the SQL worker ended with code ${code}`)))
   }
 
-  /** Hands over what the log committed since; cheap when there is nothing. */
+  /** Sends newly committed records; cheap if there are none. */
   feed(): void {
     if (!this.#reader || this.#dead) return
     while (this.#free.length > 0) {
@@ -104,7 +104,7 @@ export class SqlThread {
           this.#next()
           continue
         }
-        // only records of no interest since: they count as stored when nothing is under way
+        // only irrelevant records since: they count as stored when no batch is in flight
         if (this.#free.length === BATCHES) this.#applied(upTo)
         return
       }
@@ -162,7 +162,7 @@ export class SqlThread {
     }
   }
 
-  /** What to feed: the holes between the sealed windows, each a window of its own, then what is newer than all of them. */
+  /** Plans the ranges to send: the gaps between the sealed windows, each as a separate window, then everything newer. */
   #plan(found: readonly WindowNote[]): void {
     const { log, windows, maxPackets, maxBytes, checked } = this.#o
     this.#foreign = found.filter(w => !checked.has(w.name) && isForeign(w, log)).map(({ name }) => name)
@@ -198,12 +198,14 @@ export class SqlThread {
     this.#reader = this.#o.log.reader(from, { kinds, upTo: to })
   }
 
-  /** A server goes on behind what it has; where this process does not write it only answers. */
+  /** A server continues after its seq; if this process does not write, it only answers queries. */
   #follow(seq: number | undefined): void {
     const { log, onForeign } = this.#o
     if (seq !== undefined && seq > log.lastSeq) {
       onForeign?.()
-      this.#die(new OsError('STORAGE', 'the server has newer records of this log: it was put back to an older state'))
+      this.#die(
+        new OsError('STORAGE', 'the server has newer records of this log: this log was restored to an older state'),
+      )
       return
     }
     const from = Math.max((seq ?? log.lastSeq) + 1, log.firstSeq)

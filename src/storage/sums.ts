@@ -1,12 +1,12 @@
-// Sums of the open window, kept as packets come: a query over all rows of a window takes longer than writing them did. Where rows
-// change or leave they are of no use until the next window begins, nor where there are very many: the query makes them then.
+// Sums of the open window, updated per packet: a query over all rows of a window takes longer than writing them. They become
+// invalid when rows change or are removed, or if there are too many sums; a query computes them then.
 
 import type { Fact } from '../pipeline/fact'
 import { addNumber, type Numbers, noNumbers, valuesOf } from './numbers'
 import { type EncodedSeries, WindowSeries } from './series'
 import type { SensorSum, Sum } from './windowfile'
 
-/** sums at most: each takes about 200 bytes */
+/** maximum number of sums: each takes about 200 bytes */
 const MOST = 20_000
 
 interface Rows {
@@ -38,7 +38,7 @@ function addUnit(to: SensorRows, unit: string): void {
   if (unit !== to.other && byBytes(unit, to.other) > 0) to.other = unit
 }
 
-/** One by one, in the order of their names. */
+/** The sums in the order of their names. */
 const listed = <S, L>(table: Table<S>, make: (device: string, of: string, sum: S) => L): L[] =>
   [...table]
     .sort(([a], [b]) => byBytes(a, b))
@@ -49,7 +49,7 @@ export class WindowSums {
   #sensors: Table<SensorRows> = new Map()
   readonly #series = new WindowSeries()
   #size = 0
-  /** they are those of the rows */
+  /** they match the rows */
   sound = true
 
   clear(): void {
@@ -60,13 +60,13 @@ export class WindowSums {
     this.sound = true
   }
 
-  /** Frees what rows that changed made useless. */
+  /** Frees sums that became invalid. */
   drop(): void {
     this.clear()
     this.sound = false
   }
 
-  /** A packet that came at `at` (UNIX seconds). */
+  /** Adds a packet of the time `at` (UNIX seconds). */
   add({ id, state, sensors }: Fact, at: number): void {
     if (!this.sound) return
     take(

@@ -1,11 +1,11 @@
-// The uuids of an export in ascending order, for the index of its table. They may be more than RAM holds, so they go to a file
-// beside the export, and are sorted in parts: a uuid is a hash, so its first byte deals them out evenly.
+// The uuids of an export in ascending order, for the index of its table. They may not fit into RAM, so they are written to a
+// temporary file next to the export, and sorted in parts: a uuid is a hash, so its first byte distributes them evenly.
 import type { Files } from '../lib/files'
 import { OutFile } from './output-file'
 
 /** 16 bytes of uuid, 6 of the row's number */
 const ENTRY = 22
-/** bytes that are sorted at once, at most; the order takes half as much again */
+/** maximum bytes sorted in one part; the sort index takes half as much again */
 const PART = 8 * 1024 * 1024
 const BLOCK = ENTRY * 4096
 
@@ -29,7 +29,7 @@ export class UuidKeys {
     this.#counts[uuid[0]!]!++
   }
 
-  /** All of them by uuid, then by row. */
+  /** All uuids, sorted by uuid, then by row. */
   *sorted(): Iterable<readonly [uuid: Buffer, row: number]> {
     this.#out.flush()
     for (let low = 0; low < 256; ) {
@@ -48,7 +48,7 @@ export class UuidKeys {
     this.#files.remove(this.#out.path)
   }
 
-  /** Those whose first byte is `low` or more and less than `high`. */
+  /** Uuids whose first byte is at least `low` and less than `high`. */
   *#sortedPart(low: number, high: number, entries: number): Iterable<readonly [uuid: Buffer, row: number]> {
     if (entries === 0) return
     const part = Buffer.allocUnsafe(entries * ENTRY)

@@ -1,6 +1,6 @@
-// What CLI, doctor and page say of a view that does not work. Pure; nothing fails.
+// The text that CLI, doctor and page show for a view that does not work. Pure; cannot fail.
 
-/** Why the view does not work now, or starts again; undefined while it works, rests, is off or starts for the first time. */
+/** Why the view does not work now, or restarts; undefined while it works, is idle, is off or starts for the first time. */
 export function viewProblem(view: {
   state?: string
   reason?: string

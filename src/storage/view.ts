@@ -1,9 +1,9 @@
-// The SQL view of the log in the worker thread: an open window in RAM that takes the newest records, and sealed windows in
-// files (D5). Rows are keyed by the seq of their log record, so what came later in the log is the larger key; the uuid keeps a
-// packet that was delivered twice one row, across windows too. A full open window is sealed; without a folder its oldest leave.
+// The SQL view of the log in the worker thread: an open window in RAM for the newest records, and sealed windows in files
+// (D5). Rows have the seq of their log record as key, so later records have larger keys; the uuid merges a duplicate packet
+// to one row, across windows too. A full open window is sealed; without a folder its oldest packets are dropped.
 //
-// What fails: a sealed file that cannot be used is named, counted and left out. A window that cannot be written stays open, and
-// its oldest packets leave it when it is over: the log has them, and the next life of the worker tries again.
+// Errors: an unusable sealed file is reported, counted and left out. A window that cannot be written stays open, and its
+// oldest packets are dropped when it exceeds its limit: the log has them, and the next worker tries again.
 
 import { asOsError } from '../lib/errors'
 import { type LogRecord, packetUuid, uuidBytes } from '../log'
@@ -35,17 +35,17 @@ import type { OpenWindow } from './sqlite'
 import { type Filter, type What, WindowRows } from './window'
 import { BadWindow } from './windowfile'
 
-/** facts between two looks at the size */
+/** facts between two checks of the size */
 const LOOK_EVERY = 64
-/** facts between two tries to write a window */
+/** facts between two attempts to write a window */
 const TRY_EVERY = 1000
 
 export interface SealedCounts {
-  /** newest record that a sealed window covers */
+  /** newest record in a sealed window */
   upTo: number
   files: number
   bytes: number
-  /** files that could not be used since the start, and their names (the newest 8) */
+  /** number of unusable files since the start, and the names of the newest 8 */
   damaged: number
   damaged_files: string[]
   problem?: string
@@ -53,9 +53,9 @@ export interface SealedCounts {
 
 export interface ViewCounts {
   packets: number
-  /** packets that were there already */
+  /** duplicate packets */
   duplicates: number
-  /** oldest packets that left because the view is bounded */
+  /** oldest packets dropped because the view is bounded */
   left: number
   sealed?: SealedCounts
 }
@@ -65,7 +65,7 @@ interface ViewLimits {
   maxBytes: number
 }
 
-/** Moves the times of one boot by the clock record; how many packets moved. */
+/** Applies a clock record to the times of its boot; returns the number of changed packets. */
 function move(rows: WindowRows, { boot, seq, quality, clock }: LogRecord): number {
   return rows.run(
     `UPDATE os_packets SET t_raw = round(t_raw + ?1), timestamp_raw = CAST(floor((t_raw + ?1) / 1000) AS INTEGER), unsynced = ?4
@@ -76,7 +76,7 @@ function move(rows: WindowRows, { boot, seq, quality, clock }: LogRecord): numbe
 
 export class SqlView {
   readonly counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
-  /** a sealed window was lost while questions were answered: the log may still have its records */
+  /** a sealed window was lost during queries: the log may still have its records */
   hole = false
   readonly #db: OpenWindow
   readonly #limits: ViewLimits
@@ -84,7 +84,7 @@ export class SqlView {
   readonly #rows: OpenRows
   readonly #sealed: SealedWindows | undefined
   readonly #writes: boolean
-  /** the open window: its first seq, its packets */
+  /** the open window: its first seq and its packets */
   #from!: number
   #packets = 0
   #last = { seq: 0, boot: 0, wall_ms: 0 }
@@ -93,7 +93,7 @@ export class SqlView {
   #unsyncedNow = false
   #problem: string | undefined
   #uncorrected: string | undefined
-  /** clock records that sealed windows were not corrected by yet, in order */
+  /** clock records not yet applied to the sealed windows, in order */
   #waiting: LogRecord[] = []
   #facts = 0
   #tryAt = 0
@@ -114,7 +114,7 @@ export class SqlView {
     this.#tell()
   }
 
-  /** The records that come now begin at `from`; files named are of another log. */
+  /** The next records begin at `from`; `foreign`: names of files of another log. */
   begin(from: number, foreign: readonly string[] = []): void {
     for (const name of foreign) this.#sealed?.lost(name, 'foreign')
     this.#from = from
@@ -124,7 +124,7 @@ export class SqlView {
     this.#tell()
   }
 
-  /** Takes records of the log in order; a batch that fails throws, and what was not sealed of it is left out. */
+  /** Adds records of the log in order; a failed batch throws, and its unsealed part is left out. */
   apply(records: Iterable<LogRecord>): void {
     let before = this.#state()
     this.#db.exec('BEGIN')
@@ -151,10 +151,10 @@ export class SqlView {
     this.#tell()
   }
 
-  /** The open window becomes a file that covers the log up to `to`; nothing where it is empty or cannot be written. */
+  /** Writes the open window as a file that covers the log up to `to`; does nothing if it is empty or cannot be written. */
   seal(to: number): void {
     if (this.#packets === 0 || !this.#sealed) return
-    // behind the new file a start would not read these clock records again
+    // after the new file is written, a start would not read these clock records again
     if (!this.#correctSealed()) {
       this.#tryAt = this.#facts + TRY_EVERY
       return
@@ -188,14 +188,16 @@ export class SqlView {
     this.#moved = false
   }
 
-  /** Removes the sealed windows beyond the bounds; the log has everything from `logFirst` on. A clock that no time source confirms
-   *  makes none too old. */
+  /**
+   * Removes sealed windows beyond the limits; the log has everything from `logFirst` on. No window is too old while no time
+   * source confirms the clock.
+   */
   retain(logFirst: number, now: number): void {
     this.counts.left += this.#sealed?.retain(logFirst, this.#unsyncedNow ? 0 : now) ?? 0
     this.#tell()
   }
 
-  /** bytes of the open window, indexes included */
+  /** size of the open window, including indexes */
   get bytes(): number {
     return this.#open.number('PRAGMA view.page_count') * PAGE_BYTES + this.#rows.bytes
   }
@@ -215,7 +217,7 @@ export class SqlView {
     return { ok: true, packets: rows as PacketRecord[], total, limit, offset }
   }
 
-  /** null when there is no such packet, or `uuid` is none. */
+  /** null if there is no such packet, or `uuid` is invalid. */
   packet(uuid: string): PacketDetail | null {
     const bytes = uuidBytes(uuid)
     if (!bytes) return null
@@ -264,7 +266,7 @@ export class SqlView {
     return [{ count, lo: end('MIN'), hi: end('MAX'), rows: () => this.#open }]
   }
 
-  /** Runs a question; a sealed window that turns out damaged is left out, and it is asked again. */
+  /** Runs a query; a sealed window that is damaged is left out, and the query is repeated. */
   #whole<T>(run: () => T): T {
     for (;;) {
       try {
@@ -275,7 +277,7 @@ export class SqlView {
     }
   }
 
-  /** Goes on without the window of a BadWindow; throws anything else. */
+  /** Continues without the window of a BadWindow; throws anything else. */
   #lost(error: unknown): void {
     if (!(error instanceof BadWindow) || !this.#sealed) throw error
     this.#sealed.lost(error.file)
@@ -305,8 +307,8 @@ export class SqlView {
   }
 
   /**
-   * The clock was set: times of that boot that were taken while no time source confirmed it move with it, up to the record by which
-   * it became right; uuids stay (D18). Sealed windows are corrected before the open one covers the record.
+   * The clock was set: corrects the times of that boot taken before a time source confirmed them, up to the record that made
+   * the time correct; uuids stay (D18). Sealed windows are corrected before the open one covers the record.
    */
   #correct(record: LogRecord): void {
     if (this.#writes) {
@@ -319,7 +321,7 @@ export class SqlView {
     this.#rows.sums.drop()
   }
 
-  /** Works the waiting clock records into the sealed windows, in order; false where a window could not be written. */
+  /** Applies the waiting clock records to the sealed windows, in order; false if a window could not be written. */
   #correctSealed(): boolean {
     for (let record = this.#waiting[0]; record; record = this.#waiting[0]) {
       const { boot, seq } = record
@@ -341,7 +343,7 @@ export class SqlView {
     return this.#facts % LOOK_EVERY === 0 && this.#used() >= this.#limits.maxBytes
   }
 
-  /** The open window is bounded where it is not sealed: its oldest hundredth leaves when it is over. */
+  /** Limits an open window that is not sealed: drops its oldest hundredth when it exceeds the limit. */
   #bound(): void {
     while (this.#packets > this.#limits.maxPackets || this.#used() > this.#limits.maxBytes) {
       if (this.#writes && this.#tryAt === 0) return
@@ -361,7 +363,7 @@ export class SqlView {
     }
   }
 
-  /** bytes of the open window without those that deleted rows left behind */
+  /** size of the open window without the space of deleted rows */
   #used(): number {
     return this.bytes - this.#open.number('PRAGMA view.freelist_count') * PAGE_BYTES
   }
@@ -370,7 +372,7 @@ export class SqlView {
     return { counts: { ...this.counts }, packets: this.#packets }
   }
 
-  /** Brings the counts up to date with the folder. */
+  /** Updates the counts from the folder. */
   #tell(): void {
     if (!this.#sealed) return
     const { folder } = this.#sealed

@@ -1,4 +1,4 @@
-// The WHERE part of a question. No text of a caller ever becomes SQL text (S10).
+// The WHERE part of a query. Text of a caller never becomes SQL text (S10).
 
 import { whole } from './shapes'
 import type { SqlValue } from './sql-api'

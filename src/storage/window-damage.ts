@@ -1,17 +1,16 @@
-// What became of the sealed windows over the lives of the worker: files that could not be used are counted and named, and each
-// is logged once.
+// Tracks unusable sealed windows over several workers: counts and names them, and logs each once.
 import type { Logger } from '../lib/logger'
 import type { SealedCounts } from './view'
 
-/** The sealed windows. Those that could not be used are put aside, and filled from the log where it has the records. */
+/** The sealed windows. Unusable ones are renamed, and rebuilt from the log if it has the records. */
 export type WindowReport = Omit<SealedCounts, 'upTo'>
 
 export class WindowDamage {
   readonly #logger: Logger
-  /** files that workers before this one could not use */
+  /** files that earlier workers could not use */
   #files: readonly string[] = []
   #count = 0
-  /** of the worker that runs: how many of them were logged */
+  /** number of files of the current worker that were logged */
   #logged = 0
   #problem: string | undefined
 
@@ -19,7 +18,7 @@ export class WindowDamage {
     this.#logger = logger
   }
 
-  /** The report of a worker, with what the ones before it could not use. */
+  /** The report of a worker, including the unusable files of earlier ones. */
   of({ upTo: _upTo, ...report }: SealedCounts): WindowReport {
     return {
       ...report,
@@ -28,18 +27,18 @@ export class WindowDamage {
     }
   }
 
-  /** Logs what is new. */
+  /** Logs new damage. */
   look({ damaged, damaged_files, problem }: SealedCounts): void {
     if (damaged > this.#logged)
       this.#logger.warn(
-        `the SQL view cannot use ${damaged_files.join(', ')}; what the log still has of it is taken from there`,
+        `the SQL view cannot use ${damaged_files.join(', ')}; their records are read from the log if it has them`,
       )
     if (problem !== undefined && problem !== this.#problem) this.#logger.warn(`the SQL view: ${problem}`)
     this.#logged = damaged
     this.#problem = problem
   }
 
-  /** The worker ends: what it could not use stays counted here, and is taken out of `counts`. */
+  /** The worker ends: keeps its unusable files here, and removes them from `counts`. */
   keep(counts: SealedCounts): void {
     this.look(counts)
     this.#logged = 0

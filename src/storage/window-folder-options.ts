@@ -1,21 +1,23 @@
-// Where the sealed windows lie and how much of them is kept, as Config.json says it.
+// Folder and limits of the sealed windows, from Config.json.
 import { resolve } from 'node:path'
 import type { ConfigStore } from '../config/config-store'
 import { Database, SERVER_CURSOR, WINDOW_BYTES } from './database'
 import type { DatabaseOptions } from './database-options'
 
-/** a worker without queries ends after so long */
+/** an idle worker ends after this time */
 const IDLE_MS = 60_000
 
-/** The folder that storage.sql.driver.path names; undefined: no windows are kept. Relative paths lie in the data directory. */
+/** The folder in storage.sql.driver.path; undefined: no windows are stored. Relative paths start at the data directory. */
 export function windowFolder(path: string, dataDir: string): string | undefined {
   if (path === ':memory:') return undefined
   const dir = resolve(dataDir, path === '' ? 'sql' : path)
   return /\.(db|sqlite)$/.test(dir) ? `${dir}.d` : dir
 }
 
-/** The view of a gateway. Its windows keep to the bounds of the log, each for itself; a small log gets small windows, which are
- *  written before it drops their records. */
+/**
+ * The view of a gateway. Its windows have the same limits as the log, separately; a small log gets small windows, which are
+ * written before the log drops their records.
+ */
 export function gatewayView({
   config,
   dataDir,
@@ -31,7 +33,10 @@ export function gatewayView({
   }
 }
 
-/** The database of a gateway; null: storage.sql is off. Without a server no cursor of one holds the log. */
+/**
+ * The database of a gateway; null: storage.sql is off. If it is off, the cursor of a database
+ * server is removed, so that it does not hold back the log.
+ */
 export function gatewayDatabase(
   config: ConfigStore,
   parts: Pick<DatabaseOptions, 'log' | 'clock' | 'logger'>,

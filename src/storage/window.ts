@@ -1,5 +1,5 @@
-// The rows of one window as a sql.js database: the open one in RAM, or a sealed one that was read. Questions have their
-// filter normalized; every value is bound, so no text of a caller ever becomes SQL (S10).
+// The rows of one window as a sql.js database: the open one in RAM, or a loaded sealed one. Queries get a normalized filter;
+// every value is bound, so text of a caller never becomes SQL (S10).
 
 import { uuidText } from '../log'
 import { type Fact, factToDict } from '../pipeline/fact'
@@ -17,7 +17,7 @@ export const textOf = (bytes: SqlValue): string => decoder.decode(bytes as Uint8
 /** a sensor with at most this many rows is rare */
 const RARE = 2000
 
-/** Which rows; none of a key: all. */
+/** Selects rows; absent keys match all. */
 export interface Filter {
   readonly device?: string | undefined
   readonly status?: string | undefined
@@ -26,13 +26,13 @@ export interface Filter {
   readonly until?: number | undefined
 }
 
-/** `packets` by (time, seq) descending; `sensors` by time descending, place in the packet, seq descending. */
+/** `packets` by (time, seq) descending; `sensors` by time descending, index in the packet, seq descending. */
 export type What = 'packets' | 'sensors'
 
-/** timestamp, place in the packet (0: the packet), seq — of one row behind the other */
+/** timestamp, index in the packet (0: the packet), seq, repeated for each row */
 export const KEY = 3
 
-/** A packet with what the tables hold beside its content. */
+/** A packet with the additional columns of the tables. */
 export interface StoredPacket {
   /** of its record in the log */
   readonly seq: number
@@ -53,7 +53,7 @@ export class WindowRows {
     this.#db = db
   }
 
-  /** How many rows pass the filter. */
+  /** The number of matching rows. */
   count(what: What, filter: Filter): number {
     const where = whereOf(filter)
     const ofPackets = what === 'packets' || byPackets(filter)
@@ -61,7 +61,7 @@ export class WindowRows {
     return this.number(`SELECT COUNT(*) FROM ${from}${where.sql}`, where.values)
   }
 
-  /** Keys of the first `limit` rows, in order, behind one another. */
+  /** Keys of the first `limit` rows, in order, back to back. */
   keys(what: What, filter: Filter, limit: number): Float64Array {
     const where = whereOf(filter)
     const columns = what === 'packets' ? 'p.timestamp_raw, 0, p.seq' : 'p.timestamp_raw, s.sensor_index, p.seq'
@@ -71,7 +71,7 @@ export class WindowRows {
     return keys
   }
 
-  /** One page of rows; `rare`: few rows pass. */
+  /** One page of rows; `rare`: few rows match. */
   page(what: What, filter: Filter, limit: number, offset: number, rare: number): (PacketRecord | SensorRecord)[] {
     const where = whereOf(filter)
     const from = tail(what, where, what === 'sensors' && !byPackets(filter) && rare <= RARE)
@@ -87,7 +87,7 @@ export class WindowRows {
     return this.#found(what, from, what === 'packets' ? [seq] : [seq, index])[0]
   }
 
-  /** First and last timestamp of one sensor's rows in a time range; null when there are none. */
+  /** First and last timestamp of one sensor's rows in a time range; null if there are none. */
   span(filter: Filter): readonly [number, number] | null {
     const where = whereOf(filter)
     const [lo, hi] = this.rows(
@@ -97,10 +97,10 @@ export class WindowRows {
     return lo === null ? null : [lo as number, hi as number]
   }
 
-  /** Values of one sensor, bucket by bucket; only buckets with rows. */
+  /** Values of one sensor by bucket; only non-empty buckets. */
   history(of: { device: string; sensor: string }, { since, until, count, span }: Buckets) {
     const where = whereOf({ ...of, since, until })
-    // sql.js binds what is beyond 32 bits as a real number
+    // sql.js binds numbers above 32 bits as real numbers
     const whole = 'CAST(? AS INTEGER)'
     const bucket = `(p.timestamp_raw - ${whole}) * ${whole} / ${whole}`
     return this.rows(`SELECT ${bucket} AS bucket, ${VALUES}, ${UNITS} FROM ${BY_TIME}${where.sql} GROUP BY bucket`, [
@@ -127,7 +127,7 @@ export class WindowRows {
     return this.rows('SELECT 1 FROM os_packets WHERE packet_uuid = ?', [uuid]).length > 0
   }
 
-  /** Every packet, in the order of the log. */
+  /** Every packet, in log order. */
   *all(): Iterable<StoredPacket> {
     const sensors = this.#each(
       `SELECT ${SENSOR_COLUMNS}, s.packet_seq FROM os_sensors s ORDER BY s.packet_seq, s.sensor_index`,
@@ -185,7 +185,7 @@ export class WindowRows {
     }))
   }
 
-  /** payload_json and the sensors' packet_uuid are made here, on read (D5). */
+  /** payload_json and the sensors' packet_uuid are created here, on read (D5). */
   #record(row: SqlValue[]): { packet: PacketRecord; sensors: PacketSensor[] } {
     const [seq, uuid, , , timestamp, created] = row
     const sensors = this.rows(
@@ -204,7 +204,7 @@ export class WindowRows {
     return { packet, sensors }
   }
 
-  /** Row by row; no other question may use the same words meanwhile. */
+  /** Row by row; no other query with the same SQL text may run meanwhile. */
   *#each(sql: string): Generator<SqlValue[], undefined> {
     const statement = this.#statement(sql)
     try {
@@ -236,7 +236,7 @@ const BY_SENSOR = 'os_sensors s CROSS JOIN os_packets p ON p.seq = s.packet_seq'
 const byPackets = ({ device, since, until }: Filter): boolean =>
   device !== undefined || since !== undefined || until !== undefined
 
-/** A rare sensor is found by one pass over the sensor rows, a common one on the first packets by time. */
+/** A rare sensor is found by one pass over the sensor rows, a common one through the first packets by time. */
 function tail(what: What, where: Where, bySensor = false): string {
   if (what === 'packets') return `FROM os_packets p${where.sql} ORDER BY p.timestamp_raw DESC, p.seq DESC`
   return `FROM ${bySensor ? BY_SENSOR : BY_TIME}${where.sql} ORDER BY p.timestamp_raw DESC, s.sensor_index, p.seq DESC`
@@ -251,7 +251,7 @@ function whereOf({ device, status, sensor, since, until }: Filter): Where {
   return where
 }
 
-/** Of a row of PACKET_COLUMNS. */
+/** The fact of a row of PACKET_COLUMNS. */
 const factOf = (row: SqlValue[], sensors: readonly PacketSensor[]): Fact => {
   const [, , id, state, , , tRaw, extras] = row
   return {

@@ -1,13 +1,14 @@
-// A sealed window on flash: `<first seq>-<last seq>.window`, 16 digits each. It is written once and whole (temporary file, sync,
+// A sealed window on flash: `<first seq>-<last seq>.window`, 16 digits each. It is written atomically (temporary file, sync,
 // rename, sync of the folder) and never changed in place, so a power cut leaves the old state or the new one.
 //
 //   0  8  magic "OSNWIN1\n"
 //   8  u32 length of the head, 12 u32 of the Bloom filter, 16 u32 of the database, 20 u32 CRC-32C of head and filter,
 //  24  u32 CRC-32C of the database, 28 u32 CRC-32C of the bytes before
-//  32  head: JSON, deflated; Bloom filter of the uuids; the SQLite database, deflated, and behind it, still of its length and checksum,
-//      the blocks of series.ts, which the summary lists: older versions read over them
+//  32  head: JSON, deflated; Bloom filter of the uuids; the SQLite database, deflated, then the
+//      blocks of series.ts, listed in the summary and part of the database's length and checksum: older versions skip them
 //
-// What fails: whatever is not such a file, or is cut off or changed, is a BadWindow with its name; the caller goes on without it.
+// Errors: a file with another format, or one that is truncated or changed, is a BadWindow with its name; the caller continues
+// without it.
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { asOsError, OsError } from '../lib/errors'
 import { crc32c } from '../wire/crc'
@@ -15,14 +16,16 @@ import { crc32c } from '../wire/crc'
 const MAGIC = 'OSNWIN1\n'
 const HEADER = 32
 const NAME = /^(\d{16})-(\d{16})\.window$/
-/** fast: a board has other things to do */
+/** fast: the CPU of a board is needed elsewhere */
 const DEFLATE = { level: 3 }
 
-/** device, status or sensor, how many rows, first and last timestamp */
+/** device, status or sensor, number of rows, first and last timestamp */
 export type Sum = readonly [device: string, of: string, rows: number, first: number, last: number]
 
-/** A Sum with count, min, max and mean of its values, and the first and last of its units by name. Files of older versions
- *  have the Sum alone. */
+/**
+ * A Sum with count, min, max and mean of its values, and the first and last of its units by name. Files of older versions
+ * only have the Sum.
+ */
 export type SensorSum = readonly [
   ...sum: Sum,
   ...values:
@@ -37,7 +40,7 @@ export type SensorSum = readonly [
       ],
 ]
 
-/** Values of some sensors, the first of which has this place in the summary. */
+/** Values of several sensors; the first one has this index in the summary. */
 export type Block = readonly [first: number, bytes: number, crc32c: number]
 
 /** What is known of a window without its rows. */
@@ -45,17 +48,17 @@ export interface Summary {
   readonly from: number
   readonly to: number
   readonly packets: number
-  /** the newest fact of it: the log must say the same of it, or is another log */
+  /** its newest fact: if the log differs here, it is another log */
   readonly witness: { readonly seq: number; readonly boot: number; readonly wall_ms: number }
-  /** boots with packets whose time no source has confirmed yet */
+  /** boots with packets whose time is not confirmed yet */
   readonly unsynced: readonly number[]
-  /** newest clock record that is worked in */
+  /** newest applied clock record */
   readonly corrected: number
-  /** times were moved: the filter alone tells of a uuid */
+  /** times were corrected: only the filter can find a uuid */
   readonly moved: boolean
   readonly statuses: readonly Sum[]
   readonly sensors: readonly SensorSum[]
-  /** the last of them ends the file */
+  /** the last block ends the file */
   readonly series?: readonly Block[]
 }
 
@@ -68,7 +71,7 @@ const digits = (seq: number): string => String(seq).padStart(16, '0')
 
 export const windowName = (from: number, to: number): string => `${digits(from)}-${digits(to)}.window`
 
-/** The range of a window by its name, undefined when it is none. */
+/** The range of a window from its name, undefined if it is invalid. */
 export function windowRange(name: string): { from: number; to: number } | undefined {
   const found = NAME.exec(name)
   return found ? { from: Number(found[1]), to: Number(found[2]) } : undefined
@@ -97,7 +100,7 @@ export function encodeWindow(
 /** Part of a file; shorter at its end. */
 type ReadAt = (offset: number, length: number) => Buffer
 
-/** Lengths and checksums; throws BadWindow when `size` or the bytes do not fit. */
+/** Reads lengths and checksums; throws BadWindow if `size` or the bytes do not match. */
 function layout(name: string, size: number, read: ReadAt) {
   const b = read(0, HEADER)
   if (b.length < HEADER || b.toString('latin1', 0, 8) !== MAGIC || crc32c(b, 0, 28) !== b.readUInt32LE(28))
@@ -127,7 +130,10 @@ export function readDatabase(name: string, size: number, read: ReadAt): Uint8Arr
   return inflateRawSync(b)
 }
 
-/** The block with the values of the sensor at `place` of the summary, and the place of its first sensor. Throws BadWindow. */
+/**
+ * The block with the values of the sensor with index `place` in the summary, and the index of its first sensor. Throws
+ * BadWindow.
+ */
 export function readBlock(name: string, size: number, { series = [] }: Summary, place: number, read: ReadAt) {
   let at = size
   for (let k = series.length - 1; k >= 0; k--) {
@@ -141,7 +147,7 @@ export function readBlock(name: string, size: number, { series = [] }: Summary, 
   throw new BadWindow(name, 'its values are missing')
 }
 
-/** A file that cannot be used, whatever was thrown. */
+/** An unusable file, whatever the cause. */
 export class BadWindow extends OsError {
   constructor(
     readonly file: string,

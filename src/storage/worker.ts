@@ -1,6 +1,7 @@
-// The SQL worker: a program of its own, carried packed in the bundle, so that its thread holds nothing but SQLite and the rows.
-// With `exports` it writes one export and says what came of it. Else it holds the view and answers one message at a time. A batch that cannot be stored ends the thread; the main thread starts
-// a new one and feeds it from the log again, so nothing here has to be kept.
+// The SQL worker: a separate program, packed into the bundle, so that its thread only contains SQLite and the rows. With
+// `exports` it writes one export and reports its result. Otherwise it keeps the view and answers one message at a time. A
+// batch that cannot be stored ends the thread; the main thread starts a new one and sends the log again, so nothing here
+// needs to be saved.
 
 import { join } from 'node:path'
 import { getHeapStatistics, setFlagsFromString } from 'node:v8'
@@ -28,7 +29,7 @@ async function runSqlWorker(): Promise<void> {
         setup,
         bytes => new Sqlite(bytes),
         (done, of) => {
-          heap() // what was written is garbage
+          heap() // the written data is garbage
           port.postMessage({ done, of })
         },
       ),
@@ -87,7 +88,7 @@ function exported(
   }
 }
 
-/** bytes of this thread: its objects, its buffers, SQLite's memory */
+/** size of this thread: its objects, its buffers, SQLite's memory */
 function size(): number {
   const { used_heap_size: heapUsed, external_memory: external } = getHeapStatistics()
   return heapUsed + external

@@ -1,5 +1,6 @@
-// The running terminal UI: reads the sections that are on the screen as often as they and the user ask for, takes keys, draws.
-// One read at a time; while the gateway is gone the old data stays with the reason below it, and it is queried again.
+// The running terminal UI: reads the visible sections at their intervals and on request, handles keys, draws. One read
+// at a time; while the gateway is unreachable the old data stays visible with the reason below it, and queries
+// continue.
 import { isCalled, type SectionReader } from '../display'
 import type { Clock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
@@ -17,15 +18,15 @@ interface AppOptions {
   readonly timers: Timers
   readonly intervalMs: number
   readonly look: Look
-  /** only these sections; null: all there are */
+  /** only these sections; null: all */
   readonly sections: readonly string[] | null
-  /** the one shown first */
+  /** the first one shown */
   readonly section?: string | null
   readonly title: () => string
   readonly signal?: AbortSignal
 }
 
-/** the list of sections is read again at least this often: plugins come and go */
+/** longest interval for reading the list of sections again, since plugins can change it */
 const LIST_MS = 10_000
 
 export class TuiApp {
@@ -47,7 +48,10 @@ export class TuiApp {
     this.state = new TuiState(options.section ?? '')
   }
 
-  /** Runs until it is quit, the terminal goes or the signal aborts; the exit code. Throws USAGE without a terminal. */
+  /**
+   * Runs until the user quits, the terminal closes or the signal aborts; returns the exit code. Throws USAGE without a
+   * terminal.
+   */
   async run(): Promise<number> {
     const { terminal, signal } = this.#options
     if (signal?.aborted) return 0
@@ -90,9 +94,9 @@ export class TuiApp {
     if (wish === 'refresh') void this.#refresh(all)
   }
 
-  /** Reads what is due (`all`: everything on the screen), then waits for the next turn. */
+  /** Reads the sections that are due (`all`: everything visible), then waits for the next update. */
   async #refresh(all: boolean): Promise<void> {
-    // what is on the screen may be another section by now: one more look when this one is over
+    // another section may be visible by now: read once more after this read
     this.#next = all ? 'all' : (this.#next ?? 'due')
     if (this.#reading) return
     this.#reading = true
@@ -126,7 +130,7 @@ export class TuiApp {
     const { format } = state
     if (names.length > 0) {
       const data = await reader.read(names, format)
-      // a section the other side does not answer for must not be requested without a pause
+      // a section without an answer must not be requested in a loop without pauses
       for (const name of names) data[name] ??= { error: 'no answer', code: 'INTERNAL' }
       state.took(data, format, clock.mono())
     }

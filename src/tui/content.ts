@@ -1,5 +1,5 @@
-// What is in the middle of the screen: one section, all of them, the providers, or what a search finds; set to the width and cut
-// to the rows there are.
+// The middle of the screen: one section, all of them, the providers, or search results; fitted to the width and cut to
+// the available rows.
 
 import { DISPLAY_FORMATS, type Plain, pad, rowsText, type SectionInfo } from '../display'
 import { counted } from '../lib/counted'
@@ -19,7 +19,7 @@ const STATES: Readonly<Record<string, Style>> = {
 }
 const STATE = /(?<=^|\s{2})(up|synced|healthy|down|ERROR|degraded|opening|disabled)(?=\s{2}|$)/
 
-/** What the view is of. */
+/** The title of the view. */
 export function headline(state: TuiState): string {
   if (state.view === 'all') return `all ${counted(state.sections.length, 'section')}`
   if (state.view === 'providers') return counted(state.sections.length, 'provider')
@@ -29,7 +29,7 @@ export function headline(state: TuiState): string {
   return `${section.display_name} (${section.section_path})${state.json ? ' json' : ''}`
 }
 
-/** The part of the view that fits, filled up with empty lines. Sets `state.page`. `problem`: why there is no news. */
+/** The visible part of the view, padded with empty lines. Sets `state.page`. `problem`: why the data is old. */
 export function page(
   state: TuiState,
   columns: number,
@@ -38,7 +38,7 @@ export function page(
 ): { text: TextLine[]; from: number; to: number; total: number } {
   const all = state.sections.length === 0 ? nothing(columns, problem) : content(state, columns)
   state.page = { rows: room, lines: all.length }
-  // the match that is chosen stays on the page
+  // keeps the selected match on the page
   if (state.view === 'search') state.scroll = Math.max(0, state.picked - room + 1)
   const from = Math.min(state.scroll, Math.max(0, all.length - room))
   const shown = all.slice(from, from + room)
@@ -47,7 +47,7 @@ export function page(
   return { text: shown, from, to, total: all.length }
 }
 
-/** Before the first look, and where nothing can be looked at. */
+/** Shown before the first read, and if reading is impossible. */
 const nothing = (columns: number, problem: string): TextLine[] =>
   problem === '' ? [[['no section yet', 'dim']]] : wrap(problem, columns).map((text): TextLine => [[text, 'bad']])
 
@@ -68,7 +68,7 @@ function content(state: TuiState, columns: number): TextLine[] {
 const isFailure = (data: Plain): data is { error: string; code: string } =>
   isObject(data) && typeof data.error === 'string' && 'code' in data
 
-/** A section may be thousands of lines: they are set once for each look and width, not for each key. */
+/** A section may have thousands of lines: they are laid out once per read and width, not per key. */
 const set = new WeakMap<Held, { columns: number; lines: TextLine[] }>()
 
 function body(held: Held | undefined, columns: number): TextLine[] {
@@ -83,11 +83,11 @@ function body(held: Held | undefined, columns: number): TextLine[] {
 function setLines(data: Plain, columns: number): TextLine[] {
   if (isFailure(data)) return wrap(`${data.code}: ${data.error}`, columns).map((text): TextLine => [[text, 'bad']])
   const text = typeof data === 'string' ? data : JSON.stringify(data, null, 2)
-  // a plugin's own text may hold tabs and the line ends of other systems
+  // a plugin's text may contain tabs and line ends of other systems
   return text.split(/\r?\n/).flatMap(line => wrap(line.replaceAll('\t', '  '), columns).map(paint))
 }
 
-/** States in their colours, headings bold. */
+/** Colours for states, bold for headings. */
 function paint(text: string): TextLine {
   const state = STATE.exec(text)
   if (state) {
@@ -113,7 +113,7 @@ function providers(sections: readonly SectionInfo[], columns: number): TextLine[
   )
 }
 
-/** The format it likes best, and which others there are where not all five are. */
+/** The preferred format, and the others if not all five are supported. */
 const prefers = ({ preferred_format, supported_formats }: SectionInfo): string =>
   supported_formats.length === DISPLAY_FORMATS.length
     ? preferred_format

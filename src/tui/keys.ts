@@ -1,5 +1,6 @@
-// Bytes of a terminal → names of keys. A sequence may come in pieces (ssh), and the Escape key alone looks like the start of
-// one: what is left over waits for `flush`. Unknown sequences are swallowed whole, so that they are not taken for letters.
+// Bytes of a terminal → names of keys. A sequence may arrive in pieces (ssh), and the Escape key alone looks like the
+// start of one: the remainder waits for `flush`. Unknown sequences are discarded completely, so that they do not count
+// as letters.
 import { StringDecoder } from 'node:string_decoder'
 
 const NAMED: Readonly<Record<string, string>> = {
@@ -30,14 +31,14 @@ const CONTROL: Readonly<Record<string, string>> = {
 }
 const SEQUENCE = /^\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~])/
 const BEGINNING = /^\x1b(?:\[[0-?]*[ -/]*|O)?$/
-/** longer than any sequence there is */
+/** longer than any existing sequence */
 const LONGEST = 32
 
 export class KeyReader {
   readonly #decoder = new StringDecoder('utf8')
   #pending = ''
 
-  /** True while the start of a sequence waits for its rest. */
+  /** True while the start of a sequence waits for more bytes. */
   get waiting(): boolean {
     return this.#pending !== ''
   }
@@ -50,7 +51,7 @@ export class KeyReader {
     return keys
   }
 
-  /** What waited is all there is: the Escape key, or nothing. */
+  /** No more bytes arrived: the Escape key, or nothing. */
   flush(): string[] {
     const alone = this.#pending === '\x1b'
     this.#pending = ''

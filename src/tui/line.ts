@@ -1,5 +1,5 @@
-// A line of the screen: pieces of text, each in a style. Kept as pieces until it is drawn, so that widths are those of the text
-// and a terminal without colours or without UTF-8 gets the same lines.
+// A line of the screen: pieces of text, each with a style. Kept as pieces until it is drawn, so that widths are those
+// of the text, and a terminal without colours or UTF-8 gets the same lines.
 import { fit, textWidth, visible } from '../display'
 
 export type Style = 'plain' | 'bold' | 'dim' | 'bar' | 'pick' | 'good' | 'bad' | 'warn' | 'head'
@@ -41,7 +41,7 @@ const PLAIN_SIGNS: Readonly<Record<string, string>> = {
   '↓': 'v',
 }
 
-/** What this terminal can show, from its environment. Without a locale UTF-8 is taken for granted, as terminals have it. */
+/** The terminal's capabilities, from its environment. Without a locale UTF-8 is assumed, as terminals use it. */
 export function inkOf(env: Record<string, string | undefined>): Ink {
   const locale = env.LC_ALL || env.LC_CTYPE || env.LANG || 'UTF-8'
   return { colours: !env.NO_COLOR, unicode: /utf-?8/i.test(locale) }
@@ -51,11 +51,11 @@ export const lineWidth = (line: TextLine): number => line.reduce((sum, [text]) =
 
 export interface Encoded {
   readonly text: string
-  /** true: it reaches the last column, so that nothing is left to erase behind it */
+  /** true: it reaches the last column, so nothing after it must be erased */
   readonly full: boolean
 }
 
-/** The line as a terminal takes it, cut to its width. Whatever the text holds, it moves no cursor. */
+/** The line encoded for a terminal, cut to its width. No text in it can move the cursor. */
 export function encode(line: TextLine, width: number, { colours, unicode }: Ink): Encoded {
   let left = width
   let out = ''
@@ -73,7 +73,7 @@ export function encode(line: TextLine, width: number, { colours, unicode }: Ink)
 const ascii = (text: string): string =>
   [...text].map(char => (char < '\x7f' ? char : (PLAIN_SIGNS[char] ?? '?'.repeat(textWidth(char))))).join('')
 
-/** One long line as several; the rest is set in below its beginning. */
+/** One long line as several; continuation lines are indented. */
 export function wrap(text: string, width: number): string[] {
   if (textWidth(text) <= width) return [text]
   const indent = Math.min(Math.floor(width / 2), text.length - text.trimStart().length + 2)
@@ -81,7 +81,7 @@ export function wrap(text: string, width: number): string[] {
   let remaining = text
   while (textWidth(remaining) > width) {
     const { text: head } = fit(remaining, width)
-    // at a blank where one is near the end, else in the middle of a word
+    // at a blank if one is near the end, else inside a word
     const blank = head.lastIndexOf(' ')
     const cut = blank > Math.max(indent, width / 2) ? blank : head.length
     out.push(head.slice(0, cut).trimEnd())

@@ -1,9 +1,9 @@
-// The terminal UI as a plugin: its settings, and its commands for `os-node plugin-cmd tui …` and POST /api/plugins. Inside a
-// gateway it renders; what is live needs the terminal of the caller, so it runs in a process of their own.
+// The terminal UI as a plugin: its settings, and its commands for `os-node plugin-cmd tui …` and POST /api/plugins.
+// Inside a gateway it renders; the live views need the caller's terminal, so they run in the caller's process.
 import type { PluginDefinition } from '../services'
 import { TerminalUi } from './service'
 
-/** Settings of RESOURCES.service_plugins.tui as the terminal UI takes them. */
+/** Settings of RESOURCES.service_plugins.tui in the terminal UI's form. */
 export function tuiSettings(settings: Readonly<Record<string, unknown>> | undefined): {
   section: string | null
   interval: number

@@ -1,6 +1,6 @@
-// Draws lines on a terminal and remembers them: only what changed is written, in one piece, so that nothing flickers and a slow
-// line (ssh, 9600 baud) carries little. While the terminal has not taken the last piece, frames are left out; the newest one
-// follows when it has.
+// Draws lines on a terminal and remembers them: writes only what changed, in one piece, so that nothing flickers and a
+// slow connection (ssh, 9600 baud) transfers little. While the terminal has not accepted the last piece, frames are
+// skipped; the newest one follows after it.
 import type { Encoded } from './line'
 
 export interface Paper {
@@ -8,9 +8,10 @@ export interface Paper {
   once(event: 'drain', listener: () => void): unknown
 }
 
-// a terminal that knows synchronized output shows a frame at once; the others ignore this
+// a terminal with synchronized output shows a frame in one step; others ignore this
 const FRAME_START = '\x1b[?2026h'
-// the cursor waits in the first row: a terminal that shrinks then drops rows below it instead of scrolling the first ones away
+// the cursor waits in the first row: a terminal that shrinks then drops rows below it instead of scrolling the first
+// ones away
 const FRAME_END = '\x1b[H\x1b[?2026l'
 
 export class Screen {
@@ -23,7 +24,7 @@ export class Screen {
     this.#paper = paper
   }
 
-  /** Forgets what is on the terminal: the next frame is drawn whole (resized, cleared, another program wrote). */
+  /** The terminal's content is unknown: the next frame is drawn completely (resized, cleared, overwritten by another program). */
   forget(): void {
     this.#shown = []
   }
@@ -38,7 +39,7 @@ export class Screen {
     let out = fresh ? '\x1b[2J' : ''
     for (const [row, { text, full }] of lines.entries())
       if (fresh ? text !== '' : text !== this.#shown[row])
-        // erasing behind a full line would take its last letter
+        // erasing after a full line would delete its last letter
         out += `\x1b[${row + 1};1H${text}${fresh || full ? '' : '\x1b[K'}`
     this.#shown = lines.map(({ text }) => text)
     if (out === '') return

@@ -1,6 +1,6 @@
-// The terminal UI service (specification, "Terminal UI service"): sections as data, as text, and live on a terminal. What it
-// shows is whatever is registered; there is no list of sections here. Sections come from a reader, so the same service shows
-// a library node, the files of a gateway that does not run, or a running one behind its socket.
+// The terminal UI service (specification, "Terminal UI service"): sections as data, as text, and live on a terminal. It
+// shows all registered sections; there is no list of sections here. A reader provides the sections, so the same service
+// shows a library node, the files of a stopped gateway, or a running one behind its socket.
 
 import {
   getDisplayRegistry,
@@ -21,17 +21,17 @@ import { processPorts, Terminal, type TerminalPorts } from './terminal'
 import type { Look } from './views'
 
 export interface TuiOptions {
-  /** where sections come from; left out: the registry of this process, read with the node */
+  /** source of the sections; left out: the registry of this process, read with the node */
   readonly reader?: SectionReader
-  /** left out: that of the process; null: there is none, and nothing is shown live */
+  /** left out: that of the process; null: no terminal, so no live views */
   readonly terminal?: (() => TerminalPorts) | null
   readonly clock?: Clock
   readonly timers?: Timers
-  /** ends what runs live */
+  /** ends the live views */
   readonly signal?: AbortSignal
   /** in the first line; left out: the node's device id */
   readonly title?: () => string
-  /** what counts where a call names none: the section shown first, seconds between updates */
+  /** defaults of calls: the first section, seconds between updates */
   readonly standard?: { readonly section: string | null; readonly interval: number }
 }
 
@@ -43,7 +43,7 @@ const MOST_INTERVAL_S = 3600
 const OPTIONS = namesOf<TuiOptions>()('reader terminal clock timers signal title standard')
 
 export class TerminalUi {
-  /** what was rendered last, as a whole */
+  /** the last complete rendering */
   lastSnapshot: TuiSnapshot | null = null
   readonly #reader: SectionReader
   readonly #options: TuiOptions
@@ -60,17 +60,20 @@ export class TerminalUi {
     this.#title = options.title ?? (() => `os-node  ${(node as { deviceId?: unknown } | null)?.deviceId ?? ''}`.trim())
   }
 
-  /** Nothing to prepare: what is shown is read when it is. */
+  /** Nothing to prepare: sections are read when they are shown. */
   autoLoad(): this {
     return this
   }
 
-  /** One section's data; `{error, code}` for one that does not exist or fails. Names: the bare id of a built-in, `plugin:section`. */
+  /**
+   * One section's data; `{error, code}` for one that does not exist or fails. Names: the bare id of a built-in,
+   * `plugin:section`.
+   */
   async renderSection(name: string): Promise<Plain> {
     return (await this.#reader.read([name]))[name] ?? null
   }
 
-  /** Sections by the requested names; null: all there are. */
+  /** Sections by the requested names; null: all. */
   async renderSections(sections: readonly string[] | null = null): Promise<Record<string, Plain>> {
     return this.#reader.read(sections)
   }
@@ -85,17 +88,17 @@ export class TerminalUi {
     return JSON.stringify(await this.#snapshot(sections), null, 2)
   }
 
-  /** What one look at the sections gives: the text of renderText. */
+  /** One rendering of the sections: the text of renderText. */
   async runOnce(sections: readonly string[] | null = null): Promise<string> {
     return this.renderText(sections)
   }
 
-  /** Live, framed, one section at a time. The exit code. Throws USAGE without a terminal or with a wrong interval. */
+  /** Live, framed, one section at a time. Returns the exit code. Throws USAGE without a terminal or with a wrong interval. */
   async runBios(interval = this.#interval, section: string | null = null): Promise<number> {
     return this.#run('bios', interval, null, section)
   }
 
-  /** Live, with the list of sections; keys m s a r j q and numbers. `sections`: only these. As runBios. */
+  /** Live, with the list of sections; keys m s a r j q and numbers. `sections`: only these. Like runBios. */
   async runInteractive(interval = this.#interval, sections: readonly string[] | null = null): Promise<number> {
     return this.#run('menu', interval, sections, null)
   }
@@ -109,7 +112,7 @@ export class TerminalUi {
     return this.#reader.available()
   }
 
-  /** 2.0 unless the settings say otherwise */
+  /** default 2.0 */
   get #interval(): number {
     return this.#options.standard?.interval ?? 2.0
   }
@@ -147,7 +150,7 @@ export class TerminalUi {
     return app.run()
   }
 
-  /** An unknown section is reported before the terminal is taken. */
+  /** Reports an unknown section before the terminal is opened. */
   async #known(names: readonly string[]): Promise<void> {
     if (names.length === 0) return
     const listed = await this.#reader.available()

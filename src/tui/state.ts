@@ -1,5 +1,5 @@
-// What the terminal UI shows and how keys change it. Pure: it reads no clock, no terminal and no section; what is to be read
-// is in `wanted`, what was read is put in by `took`.
+// The state of the terminal UI and how keys change it. Pure: it uses no clock, no terminal and no section; `wanted`
+// lists what must be read, `took` stores what was read.
 import { type DisplayFormat, isCalled, type Plain, type SectionInfo } from '../display'
 
 /** 'section': one; 'all': one below the other; 'providers': their metadata; 'search': sections by name. */
@@ -11,10 +11,10 @@ export interface Held {
   readonly at: number
 }
 
-/** What a key asks of the owner of the state. */
+/** The action that a key requests from the owner of the state. */
 type Wish = 'nothing' | 'draw' | 'refresh' | 'quit'
 
-/** a second digit of a section number may follow within this time */
+/** time limit for the second digit of a section number */
 export const DIGIT_MS = 800
 
 export class TuiState {
@@ -25,14 +25,14 @@ export class TuiState {
   json = false
   scroll = 0
   query = ''
-  /** which match of the search is chosen */
+  /** index of the selected search result */
   picked = 0
-  /** digits typed so far of a section number */
+  /** typed digits of a section number */
   digits = ''
   message = ''
   readonly #held = new Map<string, Held>()
   #before: View = 'section'
-  /** rows of the page shown last and of what it could show, for scrolling */
+  /** rows of the last page and its total lines, for scrolling */
   page = { rows: 1, lines: 1 }
 
   constructor(current = '') {
@@ -43,7 +43,7 @@ export class TuiState {
     return this.json ? 'json' : 'text'
   }
 
-  /** The section shown, or the first one where there is none of that name. */
+  /** The section shown, or the first one if there is none of that name. */
   get section(): SectionInfo | undefined {
     return this.sections.find(section => isCalled(section, this.current)) ?? this.sections[0]
   }
@@ -70,13 +70,14 @@ export class TuiState {
     for (const key of this.#held.keys()) if (!names.has(key.slice(key.indexOf(' ') + 1))) this.#held.delete(key)
   }
 
-  /** Sections on the screen that are due: never read, or older than they or the face ask for. */
+  /** Visible sections that are due: never read, or older than their or the face's interval. */
   wanted(now: number, intervalMs: number, all = false): string[] {
     const shown = this.view === 'all' ? this.sections : this.view === 'section' && this.section ? [this.section] : []
     return shown
       .filter(({ name, refresh_interval_s }) => {
         const held = this.held(name)
-        // half an interval of grace, so that a section of the face's own pace is not read every second time
+        // half an interval of tolerance, so that a section with the face's own interval is not read only every second
+        // time
         return all || !held || now - held.at >= Math.max(intervalMs, refresh_interval_s * 1000) - intervalMs / 2
       })
       .map(({ name }) => name)
@@ -119,7 +120,7 @@ export class TuiState {
     }
   }
 
-  /** The digits typed are the number: nothing more came. */
+  /** Uses the typed digits as the number: no further digit arrived. */
   endDigits(): Wish {
     const number = Number(this.digits)
     this.digits = ''
@@ -129,7 +130,7 @@ export class TuiState {
   #digit(digit: string): Wish {
     this.digits += digit
     const number = Number(this.digits)
-    // a further digit could still make a section's number
+    // a further digit could still give a valid number
     if (number > 0 && number * 10 <= this.sections.length) return 'draw'
     return this.endDigits()
   }

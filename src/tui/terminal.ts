@@ -1,25 +1,25 @@
-// The terminal while a program has all of it: the other screen, raw keys, no cursor; and as it was before, however the program
-// ends: by a key, by a signal, by an exception, with the line gone. Only SIGKILL leaves it as it is (`reset` mends that).
+// The terminal in full-screen use: alternate screen, raw keys, no cursor. It is restored however the program ends: by a
+// key, a signal, an exception, or a lost connection. Only SIGKILL leaves it changed (`reset` repairs that).
 //
-// What fails: no terminal on stdin or stdout is USAGE. A terminal that goes away (SIGHUP, end of input, EIO) ends the program.
+// Errors: no terminal on stdin or stdout is USAGE. A terminal that closes (SIGHUP, end of input, EIO) ends the program.
 import { writeSync } from 'node:fs'
 import { OsError } from '../lib/errors'
 import { KeyReader } from './keys'
 import { type Ink, inkOf } from './line'
 import type { Paper } from './screen'
 
-/** The other screen, no cursor, no wrapping at the edge. */
+/** Alternate screen, no cursor, no line wrapping. */
 const ENTER = '\x1b[?1049h\x1b[?25l\x1b[?7l'
 const LEAVE = '\x1b[?2026l\x1b[H\x1b[2J\x1b[?7h\x1b[?25h\x1b[0m\x1b[?1049l'
 const ENDING_SIGNALS = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM'] as const
-/** how long the rest of a key's sequence may take over a slow line */
+/** how long the remaining bytes of a key's sequence may take over a slow line */
 const ESCAPE_MS = 60
-/** what other parts of the program wrote to stderr meanwhile; the newest count */
+/** stderr lines of other parts of the program meanwhile; the newest are kept */
 const MAX_HELD = 200
 
 type Emitter = Pick<NodeJS.EventEmitter, 'on' | 'off'>
 
-/** The parts of the process that are used; a test hands in others. */
+/** The parts of the process used here; tests pass others. */
 export interface TerminalPorts {
   readonly input: Emitter & {
     readonly isTTY?: boolean
@@ -38,7 +38,7 @@ export interface TerminalPorts {
   readonly env: Record<string, string | undefined>
   /** signals and the end of the process */
   readonly events: Emitter
-  /** stops the process group as Ctrl-Z does; returns when it goes on */
+  /** stops the process group like Ctrl-Z; returns when it continues */
   suspend(): void
 }
 
@@ -53,7 +53,7 @@ export const processPorts = (): TerminalPorts => ({
 
 interface TerminalUser {
   key(name: string): void
-  /** the screen is to be drawn whole: resized, continued after a stop */
+  /** the screen must be redrawn completely: resized, or continued after a stop */
   redraw(): void
   /** the terminal or the process ends; `code` is the exit code */
   end(code: number): void
@@ -77,13 +77,13 @@ export class Terminal {
     return this.#ports.output
   }
 
-  /** A line that does not tell its size is a classic terminal. */
+  /** A terminal that reports no size has the classic one. */
   get size(): { columns: number; rows: number } {
     const { columns, rows } = this.#ports.output
     return { columns: columns || 80, rows: rows || 24 }
   }
 
-  /** Takes the terminal. Throws USAGE where there is none. */
+  /** Opens the terminal. Throws USAGE if there is none. */
   open(user: TerminalUser): void {
     const { input, output, env, events } = this.#ports
     if (!input.isTTY || !output.isTTY || env.TERM === 'dumb')
@@ -92,7 +92,7 @@ export class Terminal {
     this.#listen(input, 'data', (bytes: Buffer) => this.#typed(bytes))
     this.#listen(input, 'end', () => user.end(0))
     this.#listen(input, 'error', () => user.end(0))
-    // a terminal that is gone takes nothing more; its hangup or end of input ends the program
+    // a closed terminal accepts nothing more; its hangup or end of input ends the program
     this.#listen(output, 'error', () => user.end(0))
     this.#listen(output, 'resize', () => user.redraw())
     for (const [k, signal] of ENDING_SIGNALS.entries())
@@ -103,7 +103,7 @@ export class Terminal {
     this.#enter()
   }
 
-  /** Gives the terminal back. Safe to call twice. */
+  /** Restores the terminal. Safe to call twice. */
   close(): void {
     clearTimeout(this.#escape)
     const opened = this.#undo.length > 0
@@ -120,7 +120,7 @@ export class Terminal {
 
   #enter(): void {
     const { input, output } = this.#ports
-    // off and on: after a stop the shell has set the line, and the library believes that it is still raw
+    // off and on: after a stop the shell has changed the mode, but the library assumes it is still raw
     input.setRawMode?.(false)
     input.setRawMode?.(true)
     input.resume()
@@ -137,7 +137,7 @@ export class Terminal {
       if (ending && output.fd !== undefined) writeSync(output.fd, LEAVE)
       else output.write(LEAVE)
     } catch {
-      // the terminal is gone: there is nothing to give back
+      // the terminal is closed: nothing to restore
     }
   }
 
@@ -159,11 +159,11 @@ export class Terminal {
   #stop(): void {
     this.#leave(false)
     this.#ports.suspend()
-    // runs when the process goes on, or at once where nothing stops it
+    // runs when the process continues, or immediately if nothing stops it
     setTimeout(() => this.#user && this.#enter(), 50)
   }
 
-  /** A log line would be written over the screen: it waits until the terminal is given back. */
+  /** A log line would overwrite the screen: it is held until the terminal is restored. */
   #holdErrors(): void {
     const { errors } = this.#ports
     if (!errors.isTTY) return

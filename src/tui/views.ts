@@ -1,5 +1,5 @@
-// The state as lines of a screen. `menu` is the live list with numbers, `bios` the framed one with tabs and the keys at the
-// side. Both fill a terminal of any size; below 20 × 6 they say that it is too small.
+// The state as lines of a screen. `menu` is the live list with numbers, `bios` the framed one with tabs and the keys at
+// the side. Both fit a terminal of any size; below 20 × 6 they say that it is too small.
 import { pad, textWidth } from '../display'
 import { headline, page } from './content'
 import { lineWidth, type Span, type TextLine } from './line'
@@ -10,9 +10,9 @@ interface Around {
   readonly rows: number
   /** program and device */
   readonly title: string
-  /** where the data is from, how often, when */
+  /** origin of the data, interval, time */
   readonly note: string
-  /** why there is no news; '' when there is */
+  /** why the data is old; '' if it is current */
   readonly problem: string
 }
 
@@ -29,7 +29,7 @@ const KEYS: readonly (readonly [key: string, what: string])[] = [
   ['q', 'quit'],
 ]
 const SIDE_WIDTH = 25
-/** narrower terminals keep their columns for the section */
+/** narrower terminals use all columns for the section */
 const SIDE_FROM = 104
 
 /** Every row of the screen. Sets `state.page`. */
@@ -57,7 +57,7 @@ function menu(state: TuiState, around: Around): TextLine[] {
   return [...head, rule(headline(state), place, columns), ...text, foot(state, around)]
 }
 
-/** Sections with their numbers in as many rows as they need, at most `most`: those around the one shown. */
+/** Sections with their numbers, in at most `most` rows: those around the current one. */
 function numbers(state: TuiState, columns: number, most: number): TextLine[] {
   const lines: Span[][] = [[]]
   let at = 0
@@ -148,7 +148,7 @@ function bios(state: TuiState, around: Around): TextLine[] {
   ]
 }
 
-/** Sections as tabs in one row, moved so that the one shown is in it. */
+/** Sections as tabs in one row, scrolled so that the current one is visible. */
 function tabs(state: TuiState, columns: number): TextLine {
   const labels = state.sections.map(
     (section): Span => [

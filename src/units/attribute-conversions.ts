@@ -1,8 +1,8 @@
-// Units of dialect `attribute` as data: which physical attribute a unit measures and the way to
-// that attribute's standard unit. A row is `key[=ucum_code] factor [offset]`, a `*` before it means that it takes prefixes.
+// Units of dialect `attribute` as data: the physical attribute of a unit and the conversion to that attribute's
+// standard unit. A row is `key[=ucum_code] factor [offset]`; a leading `*` means that it accepts prefixes.
 
 export interface AttributeConversion {
-  /** physical attribute, which is what this dialect sends as the unit */
+  /** physical attribute, which this dialect sends as the unit */
   readonly attribute: string
   /** standard value = value × factor + offset */
   readonly factor: number
@@ -54,7 +54,7 @@ for (const [attribute, units] of TABLE)
     byCode.set(code, conversion)
   }
 
-/** `celsius` leads to a name that does not exist, so it is unknown, as in the reference. */
+/** `celsius` refers to a name that does not exist, so it is unknown, as in the reference. */
 const ALIASES: ReadonlyMap<string, string> = new Map([
   ['cel', 'Cel'],
   ['hour', 'h'],
@@ -76,7 +76,7 @@ const SHORT =
   'Q=1e30 R=1e27 Y=1e24 Z=1e21 E=1e18 P=1e15 T=1e12 G=1e9 M=1e6 k=1e3 h=1e2 d=0.1 c=0.01 m=0.001 u=1e-6 n=1e-9 p=1e-12 ' +
   'f=1e-15 a=1e-18 z=1e-21 y=1e-24 r=1e-27 q=1e-30'
 
-/** In the order in which they are tried: the longest texts first. */
+/** In the order of matching: the longest texts first. */
 export const ATTRIBUTE_PREFIXES: readonly (readonly [prefix: string, factor: number])[] = `${LONG} ${SHORT}`
   .split(' ')
   .map(row => row.split('=') as [string, string])

@@ -1,6 +1,7 @@
-// Units in dialect `attribute`: a unit's text → its physical attribute and the way to the attribute's standard
-// unit, exactly as the reference finds them. A power or an inverse changes the factor and keeps offset and attribute: that is
-// the reference's, and what dialect `ucum` is for. A text that means nothing gives null. Answers are kept in a bounded cache.
+// Units in dialect `attribute`: a unit's text → its physical attribute and the conversion to the attribute's standard
+// unit, exactly as in the reference. A power or an inverse changes the factor and keeps offset and attribute, which is
+// wrong but the reference's behaviour; dialect `ucum` does it correctly. An unknown text gives null. Results are
+// cached, bounded.
 
 import { pyGeneral } from '../wire/number'
 import { ATTRIBUTE_PREFIXES, type AttributeConversion, atomConversion } from './attribute-conversions'
@@ -9,7 +10,7 @@ import type { Resolved } from './canonical'
 
 const cache = new UnitCache<Resolved>()
 
-/** x to the power of a digit, rounded once, as C's pow(); `**` may be off by the last bit. */
+/** x to the power of a digit, rounded once, like C's pow(); `**` may differ in the last bit. */
 function digitPower(x: number, power: number): number {
   if (power < 2) return power === 0 ? 1 : x
   let mantissa = x
@@ -50,12 +51,12 @@ function understand(label: string): Resolved | null {
     : null
 }
 
-/** The attribute of one unit and the conversion to it, or null when the reference knows no such unit. */
+/** The attribute of one unit and the conversion to it, or null if the reference does not know the unit. */
 export const resolveAttribute = (unit: string): Resolved | null => cache.remember(unit, () => understand(unit))
 
 /**
- * The same for a list: units of the first one's attribute count up (`length2`), others divide with their factor in front
- * (`length/3600time`). The value is scaled by the first alone. Null when the list is empty or one unit is unknown.
+ * The same for a list: units of the first one's attribute are counted (`length2`), others divide, with their factor as
+ * a prefix (`length/3600time`). Only the first one scales the value. Null if the list is empty or one unit is unknown.
  */
 export function resolveAttributeList(units: readonly string[]): Resolved | null {
   if (units.length === 1) return resolveAttribute(units[0]!)
@@ -74,5 +75,5 @@ export function resolveAttributeList(units: readonly string[]): Resolved | null 
   })
 }
 
-/** What a core receives in dialect `attribute`; `canonical` is the attribute's name. */
+/** The resolver of a core in dialect `attribute`; `canonical` is the attribute's name. */
 export const attributeUnits = { resolve: resolveAttribute, resolveList: resolveAttributeList } as const

@@ -1,5 +1,5 @@
-// Units that were resolved before, bounded: a unit is resolved once and used for every reading, but peers may send new ones for
-// ever. Long texts are not kept. Cannot fail.
+// A bounded cache of resolved units: a unit is resolved once and used for every reading, but peers may keep sending new
+// ones. Long texts are not cached. Cannot fail.
 import { LruMap } from '../lib/lru-map'
 
 const CACHE_SIZE = 4096
@@ -8,12 +8,12 @@ const LONGEST_KEY = 256
 export class UnitCache<Conversion extends object> {
   readonly #held = new LruMap<string, Conversion | null>(CACHE_SIZE)
 
-  /** What is kept; undefined when the unit was not looked up lately. */
+  /** The cached result; undefined if the unit is not in the cache. */
   get(key: string): Conversion | null | undefined {
     return this.#held.get(key)
   }
 
-  /** What is kept, else what `make` gives, which is kept and frozen. */
+  /** The cached result, else that of `make`, which is cached and frozen. */
   remember(key: string, make: () => Conversion | null): Conversion | null {
     const held = this.#held.get(key)
     if (held !== undefined) return held

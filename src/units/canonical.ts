@@ -1,7 +1,7 @@
-// Any unit → its canonical unit and the way there: value × factor + offset (D2). Every dimension has one spelling: a
-// named unit where the table has one, else base units in the order kg m s A K mol cd rad bit, positive powers first.
-// `%`, the parts per …, counts, arbitrary units and levels keep their own spelling. A text that means nothing gives null.
-// Answers are kept in a bounded cache, since a unit is resolved once and used for every reading.
+// Any unit → its canonical unit and the conversion: value × factor + offset (D2). Every dimension has one spelling: a
+// named unit if the table has one, else base units in the order kg m s A K mol cd rad bit, positive powers first. `%`,
+// the parts per …, counts, arbitrary units and levels keep their own spelling. An unknown text gives null. Results are
+// cached, bounded, because a unit is resolved once and used for every reading.
 import { UnitCache } from './cache'
 import { combine, isSound, parseUnit, type Quantity } from './grammar'
 import { understand } from './spellings'
@@ -37,7 +37,7 @@ function inBaseUnits(dims: ReadonlyMap<string, number>): string {
   return above.join('.') + below.map(([name, e]) => `/${raised(name, -e)}`).join('')
 }
 
-/** 999999999999.9999 → 1e12: a short decimal a few roundings away is what was meant. */
+/** 999999999999.9999 → 1e12: replaces a value by a short decimal within a few rounding errors. */
 function tidy(factor: number): number {
   const short = Number(factor.toPrecision(13))
   return Math.abs(short - factor) <= factor * 4 * Number.EPSILON ? short : factor
@@ -54,7 +54,7 @@ export function canonicalOf(q: Quantity): Resolved {
 
 const cache = new UnitCache<Resolved>()
 
-/** The canonical unit of a UCUM expression or an everyday spelling, or null when it is not understood (D2). */
+/** The canonical unit of a UCUM expression or a common spelling, or null if it is unknown (D2). */
 export function resolve(unit: string): Resolved | null {
   return (
     cache.get(unit) ??
@@ -67,7 +67,7 @@ export function resolve(unit: string): Resolved | null {
 
 /**
  * The canonical unit of a list: the first is the numerator, one of the same dimension multiplies, any other divides
- * (`['km','h']` is km/h). Null when the list is empty or one of its units is not understood.
+ * (`['km','h']` is km/h). Null if the list is empty or one of its units is unknown.
  */
 export function resolveList(units: readonly string[]): Resolved | null {
   if (units.length === 1) return resolve(units[0]!)

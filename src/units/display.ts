@@ -1,6 +1,6 @@
-// Units for people: one table from canonical units (D2) to those that a person reads, used by the page, the terminal UI, tables of
-// commands, CSV files and plots alike. What is kept and sent stays canonical. A unit that the table does not have passes through.
-// Pure and without the tables of UCUM, so that the page in a browser uses this file too.
+// Display units: one table from canonical units (D2) to those that people read, shared by the page, the terminal UI,
+// tables of commands, CSV files and plots. Stored and sent values stay canonical. A unit that is not in the table is
+// unchanged. Pure and without the UCUM tables, because the page in the browser uses this file too.
 
 /** value in `unit` = value × factor + offset */
 export interface Scale {
@@ -35,11 +35,11 @@ const data = (perByte: number, per = ''): Step[] =>
     const size = perByte * 1024 ** (5 - k)
     return [unit === 'B' ? 0 : size, unit + per, 1 / size]
   })
-/** of anything but zero, which is shown in the unit of exports */
+/** any size except zero, which is shown in the unit of exports */
 const TINY = Number.MIN_VALUE
 const one = (unit: string, factor = 1): Step[] => [[0, unit, factor]]
 
-/** Steps of each canonical unit that people read otherwise, and the one of exports, where a column has one unit. */
+/** Steps of each canonical unit with different display units, and the fixed one of exports, where a column has one unit. */
 const TABLE: Readonly<Record<string, { readonly fixed: string; readonly steps: readonly Step[] }>> = Object.fromEntries(
   (
     [
@@ -88,7 +88,7 @@ const TABLE: Readonly<Record<string, { readonly fixed: string; readonly steps: r
         ],
       ],
       ['s', 's', [[172_800, 'd', 1 / 86_400], [7200, 'h', 1 / 3600], [120, 'min', 1 / 60], ...si('s', 1, 0)]],
-      // charge of batteries, energy of meters; below, J may be a torque
+      // charge of batteries, energy of meters; smaller values in J may be a torque
       ['C', 'C', [[3600, 'Ah', 1 / 3600], ...si('C', 1, 3)]],
       ['J', 'J', [[3.6e6, 'kWh', 1 / 3.6e6], ...si('J', 1, 3)]],
       ['bit', 'MiB', data(8)],
@@ -106,7 +106,7 @@ const TABLE: Readonly<Record<string, { readonly fixed: string; readonly steps: r
 const NAMES = new Set('kg g m s A K mol cd rad sr bit Pa V Ohm W J N lm lx C F S Wb T H Hz %'.split(' '))
 const SUPERSCRIPT: Readonly<Record<string, string>> = { '-': '⁻', ...Object.fromEntries([...'⁰¹²³⁴⁵⁶⁷⁸⁹'].entries()) }
 
-/** A unit as it is printed: without braces, with real powers and a middle dot; one that is not UCUM stays as it is. */
+/** A unit as printed: without braces, with superscript powers and a middle dot; a text that is not UCUM is unchanged. */
 export function unitText(unit: string): string {
   if (unit === '1') return ''
   const parts = unit.split(/([./])/).map(part => {
@@ -119,23 +119,23 @@ export function unitText(unit: string): string {
   return parts.includes(undefined) ? unit : parts.join('')
 }
 
-/** The scale of values up to `greatest` in a canonical unit; without it the one of exports, whatever the values are. */
+/** The scale of values up to `greatest` in a canonical unit; without it the scale of exports, independent of the values. */
 export function scaleOf(unit: string, greatest?: number): Scale {
   const { fixed, steps } = Object.hasOwn(TABLE, unit) ? TABLE[unit]! : { fixed: '', steps: one(unitText(unit)) }
-  // nothing is smaller than the last step
+  // the last step also covers all smaller values
   const small = greatest === 0 ? undefined : steps.at(-1)
   const fits = greatest === undefined ? undefined : (steps.find(([least]) => Math.abs(greatest) >= least) ?? small)
   const [, name, factor] = fits ?? steps.find(([, name]) => name === fixed) ?? steps[0]!
   return { unit: name, factor, offset: unit === 'K' ? -273.15 : 0 }
 }
 
-/** doubles are right to 15 digits, and after some steps of arithmetic to 12 */
+/** doubles are exact to 15 digits, and after some arithmetic to 12 */
 const SOUND = 12
-/** more digits than this are those of a division, or of a float of 32 bits, which has 7 */
+/** more digits than this come from a division, or from a 32-bit float, which has 7 */
 const CARRIED = 10
 const SINGLE = 7
 
-/** Rounded to `count` digits of the greatest number it was made from. Never -0. */
+/** Rounded to `count` digits of the greatest number it was computed from. Never -0. */
 function rounded(value: number, count: number, size: number): number {
   if (!Number.isFinite(value) || Number.isSafeInteger(value)) return value + 0
   const decimals = count - 1 - Math.floor(Math.log10(Math.max(size, Math.abs(value))))
@@ -145,23 +145,23 @@ function rounded(value: number, count: number, size: number): number {
 }
 
 /**
- * The number with the digits it carries: 292.73 for 292.72999999999996, 21.45 for the single 21.450000762939453, 0.3333333 for
- * a third. `size`: the greatest number it was made from.
+ * The number with its significant digits: 292.73 for 292.72999999999996, 21.45 for the float 21.450000762939453,
+ * 0.3333333 for a third. `size`: the greatest number it was computed from.
  */
 export function carried(value: number, size = 0): number {
   const sound = rounded(value, SOUND, size)
   return sound.toExponential().replace(/e.*|\D/g, '').length <= CARRIED ? sound : rounded(sound, SINGLE, size)
 }
 
-/** A number of any text for people. */
+/** A number of any magnitude as text for people. */
 export const numberText = (value: number, size = 0): string =>
   Number.isFinite(value) ? String(carried(value, size)) : '—'
 
-/** A value on a scale, without the tail that the arithmetic leaves. */
+/** A value on a scale, without rounding errors of the arithmetic. */
 export const scaled = (value: number, { factor, offset }: Scale): number =>
   factor === 1 && offset === 0 ? value : rounded(value * factor + offset, SOUND, Math.abs(offset))
 
-/** Value and unit as a person reads them; `scale` where several values share one. Seconds become `2 h 5 min`. */
+/** Value and unit for people; `scale` if several values share one. Seconds become `2 h 5 min`. */
 export function valueText(value: number, unit: string, scale?: Scale): { value: string; unit: string } {
   if (unit === 's' && !scale && Math.abs(value) >= 120 && Number.isFinite(value))
     return { value: (value < 0 ? '-' : '') + duration(Math.abs(value)), unit: '' }
@@ -197,10 +197,13 @@ export function duration(seconds: number): string {
   return `${s} s`
 }
 
-/** Values of choices `units`, of the API and of exports. */
+/** Values of `units` in the API and in exports. */
 export const UNIT_CHOICES = ['canonical', 'display'] as const
 
-/** Value and unit for an export in display units: one unit for each canonical one, so that a column does not change it. */
+/**
+ * Value and unit for an export in display units: one fixed unit per canonical one, so that the unit of a column never
+ * changes.
+ */
 export function exported<V extends number | null>(value: V, unit: string): { value: V; unit: string } {
   const scale = scaleOf(unit)
   return { value: (value === null ? null : scaled(value, scale)) as V, unit: scale.unit }

@@ -1,7 +1,8 @@
-// Makes the atom table of the unit grammar: `node build.mjs --generate` writes it to src/units/atoms.generated.json, and a
-// test compares that file with a fresh one. The definitions come from @lhncbc/ucum-lhc (UCUM's own table); what changes
-// on the way is the base: kilogram instead of gram, ampere instead of coulomb, mole and bit as dimensions of their own.
-// Fails loudly when the package holds something this file does not know how to carry over.
+// Generates the atom table of the unit grammar: `node build.mjs --generate` writes it to
+// src/units/atoms.generated.json, and a test compares that file with a new one. The definitions come from
+// @lhncbc/ucum-lhc (UCUM's own table); the conversion changes the base: kilogram instead of gram, ampere instead of
+// coulomb, mole and bit as separate dimensions. It throws when the package contains something that this file cannot
+// convert.
 import ucum from '@lhncbc/ucum-lhc'
 
 /** Dimension vector of the package, by position. */
@@ -9,18 +10,18 @@ const VECTOR = ['m', 's', 'g', 'rad', 'K', 'C', 'cd']
 const ORDER = ['kg', 'm', 's', 'A', 'K', 'mol', 'cd', 'rad', 'bit']
 const AVOGADRO = 6.0221367e23
 const OFFSETS = { Cel: 273.15, '[degF]': 255.37222222222223, '[degRe]': 273.15 }
-/** Whole numbers of moles or bits, which the package holds as plain numbers. */
+/** Whole numbers of moles or bits, which the package stores as plain numbers. */
 const OWN = { mol: ['mol', 1], eq: ['mol', 1], osm: ['mol', 1], bit: ['bit', 1], By: ['bit', 8] }
-/** These say prefixes of their own base where the package has none set. */
+/** The base units of the package, which accept prefixes although it does not say so. */
 const METRIC_BASE = new Set(VECTOR)
 
-/** 0.025400000000000002 → 0.0254: a short decimal a few roundings away is what was meant. */
+/** 0.025400000000000002 → 0.0254: replaces a value by a short decimal within a few rounding errors. */
 function tidy(x) {
   const short = Number(x.toPrecision(13))
   return Math.abs(short - x) <= Math.abs(x) * 4 * Number.EPSILON ? short : x
 }
 
-/** One unit of the package → [code, factor, dimensions, flags, offset?]; flags: m takes prefixes, a arbitrary, l level. */
+/** One unit of the package → [code, factor, dimensions, flags, offset?]; flags: m accepts prefixes, a arbitrary, l level. */
 function carry(unit) {
   const code = unit.csCode_
   let magnitude = unit.magnitude_

@@ -1,22 +1,24 @@
 // UCUM expressions → quantities. The grammar is UCUM's: symbols with prefixes and exponents, `.` and `/`, parentheses,
-// whole factors, annotations `{…}`; case counts. A text that is not an expression gives null, never an exception; what
-// to do then is the caller's matter. Input is bounded in length, so parsing is too.
+// whole factors, annotations `{…}`; case-sensitive. A text that is not an expression gives null, never an exception;
+// the caller decides what to do then. The input length is bounded, so the work is too.
 import { ATOM_ROWS } from './atoms'
 
-/** What an expression means: `factor` × a product of base symbols. Base symbols are kg m s A K mol cd rad bit, and every
- * arbitrary unit or level (`[IU]`, `dB`, `B[W]`) by its own name. */
+/**
+ * The value of an expression: `factor` × a product of base symbols. Base symbols are kg m s A K mol cd rad bit, and
+ * every arbitrary unit or level (`[IU]`, `dB`, `B[W]`) under its own name.
+ */
 export interface Quantity {
   readonly factor: number
   readonly dims: ReadonlyMap<string, number>
-  /** only of a temperature that stands alone, with power 1 */
+  /** only for a single temperature with power 1 */
   readonly offset: number
-  /** a fraction or count that stands alone keeps this spelling (`%`, `[ppm]`, `{particles}`) */
+  /** a fraction or count without other factors keeps this spelling (`%`, `[ppm]`, `{particles}`) */
   readonly kept?: string
-  /** made of the atom Hz: may be written `Hz` again */
+  /** derived from the atom Hz: may be written as `Hz` again */
   readonly hertz: boolean
 }
 
-/** Asked for every symbol: once before UCUM's own table (`unknown` false), and again when that does not hold it. */
+/** Called for every symbol: once before UCUM's own table (`unknown` false), and again if that does not contain it. */
 type Speller = (symbol: string, unknown: boolean) => Quantity | null
 
 interface Atom {
@@ -58,12 +60,12 @@ const ATOMS: ReadonlyMap<string, Atom> = new Map(
   }),
 )
 
-/** True for symbols that take SI prefixes. */
+/** True for symbols that accept SI prefixes. */
 export const takesPrefix = (symbol: string): boolean => ATOMS.get(symbol)?.metric ?? false
 
 export const pure = (factor: number): Quantity => ({ factor, dims: NONE, offset: 0, hertz: false })
 
-/** `q` to a whole power. Offsets and kept spellings survive power 1 only. */
+/** `q` to an integer power. Only power 1 keeps offsets and spellings. */
 export function power(q: Quantity, exponent: number): Quantity {
   if (exponent === 1) return q
   const dims = new Map<string, number>()
@@ -72,7 +74,7 @@ export function power(q: Quantity, exponent: number): Quantity {
   return { factor, dims, offset: 0, hertz: q.hertz }
 }
 
-/** `a` × `b`, or `a` / `b`. Offsets and kept spellings do not survive. */
+/** `a` × `b`, or `a` / `b`. Offsets and kept spellings are lost. */
 export function combine(a: Quantity, b: Quantity, divide: boolean): Quantity {
   const dims = new Map(a.dims)
   for (const [name, e] of b.dims) {
@@ -84,7 +86,7 @@ export function combine(a: Quantity, b: Quantity, divide: boolean): Quantity {
   return { factor, dims, offset: 0, hertz: a.hertz || b.hertz }
 }
 
-/** Bels are held as decibels, other levels are never rescaled: their prefix is part of the name. */
+/** Bels are stored as decibels; other levels are never rescaled: their prefix is part of the name. */
 function prefixed(code: string, prefix: string, scale: number, atom: Atom): Quantity {
   if (code === 'B') return { factor: scale * 10, dims: new Map([['dB', 1]]), offset: 0, hertz: false }
   if (atom.level) return { factor: 1, dims: new Map([[prefix + code, 1]]), offset: 0, hertz: false }
@@ -149,7 +151,7 @@ class Parser {
     return q && this.text[this.#at] === '{' ? this.#annotation(q) : q
   }
 
-  /** An annotation has no meaning of its own; alone it names what is counted, and keeps its name. */
+  /** An annotation has no numeric meaning; alone it names what is counted, and keeps its name. */
   #annotation(q: Quantity | null): Quantity | null {
     const end = this.text.indexOf('}', this.#at)
     if (end < 0) return null
@@ -157,7 +159,7 @@ class Parser {
     if (!/^[!-z|~]*$/.test(text)) return null
     this.#at = end + 1
     if (q) return q
-    // the text of a packet is cut at these characters, so none may travel inside a unit
+    // the text of a packet is split at these characters, so a unit must not contain them
     const safe = text.replace(/[|;:>@,/]/g, '_')
     return safe === '' || safe === '1' ? pure(1) : { ...pure(1), kept: `{${safe}}` }
   }
@@ -177,14 +179,14 @@ class Parser {
 const limited = (q: Quantity, exponent: number): Quantity | null =>
   Math.abs(exponent) <= MAX_POWER ? power(q, exponent) : null
 
-/** The quantity of a UCUM expression, or null. `spell` may add spellings of its own. */
+/** The quantity of a UCUM expression, or null. `spell` may add spellings. */
 export function parseUnit(text: string, spell: Speller = () => null): Quantity | null {
   if (text.length === 0 || text.length > MAX_LENGTH) return null
   const q = new Parser(text, spell).whole()
   return q && isSound(q) ? q : null
 }
 
-/** Whether a quantity can be reckoned with: a factor that doubles hold, and powers that stay small. */
+/** Whether a quantity is usable for calculations: a factor in the range of doubles, and small powers. */
 export function isSound(q: Quantity): boolean {
   if (!Number.isFinite(q.factor) || q.factor <= 0 || !Number.isFinite(q.offset)) return false
   for (const e of q.dims.values()) if (Math.abs(e) > MAX_POWER) return false

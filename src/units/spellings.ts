@@ -1,10 +1,10 @@
-// The spellings people type beside UCUM: words (`celsius`, `kilopascal`, `metres`), signs (`°C`, `µ`, `m²`, `Ω`), trade
-// abbreviations (`psi`, `rpm`, `mph`) and levels outside UCUM (`dBm`). UCUM is tried first, so a UCUM code always means
-// what UCUM says, but for the few in FIRST and LEVELS. Lower case is only forgiven where it cannot be mistaken: `hpa` is hPa, but
+// Common spellings outside UCUM: words (`celsius`, `kilopascal`, `metres`), signs (`°C`, `µ`, `m²`, `Ω`), trade
+// abbreviations (`psi`, `rpm`, `mph`) and levels (`dBm`). UCUM has priority, so a UCUM code always means what UCUM
+// says, except for the few in FIRST and LEVELS. Lower case is accepted only if it is unambiguous: `hpa` is hPa, but
 // `mpa` (milli or mega?) stays unknown.
 import { parseUnit, power, pure, type Quantity, takesPrefix } from './grammar'
 
-/** UCUM reads these as femtotonne, milliphot, kilophot, picohenry and kilobels; everybody who types them means this. */
+/** UCUM reads these as femtotonne, milliphot, kilophot, picohenry and kilobels, but people who type them always mean this. */
 const FIRST: Readonly<Record<string, string>> = {
   ft: '[ft_i]',
   mph: '[mi_i]/h',
@@ -20,15 +20,18 @@ const FIRST: Readonly<Record<string, string>> = {
   TiB: 'TiBy',
 }
 
-/** Levels that UCUM does not name. They pass through unscaled. */
+/** Levels that UCUM does not have. They are not scaled. */
 const LEVELS = 'dBm dBi dBc dBd dBu dBV dBA dBC dBFS dBmV dBuV dBW'.split(' ')
 
-/** Only in this case: another case could mean another prefix. */
+/** Case-sensitive: another case could mean another prefix. */
 const EXACT = table(
   'mWh=mW.h MWh=MW.h MVA=MV.A mVA=mV.A Mvar=MV.A MVAr=MV.A Mpa=MPa Mhz=MHz Mbps=Mbit/s Mw=MW Nm=N.m kNm=kN.m',
 )
 
-/** Lower-case word → UCUM. Nouns also take their plural and, where the code takes prefixes, the words kilo, milli … */
+/**
+ * Lower-case word → UCUM. Nouns are also accepted in the plural and, if the code accepts prefixes, with the words kilo,
+ * milli …
+ */
 const NOUNS = `metre=m meter=m second=s sec=s gram=g gramme=g kelvin=K celsius=Cel centigrade=Cel fahrenheit=[degF]
 rankine=[degR] reaumur=[degRe] mole=mol candela=cd ampere=A amp=A volt=V ohm=Ohm watt=W joule=J newton=N pascal=Pa hertz=Hz
 coulomb=C farad=F siemens=S weber=Wb tesla=T henry=H lumen=lm lux=lx radian=rad steradian=sr degree=deg becquerel=Bq
@@ -52,7 +55,7 @@ ghz=GHz pa=Pa kpa=kPa hpa=hPa gpa=GPa mbar=mbar v=V kv=kV w=W kw=kW gw=GW j=J kj
 kg=kg kgs=kg micron=um percentage=% watt_hour=W.h watt_hours=W.h kilowatt_hour=kW.h kilowatt_hours=kW.h
 ratio=1 fraction=1 unitless=1 dimensionless=1 none=1 number=1 osm=osm eq=eq`)
 
-/** Units with laws of their own in the symbol table of the protocol (Appendix B), which UCUM does not hold. */
+/** Units with their own conversion in the symbol table of the protocol (Appendix B), which UCUM does not have. */
 const SCALED: Readonly<Record<string, readonly [number, string]>> = {
   hp: [735.49875, 'W'],
   horsepower: [735.49875, 'W'],
@@ -61,7 +64,7 @@ const SCALED: Readonly<Record<string, readonly [number, string]>> = {
   hk: [0.903, 'cd'],
 }
 
-/** Device operations of the protocol: they name, they do not measure. Held as annotations. */
+/** Device operations of the protocol: names, not measurements. Stored as annotations. */
 const OPERATION =
   /^(?:cmd[a-z]?|mode[a-z]|pow\.(?:on|off)|set\.val|get\.(?:val|st)|rst|mv\.(?:up|dn|lt|rt|fw|bk|to|by)|stp(?:\.e)?|rot\.c[wc])$/i
 
@@ -80,7 +83,7 @@ function table(text: string): Map<string, string> {
   )
 }
 
-/** `word`, or it without a plural ending, in `map`. */
+/** Looks up `word`, with or without a plural ending, in `map`. */
 function singular(map: ReadonlyMap<string, string>, word: string): string | undefined {
   return map.get(word) ?? (word.endsWith('s') ? map.get(word.slice(0, -1)) : undefined)
 }
@@ -113,7 +116,7 @@ function spell(symbol: string, unknown: boolean): Quantity | null {
   if (scaled) return { ...power(parseUnit(scaled[1])!, 1), factor: scaled[0] }
   const code = wordCode(lower)
   if (code !== undefined) return parseUnit(code)
-  // dBc and dBC differ by case alone
+  // dBc and dBC differ only by case
   const named = lower === 'dbc' ? undefined : LEVELS.find(name => name.toLowerCase() === lower)
   return named ? level(named) : null
 }
@@ -140,7 +143,7 @@ function plain(text: string): string {
     .trim()
 }
 
-/** The quantity of any text a user or a peer may give as a unit, or null when it cannot be understood. */
+/** The quantity of any text that a user or a peer uses as a unit, or null if it is unknown. */
 export function understand(spelling: string): Quantity | null {
   if (spelling.length > 200) return null
   const text = spelling.trim()
@@ -148,7 +151,7 @@ export function understand(spelling: string): Quantity | null {
   if (strict) return strict
   if (OPERATION.test(text)) return { ...pure(1), kept: `{${text}}` }
   const ascii = plain(text)
-  // words with a space or a hyphen between them: `nautical mile`, `relative humidity`, `degree Celsius`, `% RH`
+  // words separated by a space or a hyphen: `nautical mile`, `relative humidity`, `degree Celsius`, `% RH`
   const joined = ascii.replace(/\s+(?=rh$)/i, '').replace(/[\s-]+(?=[a-z])/gi, '_')
   const bare = ascii.replace(/\s+/g, '')
   return parseUnit(ascii, spell) ?? parseUnit(joined, spell) ?? parseUnit(bare, spell)

@@ -1,7 +1,7 @@
-// Units on the wire in dialect `ucum` (X1). What we send, every peer reads as it is meant: seven units go as
-// symbols that all peers turn back rightly, everything else as literal UCUM, never as a text that a peer's table would
-// turn into another unit. What we receive — symbols, class tokens, attribute names, coefficients, literal UCUM — becomes
-// the canonical unit with factor and offset; a text without a sure meaning is kept as it is and said to be ambiguous.
+// Units on the wire in dialect `ucum` (X1). Every peer reads sent units correctly: seven units are sent as symbols that
+// all peers decode correctly, all others as literal UCUM, never as a text that a peer's table would change to another
+// unit. Received units (symbols, class tokens, attribute names, coefficients, literal UCUM) are converted to the
+// canonical unit with factor and offset; an ambiguous text is kept unchanged and marked as ambiguous.
 import { LruMap } from '../lib/lru-map'
 import { decodeInteger } from '../wire/base62'
 import { endDigits } from '../wire/number'
@@ -11,31 +11,34 @@ import { understand } from './spellings'
 import { ATTRIBUTE_UNITS, SYMBOL_UNITS, TOKEN_UNITS } from './tokens'
 
 export interface WireUnit {
-  /** canonical UCUM, or the text as received when ambiguous */
+  /** canonical UCUM, or the received text if ambiguous */
   readonly unit: string
   /** value in `unit` = received value × factor + offset */
   readonly factor: number
   readonly offset: number
-  /** the text has no sure meaning: count it `unit_ambiguous` */
+  /** the meaning is not certain: counted as `unit_ambiguous` */
   readonly ambiguous: boolean
 }
 
 export interface PrefixedCode {
-  /** the code as it goes on the wire */
+  /** the code on the wire */
   readonly code: string
   /** value in the canonical unit = value in `code` × scale */
   readonly scale: number
 }
 
-/** How the words for units on the wire are made and read in dialect `ucum` (X1). */
+/** Encodes and decodes unit texts on the wire in dialect `ucum` (X1). */
 export interface WireUnits {
   /** the wire text of a canonical unit */
   toToken(unit: string): string
-  /** what a received unit text means */
+  /** the meaning of a received unit text */
   fromToken(token: string): WireUnit
-  /** the same where C firmware sent it: plain UCUM, so that `A` is ampere; whole tokens of the table (`A01`) still count */
+  /**
+   * the same if C firmware sent it: plain UCUM, so that `A` is ampere; complete tokens of the table (`A01`) are still
+   * recognized
+   */
   fromPlain(token: string): WireUnit
-  /** smaller units of the same dimension, by scale descending; none for units that take no prefix */
+  /** smaller units of the same dimension, by scale descending; none for units without prefixes */
   prefixed(unit: string): readonly PrefixedCode[]
 }
 
@@ -47,15 +50,15 @@ const REWRITTEN: ReadonlyMap<string, string> = new Map([
   ['1', '{1}'],
   ['C', 'A.s'],
 ])
-/** Scale letters a coefficient may carry in front of its name, in the order peers test them. */
+/** Prefixes that a coefficient may have before its name, in the order in which peers test them. */
 const GLUED = ['da', 'k', 'M', 'G', 'd', 'm', 'u', 'p']
-/** Coefficients below one come as Base62 with the default precision of every peer. */
+/** Coefficients below one are sent as Base62 with the default precision of every peer. */
 const COEFFICIENT_SCALE = 1e4
 const CACHE_SIZE = 1024
-/** longer texts are worked out anew each time: kept ones would fill the memory */
+/** longer texts are not cached: they would fill the memory */
 const LONG = 255
 
-/** The token at the front of `part` whose rest is digits (the power), longest first. */
+/** The longest token at the start of `part` that is followed only by digits (the power). */
 function splitToken(part: string): { unit: string; digits: string } | null {
   for (let length = Math.min(3, part.length); length > 0; length--) {
     const unit = TOKEN_UNITS.get(part.slice(0, length))
@@ -65,7 +68,7 @@ function splitToken(part: string): { unit: string; digits: string } | null {
   return null
 }
 
-/** The wire text of a canonical unit (X1). Texts that are wire texts already come back unchanged. */
+/** The wire text of a canonical unit (X1). A wire text is returned unchanged. */
 function toToken(unit: string): string {
   const symbol = SENT_AS_SYMBOL.get(unit) ?? REWRITTEN.get(unit)
   if (symbol !== undefined) return symbol
@@ -76,7 +79,7 @@ function toToken(unit: string): string {
     .join('/')
 }
 
-/** `unit` to the power its digits give; no digits are power 1, anything but 1 to 99 is no power. */
+/** `unit` to the power in `digits`; no digits mean power 1, values outside 1 to 99 are invalid. */
 function raised(unit: string, digits: string): Quantity | null {
   if (unit === '' || !/^([1-9]\d?)?$/.test(digits)) return null
   const q = understand(unit)
@@ -97,8 +100,8 @@ function tokenOrAttribute(text: string): Quantity | null {
 const base62 = (text: string): number | null => (/^[0-9a-zA-Z]{1,8}$/.test(text) ? Number(decodeInteger(text)) : null)
 
 /**
- * `num,sym` of section 4. With a scale letter the number is whole for certain. Without one a peer writes whole numbers
- * that are no multiple of ten, or fractions × 10 000; only where these cannot be confused is the number believed.
+ * `num,sym` of section 4. With a prefix letter the number is a whole number. Without one a peer writes whole numbers
+ * that are not multiples of ten, or fractions × 10 000; the number is accepted only if these cannot be confused.
  */
 function coefficient(part: string): Quantity | null {
   const at = part.indexOf(',')
@@ -123,7 +126,7 @@ function coefficient(part: string): Quantity | null {
   return null
 }
 
-/** One `/` part as a token, an attribute name or either with a coefficient; null when it is none of these. */
+/** One `/` part as a token, an attribute name, or either with a coefficient; null for anything else. */
 function partQuantity(part: string): Quantity | null {
   if (part.includes(',')) return coefficient(part)
   const whole = tokenOrAttribute(part)
@@ -143,10 +146,10 @@ function tokens(text: string): Quantity | null {
   return sum
 }
 
-/** The marks toToken sets, taken off again. An annotation that stands alone stays. */
+/** Removes the marks that toToken sets. A single annotation stays. */
 const unmark = (text: string): string => text.replace(/(?<=[^/.({])\{u\}/g, '')
 
-/** Class tokens that are digits are whole numbers to UCUM; only the 1 of `1/m` may be meant as one. */
+/** UCUM parses numeric class tokens as whole numbers; only the 1 of `1/m` may really be a number. */
 const mixesTokens = (text: string): boolean => {
   const parts = text.split('/')
   return parts.some(
@@ -191,7 +194,7 @@ function smaller(unit: string): readonly PrefixedCode[] {
   for (const prefix of candidates) {
     const code = toToken(`${prefix}${base}${digits}${tail}`)
     const back = read(code)
-    // a code that reads back as something else (`pH`) is not offered
+    // a code that is decoded as something else (`pH`) is not offered
     if (back.unit === unit && back.offset === 0 && back.factor < 1) found.push({ code, scale: back.factor })
   }
   return found.sort((a, b) => b.scale - a.scale)
@@ -216,5 +219,5 @@ const UNITS: WireUnits = {
   prefixed: bounded(unit => Object.freeze(smaller(unit))),
 }
 
-/** The unit rules of dialect `ucum`; answers are cached, so they cost one lookup per use. */
+/** The unit rules of dialect `ucum`; results are cached, so each use costs one lookup. */
 export const wireUnits = (): WireUnits => UNITS

@@ -1,5 +1,5 @@
-// Updates that no person asked for by name: by the schedule of os-node.conf, and from a USB stick. What became of the last look is kept on the data
-// partition, where `os-node slots` and the page find it after a restart.
+// Updates that no user requested explicitly: by the schedule of os-node.conf, and from a USB stick. The result of the last
+// check is stored on the data partition, where `os-node slots` and the page find it after a restart.
 import { mkdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
@@ -14,9 +14,9 @@ export interface LastCheck {
   readonly at: number
   /** address, or file on a USB stick */
   readonly source: string
-  /** interrupted: the source could not be read, or the window ended; the next look goes on */
+  /** interrupted: the source could not be read, or the window ended; the next check continues */
   readonly result: 'installed' | 'up to date' | 'refused' | 'interrupted'
-  /** version, or why not */
+  /** version, or reason */
   readonly detail: string
 }
 
@@ -28,17 +28,19 @@ export function writeCheck(path: string, check: LastCheck): void {
   atomicWrite(path, `${JSON.stringify(check)}\n`)
 }
 
-/** Whether the update is what runs already. */
+/** Whether the update is the running version. */
 export const runsAlready = ({ board, version, built_at: built }: UpdateList, slots: Slots): boolean =>
   board === slots.board && version === slots.version && built === slots.built_at
 
-/** Throws E_UPDATE where the system must not take an update automatically: what checkUpdate refuses, and one that went back. */
+/**
+ * Throws E_UPDATE if the update must not be installed automatically: checkUpdate refuses it, or it was rolled back before.
+ */
 export function checkAutomatic(update: Update, slots: Slots, updates: LastUpdates): void {
   checkUpdate(update, slots)
   const { version } = update.list
   if (wentBack(updates, update.list))
-    throw new OsError('E_UPDATE', `${version} was tried on this board and went back`, {
-      hint: 'a newer one is taken automatically; os-node update tries this one again',
+    throw new OsError('E_UPDATE', `${version} was tried on this board and rolled back`, {
+      hint: 'a newer one is installed automatically; os-node update tries this one again',
     })
 }
 
@@ -47,7 +49,7 @@ export function checkTime(until: number | undefined, now: number): void {
   if (until === undefined || now < until) return
   const end = new Date(until).toISOString().slice(11, 16)
   throw new OsError('E_UPDATE_SOURCE', `the time for updates ended at ${end} UTC`, {
-    hint: 'the next window goes on; a longer update_time in os-node.conf gives more time',
+    hint: 'the next window continues; a longer update_time in os-node.conf gives more time',
   })
 }
 
@@ -57,7 +59,7 @@ export function lineOf(error: unknown): string {
   return hint ? `${message}; ${hint}` : message
 }
 
-/** The record of an installation that `install` tries; undefined of it means: what is there runs already. */
+/** The record of an installation that `install` attempts; its result undefined means: that version already runs. */
 export async function checked(
   source: string,
   install: () => Promise<Installed | undefined>,
@@ -74,4 +76,4 @@ export async function checked(
 
 /** One line of `os-node slots`. */
 export const checkText = ({ at, source, result, detail }: LastCheck): string =>
-  `last look: ${new Date(at).toISOString().slice(0, 16)}Z, ${source}: ${result}${detail && `, ${detail}`}`
+  `last check: ${new Date(at).toISOString().slice(0, 16)}Z, ${source}: ${result}${detail && `, ${detail}`}`

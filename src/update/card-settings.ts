@@ -1,6 +1,6 @@
-// Settings of a card before its first start: lines of os-node.conf, appended to the file that is on the start partition of the image
-// (FAT16, one root directory; src/build/image/disk.mjs makes it).
-// Errors: BAD_ARGUMENT, E_FLASH (a start partition of another form, or without room).
+// Settings of a card before its first start: lines of os-node.conf, appended to the file on the start partition of the image
+// (FAT16, one root directory; created by src/build/image/disk.mjs).
+// Errors: BAD_ARGUMENT, E_FLASH (an unexpected start partition, or one without room).
 import { OsError } from '../lib/errors'
 import { uplinkOf } from './uplink'
 
@@ -10,13 +10,13 @@ export interface CardSettings {
   readonly country?: string
   /** public keys, one per line */
   readonly keys?: string
-  /** where to send, see uplinkOf */
+  /** the upstream's address, see uplinkOf */
   readonly uplink?: string
 }
 
 const KEY = /^(ssh-(ed25519|rsa)|ecdsa-sha2-[a-z0-9-]+) [A-Za-z0-9+/=]+( .*)?$/
 
-/** The rules are those of the script that reads the file (src/build/image/root/usr/lib/os-node/setup). Throws BAD_ARGUMENT. */
+/** Follows the rules of the script that reads the file (src/build/image/root/usr/lib/os-node/setup). Throws BAD_ARGUMENT. */
 export function settingLines({ hostname, wifi, country, keys, uplink }: CardSettings): string {
   const lines: string[] = []
   const add = (name: string, value: string | undefined, good: RegExp, rule: string): void => {
@@ -43,7 +43,7 @@ const ENTRY = 32
 /** Appends `text` to os-node.conf on the start partition `fat`. Throws E_FLASH. */
 export function appendToConf(fat: Buffer, text: string): void {
   const wrong = (message: string): OsError =>
-    new OsError('E_FLASH', `the start partition of the image ${message}`, { hint: 'make the image anew' })
+    new OsError('E_FLASH', `the start partition of the image ${message}`, { hint: 'build the image again' })
   const sector = fat.readUInt16LE(11)
   const cluster = sector * fat[13]!
   const fatBytes = fat.readUInt16LE(22) * sector

@@ -1,20 +1,22 @@
-// What chooses the slot at a start; here U-Boot, by a sector of the card. firmware.ts has the other one.
+// Selects the slot at a start, here with U-Boot and a sector of the card. firmware.ts has the variant for Raspberry Pi
+// firmware.
 //
-// The sector, 64 KiB from the beginning of the card: "OSN1", the boot partition that is started, the one that is tried, and how often
-// it is still tried (one byte each). The boot loader counts down before it starts a try, so a try that hangs is not repeated.
+// The sector, 64 KiB from the start of the card: "OSN1", the boot partition to start, the one to try, and the remaining
+// number of tries (one byte each). The boot loader decrements the count before it starts a try, so that a hanging try is not
+// repeated.
 // Errors: those of the card's device.
 import { closeSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
 
 export type Refusal = readonly [message: string, hint: string]
 
-/** What chooses the slot at a start. Slots are numbers of boot partitions. */
+/** Selects the slot at a start. Slots are numbers of boot partitions. */
 export interface Chooser {
   refusal(): Refusal | undefined
-  /** `trying` is 0 where the next start is no try */
+  /** `trying` is 0 if the next start is no try */
   read(): { active: number; trying: number }
-  /** Lets the next start try this one, once. */
+  /** Makes the next start try this slot, once. */
   tryOnce(trying: number): void
-  /** Makes `active` the one that every start takes; `other` is the other one. */
+  /** Makes `active` the slot of every start; `other` is the other one. */
   activate(active: number, other: number): void
 }
 
@@ -22,7 +24,7 @@ const PLACE = 64 * 1024
 const SECTOR = 512
 const MAGIC = 'OSN1'
 
-/** The choice in the sector of the card `disk`. */
+/** The selection in the sector of the card `disk`. */
 export function sectorChooser(first: number, disk: string): Chooser {
   function write(active: number, trying: number, tries: number): void {
     const sector = Buffer.alloc(SECTOR)

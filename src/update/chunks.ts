@@ -1,12 +1,12 @@
-// Cuts bytes into chunks at places that their content decides, so that what moved inside a file is still the same chunks: an update
-// transfers only the chunks that the running slot does not have.
-// What fails: a read of the file (the error of the system).
+// Splits bytes into chunks at positions determined by their content, so that data moved inside a file gives the same chunks:
+// an update only transfers the chunks that the running slot does not have.
+// Errors: a read of the file (the error of the system).
 import { createHash } from 'node:crypto'
 import { readSync } from 'node:fs'
 
 const MIN = 16 * 1024
 const MAX = 256 * 1024
-/** a cut where these bits of the rolling hash are zero: 64 KiB from cut to cut on average, beyond MIN */
+/** a cut where these bits of the rolling hash are zero: every 64 KiB on average, after MIN */
 const MASK = 0xffff0000
 const READ = 4 * 1024 * 1024
 
@@ -17,7 +17,7 @@ const GEAR = Int32Array.from({ length: 256 }, (_, byte) =>
     .readInt32LE(0),
 )
 
-/** Where the chunk that begins at `from` ends, in `bytes` up to `end`. */
+/** The end of the chunk that begins at `from`, in `bytes` up to `end`. */
 function cutAt(bytes: Uint8Array, from: number, end: number): number {
   const limit = Math.min(end, from + MAX)
   let hash = 0
@@ -30,7 +30,7 @@ function cutAt(bytes: Uint8Array, from: number, end: number): number {
 
 export interface Chunk {
   readonly sha256: Buffer
-  /** bytes from the beginning of the part */
+  /** bytes from the start of the part */
   readonly at: number
   readonly bytes: Buffer
 }

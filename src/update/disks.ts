@@ -1,11 +1,11 @@
-// Disks that a person puts in and takes out, as the kernel lists them: cards and USB sticks. The disks of the machine itself are never
-// listed, and a disk in use is refused.
+// Removable disks, as the kernel lists them: cards and USB sticks. Internal disks are never listed, and a disk in use is
+// refused.
 // Errors: E_FLASH.
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { OsError, orElse } from '../lib/errors'
 
-/** Where the kernel shows disks; tests have folders of their own. */
+/** Where the kernel lists disks; tests use other folders. */
 export interface Machine {
   readonly sys: string
   readonly dev: string
@@ -19,9 +19,9 @@ export interface Disk {
   readonly model: string
   readonly removable: boolean
   readonly write_protected: boolean
-  /** folders where its partitions are mounted */
+  /** mount points of its partitions */
   readonly mounted: readonly string[]
-  /** as swap, or below RAID, LVM or encryption */
+  /** as swap, or under RAID, LVM or encryption */
   readonly in_use: boolean
 }
 
@@ -34,7 +34,7 @@ function diskNamed(name: string, { sys, dev, proc }: Machine): Disk {
   const folders = [at, ...parts.map(part => join(at, part))]
   const numbers = folders.map(folder => textOf(folder, 'dev'))
   const devices = [name, ...parts].map(one => join(dev, one))
-  // a file system of several devices has a number of its own, but names one of them
+  // a file system on several devices has its own number, but names one of them
   const mounts = textOf(proc, 'self/mountinfo')
     .split('\n')
     .map(line => ({ fields: line.split(' '), source: line.split(' - ')[1]?.split(' ')[1] ?? '' }))
@@ -63,13 +63,13 @@ export const removableDisks = (machine = MACHINE): Disk[] =>
 
 const refuse = (message: string, hint: string): OsError => new OsError('E_FLASH', message, { hint })
 
-/** The disk, which has room for `bytes`. Throws E_FLASH where it must not be written. */
+/** The disk, checked to have room for `bytes`. Throws E_FLASH if it must not be written. */
 export function diskFor(device: string, bytes: number, machine = MACHINE): Disk {
   const path = device.includes('/') ? device : join(machine.dev, device)
   const name = basename(orElse(path, () => realpathSync(path)))
   if (existsSync(join(machine.sys, 'class/block', name, 'partition')))
-    throw refuse(`${device} is a partition`, 'name the whole disk; os-node flash lists them')
-  if (!existsSync(join(machine.sys, 'block', name))) throw refuse(`${device} is no disk`, 'os-node flash lists them')
+    throw refuse(`${device} is a partition`, 'use the complete disk; os-node flash lists them')
+  if (!existsSync(join(machine.sys, 'block', name))) throw refuse(`${device} is not a disk`, 'os-node flash lists them')
   const disk = diskNamed(name, machine)
   if (!disk.removable)
     throw refuse(
@@ -79,7 +79,7 @@ export function diskFor(device: string, bytes: number, machine = MACHINE): Disk 
   if (disk.size_bytes === 0) throw refuse(`${disk.device} has no card`, 'put a card in')
   if (disk.mounted.length > 0)
     throw refuse(`${disk.device} is mounted at ${disk.mounted.join(', ')}`, `sudo umount ${disk.mounted.join(' ')}`)
-  if (disk.in_use) throw refuse(`${disk.device} is in use`, 'end what uses it: swapoff, mdadm, LVM or cryptsetup')
+  if (disk.in_use) throw refuse(`${disk.device} is in use`, 'stop using it: swapoff, mdadm, LVM or cryptsetup')
   if (disk.write_protected) throw refuse(`${disk.device} is write-protected`, 'push the small lock of the card up')
   if (disk.size_bytes < bytes)
     throw refuse(

@@ -2,9 +2,9 @@
 //
 //   "OSNUPD1\n" | u32 length of the list | list (JSON) | signature (Ed25519, 64 bytes) of everything before it | chunks
 //
-// The list names board, version and time of building, and for each part (boot, root) its size, its SHA-256 and its chunks in order.
-// Nothing of the list is used before its signature was checked, and each chunk is checked by its hash.
-// Errors: E_UPDATE (not an update, cut short, wrongly signed, for another board, older, too large).
+// The list contains board, version and build time, and for each part (boot, root) its size, its SHA-256 and its chunks in
+// order. Nothing of the list is used before its signature is verified, and each chunk is verified by its hash.
+// Errors: E_UPDATE (not an update, truncated, wrong signature, another board, older, too large).
 import { createHash, createPublicKey, type KeyLike, sign, verify } from 'node:crypto'
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs'
 import { OsError } from '../lib/errors'
@@ -22,17 +22,17 @@ interface ListedPart {
   readonly name: PartName
   readonly size: number
   readonly sha256: string
-  /** 36 bytes for each chunk, base64: SHA-256 and u32 length */
+  /** 36 bytes per chunk, base64: SHA-256 and u32 length */
   readonly chunks: string
 }
 
-/** What an update says of itself. */
+/** The metadata of an update. */
 export interface UpdateList {
   readonly board: string
   readonly version: string
   /** UNIX seconds */
   readonly built_at: number
-  /** where the digit of the root partition is in the boot part, which differs from slot to slot */
+  /** position of the root partition's digit in the boot part, which differs between slots */
   readonly partition_at: number
   readonly parts: readonly ListedPart[]
 }
@@ -40,9 +40,9 @@ export interface UpdateList {
 export interface WantedChunk {
   readonly sha256: string
   readonly size: number
-  /** bytes from the beginning of the part */
+  /** bytes from the start of the part */
   readonly at: number
-  /** bytes from the beginning of the update file */
+  /** bytes from the start of the update file */
   readonly from: number
 }
 
@@ -58,17 +58,17 @@ export interface Update {
   readonly parts: readonly UpdatePart[]
 }
 
-/** Reads `length` bytes from `at` on; rejects where they are not there. */
+/** Reads `length` bytes from `at` on; rejects if the file is shorter. */
 export type ReadAt = (at: number, length: number) => Promise<Buffer>
 
 const refuse = (message: string, hint?: string): OsError => new OsError('E_UPDATE', message, hint ? { hint } : {})
 
-/** Reads the head of an update that one of `keys` (PEM, one after the other) signed. Throws E_UPDATE. */
+/** Reads the header of an update that was signed with one of `keys` (concatenated PEM). Throws E_UPDATE. */
 export async function readUpdate(read: ReadAt, keys: string): Promise<Update> {
   const head = await read(0, HEAD)
-  if (head.toString('latin1', 0, MAGIC.length) !== MAGIC) throw refuse('this is no update of os-node')
+  if (head.toString('latin1', 0, MAGIC.length) !== MAGIC) throw refuse('this is not an os-node update')
   const length = head.readUInt32BE(MAGIC.length)
-  if (length > LIST_MAX) throw refuse('this is no update of os-node: its list is too long')
+  if (length > LIST_MAX) throw refuse('this is not an os-node update: its list is too long')
   const remaining = await read(HEAD, length + SIGNATURE)
   const signed = Buffer.concat([head, remaining.subarray(0, length)])
   const signature = remaining.subarray(length)
@@ -76,15 +76,15 @@ export async function readUpdate(read: ReadAt, keys: string): Promise<Update> {
   if (known.length === 0)
     throw refuse(
       'this image has no key for updates',
-      'make the image with --sign KEY, or write the new image to the card',
+      'build the image with --sign KEY, or write the new image to the card',
     )
   if (!known.some(key => verify(null, signed, key, signature)))
-    throw refuse('the signature of the update is not by a key of this image', 'take the update from its maker again')
+    throw refuse('the update was not signed with a key of this image', 'download the update again')
   const list = JSON.parse(remaining.toString('utf8', 0, length)) as UpdateList
   return { list, parts: layOut(list, HEAD + length + SIGNATURE) }
 }
 
-/** Where each chunk is in the file: one after the other in the order of their first use. */
+/** The position of each chunk in the file: in the order of first use. */
 function layOut(list: UpdateList, begin: number): UpdatePart[] {
   const places = new Map<string, number>()
   let end = begin
@@ -107,7 +107,7 @@ function layOut(list: UpdateList, begin: number): UpdatePart[] {
   })
 }
 
-/** Whether `a` is newer than `b`: versions by number, then the time of building. */
+/** Whether `a` is newer than `b`: by version number, then by build time. */
 export function isNewer(
   a: Pick<UpdateList, 'version' | 'built_at'>,
   b: Pick<UpdateList, 'version' | 'built_at'>,
@@ -120,7 +120,7 @@ export function isNewer(
   return a.built_at > b.built_at
 }
 
-/** Writes the update file `to` out of the files of its parts, signed by the private key; its size in bytes. */
+/** Writes the update file `to` from the files of its parts, signed with the private key; returns its size in bytes. */
 export function writeUpdate(
   to: string,
   about: Omit<UpdateList, 'parts'>,

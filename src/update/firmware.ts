@@ -1,9 +1,10 @@
-// The slot that the firmware of a Raspberry Pi starts: autoboot.txt on the start partition names the boot partition of every start, and
-// that of one try. The firmware tries where a flag is set at a restart, which only the module of board/tryboot can set; a panic, the
-// watchdog or a cut of the power does not, so the start after a try is an ordinary one.
+// The slot that the firmware of a Raspberry Pi starts: autoboot.txt on the start partition names the boot partition of every
+// start, and that of one try. The firmware tries if a flag is set at a restart, which only the module of board/tryboot can
+// set; a panic, the watchdog or a power cut does not set it, so the start after a try is an ordinary one.
 //
-// autoboot.txt is written in place and keeps its length, so that a cut of the power leaves the old or the new text: it is one sector.
-// What fails: the module is not loaded, the firmware or its EEPROM does not know the flag: `refusal` says which.
+// autoboot.txt is overwritten in place and keeps its length, so that a power cut leaves the old or the new text: it is one
+// sector.
+// Errors: the module is not loaded, or the firmware or its EEPROM does not support the flag: `refusal` returns which.
 import { execFileSync } from 'node:child_process'
 import { closeSync, fsyncSync, ftruncateSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,12 +13,12 @@ import type { Chooser } from './chooser'
 
 const FILE = '/boot/autoboot.txt'
 const MODULE = '/sys/module/os_node_tryboot/parameters'
-/** when the program in the EEPROM was built: UNIX seconds, big-endian */
+/** build time of the EEPROM program: UNIX seconds, big-endian */
 const BUILT = '/proc/device-tree/chosen/bootloader/build-timestamp'
-/** programs before this know neither [tryboot] nor tryboot_a_b in autoboot.txt */
+/** earlier programs support neither [tryboot] nor tryboot_a_b in autoboot.txt */
 const FIRST_BUILT = Date.UTC(2022, 9, 1) / 1000
 
-/** What autoboot.txt says: the partition of every start, and that of a try. */
+/** The content of autoboot.txt: the partition of every start, and that of a try. */
 export function parseAutoboot(text: string): { active?: number; trying?: number } {
   const found: Record<string, number> = {}
   let section = 'all'
@@ -32,12 +33,12 @@ export function parseAutoboot(text: string): { active?: number; trying?: number 
 export const autobootOf = (active: number, trying: number): string =>
   `[all]\ntryboot_a_b=1\nboot_partition=${active}\n[tryboot]\nboot_partition=${trying}\n`
 
-/** The start partition is mounted for reading only. */
+/** The start partition is mounted read-only. */
 function remount(how: 'rw' | 'ro'): void {
   execFileSync('mount', ['-o', `remount,${how}`, '/boot'], { stdio: 'ignore' })
 }
 
-/** The firmware's choice. Every argument but the partition of slot A is for tests. */
+/** The firmware's selection. Only `first`, the partition of slot A, is not for tests. */
 export function firmwareChooser(first: number, file = FILE, module = MODULE, built = BUILT, mount = remount): Chooser {
   const parameter = (name: string): string => orElse('', () => readFileSync(join(module, name), 'latin1').trim())
 
@@ -67,7 +68,7 @@ export function firmwareChooser(first: number, file = FILE, module = MODULE, bui
     refusal() {
       const known = parameter('known')
       if (known === '')
-        return ['the kernel module os_node_tryboot is not loaded', 'systemctl status os-node-tryboot says why']
+        return ['the kernel module os_node_tryboot is not loaded', 'systemctl status os-node-tryboot shows why']
       if (known !== 'Y')
         return ['the firmware on the card cannot try a slot', 'write a new image to the card; docs/flash.md says how']
       const stamp = orElse(undefined, () => readFileSync(built))

@@ -1,6 +1,6 @@
-// `os-node flash`: writes an image to a card and reads it back. The first megabyte with the partition table comes last, so a card that was
-// not written to its end starts nothing.
-// What fails: an image that is none or is cut short, a disk that must not be written, a card that gives back other bytes (E_FLASH).
+// `os-node flash`: writes an image to a card and reads it back. The first megabyte with the partition table is written last,
+// so that an incompletely written card cannot be started.
+// Errors: an image that is invalid or truncated, a disk that must not be written, a card that returns other bytes (E_FLASH).
 import { execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -15,7 +15,7 @@ import { type Disk, diskFor, gigabytes, MACHINE } from './disks'
 const MIB = 2 ** 20
 /** signature of an os-node disk (src/build/image/disk.mjs) */
 const DISK_ID = 0x6f736e64
-/** bytes written between two syncs, so that progress shows what the card has and not what memory has */
+/** bytes written between two syncs, so that progress shows bytes on the card and not in memory */
 const STEP = 16 * MIB
 
 export interface FlashOptions extends CardSettings {
@@ -24,7 +24,7 @@ export interface FlashOptions extends CardSettings {
   readonly yes: boolean
   readonly print: (line: string) => void
   readonly machine?: typeof MACHINE
-  /** the answer of the person */
+  /** returns the user's answer */
   readonly ask?: (question: string) => Promise<string>
 }
 
@@ -33,7 +33,7 @@ const refuse = (message: string, hint: string, cause?: unknown): OsError =>
 
 const AGAIN = 'copy or download the image again'
 
-/** The newest image of a board in one of `folders`. Throws E_FLASH. */
+/** The newest image of a board in `folders`. Throws E_FLASH. */
 export function imageOf(board: string, folders: readonly string[]): string {
   const named = new RegExp(`^os-node-${board.replace(/\W/g, '\\$&')}-\\d[^/]*\\.img(\\.xz)?$`)
   const found = folders
@@ -50,13 +50,13 @@ const packed = (image: string): boolean => image.endsWith('.xz')
 function xzFailed(image: string, thrown: unknown): OsError {
   if ((thrown as NodeJS.ErrnoException).code === 'ENOENT')
     return refuse('the program xz is missing', 'sudo apt-get install xz-utils', thrown)
-  return refuse(`${image} cannot be unpacked: it is damaged or cut short`, AGAIN, thrown)
+  return refuse(`${image} cannot be unpacked: it is damaged or truncated`, AGAIN, thrown)
 }
 
-/** Bytes of the image as it is on the card. Throws E_FLASH. */
+/** Bytes of the image on the card. Throws E_FLASH. */
 function sizeOf(image: string): number {
   const size = orElse(undefined, () => statSync(image).size)
-  if (size === undefined) throw refuse(`there is no file ${image}`, 'check the path; npm run image makes an image')
+  if (size === undefined) throw refuse(`there is no file ${image}`, 'check the path; npm run image builds an image')
   if (!packed(image)) return size
   try {
     const said = execFileSync('xz', ['--robot', '--list', '--', image], { encoding: 'utf8', stdio: 'pipe' })
@@ -66,7 +66,7 @@ function sizeOf(image: string): number {
   }
 }
 
-/** The image in its order. Throws E_FLASH. */
+/** The image in order. Throws E_FLASH. */
 async function* chunksOf(image: string): AsyncGenerator<Buffer> {
   if (!packed(image)) return yield* createReadStream(image, { highWaterMark: MIB }) as AsyncIterable<Buffer>
   const xz = spawn('xz', ['-dc', '--', image], { stdio: ['ignore', 'pipe', 'ignore'] })
@@ -81,9 +81,9 @@ async function* chunksOf(image: string): AsyncGenerator<Buffer> {
   }
 }
 
-/** The image as chunks, the first with the start partition and with the settings in it. Throws E_FLASH. */
+/** The image as chunks; the first one contains the start partition with the settings. Throws E_FLASH. */
 async function* cardOf(image: string, settings: string): AsyncGenerator<Buffer> {
-  const none = (): OsError => refuse(`${image} is no image of os-node`, 'npm run image makes one; see docs/flash.md')
+  const none = (): OsError => refuse(`${image} is not an os-node image`, 'npm run image builds one; see docs/flash.md')
   let first: Buffer[] | null = []
   let have = 0
   let end = 512
@@ -116,7 +116,7 @@ async function writeAll(card: FileHandle, bytes: Buffer, at: number): Promise<vo
 
 type Report = (step: 'write' | 'verify', done: number) => void
 
-/** Writes the card; SHA-256 of what it has to hold, and its length. */
+/** Writes the card; returns the SHA-256 and the length of its expected content. */
 async function write(card: FileHandle, chunks: AsyncIterable<Buffer>, report: Report) {
   const hash = createHash('sha256')
   let table: Buffer | undefined
@@ -140,9 +140,9 @@ async function write(card: FileHandle, chunks: AsyncIterable<Buffer>, report: Re
   return { sha256: hash.digest('hex'), bytes: at }
 }
 
-/** Reads the card; its SHA-256. */
+/** Reads the card; returns its SHA-256. */
 async function readBack(device: string, bytes: number, report: Report): Promise<string> {
-  // what is in memory is not what is on the card
+  // drop the page cache, so that the card is read
   orElse(undefined, () => execFileSync('blockdev', ['--flushbufs', device], { stdio: 'ignore' }))
   const hash = createHash('sha256')
   let at = 0
@@ -157,15 +157,14 @@ async function readBack(device: string, bytes: number, report: Report): Promise<
 async function confirm({ device, model, size_bytes: size }: Disk, { yes, image, ask }: FlashOptions): Promise<void> {
   if (yes) return
   const name = device.split('/').pop()!
-  const question = `Everything on ${device} (${model}, ${gigabytes(size)}) is lost; ${image} is written.\nType ${name} to go on: `
+  const question = `Everything on ${device} (${model}, ${gigabytes(size)}) will be erased, and ${image} written.\nType ${name} to continue: `
   const answer = ask ?? askOnTerminal
-  if ((await answer(question)).trim() !== name)
-    throw refuse('nothing was written', `answer with ${name}, or give --yes`)
+  if ((await answer(question)).trim() !== name) throw refuse('nothing was written', `answer with ${name}, or use --yes`)
 }
 
 async function askOnTerminal(question: string): Promise<string> {
   if (!process.stdin.isTTY)
-    throw new OsError('USAGE', 'this erases a disk, and there is no terminal to ask at', { hint: 'give --yes' })
+    throw new OsError('USAGE', 'this erases a disk, and there is no terminal to confirm it', { hint: 'use --yes' })
   const lines = createInterface({ input: process.stdin, output: process.stderr })
   try {
     return await lines.question(question)
@@ -176,7 +175,7 @@ async function askOnTerminal(question: string): Promise<string> {
 
 async function openCard(device: string): Promise<FileHandle> {
   try {
-    // O_EXCL: the kernel refuses a disk that is mounted or in use
+    // O_EXCL: the kernel refuses a mounted disk or one in use
     return await open(device, constants.O_RDWR | constants.O_EXCL)
   } catch (thrown) {
     const { code } = thrown as NodeJS.ErrnoException
@@ -202,13 +201,13 @@ export async function flash(options: FlashOptions): Promise<object> {
   try {
     const { sha256, bytes } = await write(card, cardOf(image, settings), report)
     if ((await readBack(disk.device, bytes, report)) !== sha256)
-      throw refuse(`${disk.device} does not give back what was written`, 'take another card: this one loses data')
-    print(`${disk.device} is written and verified: put the card into the board, then give it power`)
+      throw refuse(`${disk.device} returns other data than was written`, 'use another card: this one loses data')
+    print(`${disk.device} is written and verified: put the card into the board, then connect the power`)
     return { ok: true, device: disk.device, bytes, sha256 }
   } catch (thrown) {
     const error = asOsError(thrown, 'E_FLASH')
     if (error.code !== 'E_FLASH' || error === thrown) throw error
-    throw refuse(`${disk.device} cannot be written: ${error.message}`, 'take another card or reader', thrown)
+    throw refuse(`${disk.device} cannot be written: ${error.message}`, 'use another card or reader', thrown)
   } finally {
     await card.close()
   }

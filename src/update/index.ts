@@ -1,8 +1,8 @@
-// dist/os-node-update.js: installs updates of the SD image, shows the slots, and decides a trial. `os-node update` and `os-node slots`
-// load it; units of the image run it: `os-node-update boot | confirm | give-up | request | reset-button GPIO [CHIP] | scheduled | stick NAME | uplink`. It is a file of its own:
-// only the image has slots.
-// `os-node flash`, which writes a card, `os-node backup` and `os-node restore` are in it too: no gateway needs them.
-// What it shows lies in a file of /run, which everybody reads: the card is for root alone.
+// dist/os-node-update.js: installs updates of the SD image, shows the slots, and decides a trial. `os-node update` and
+// `os-node slots` load it; units of the image run it: `os-node-update boot | confirm | give-up | request | reset-button GPIO
+// [CHIP] | scheduled | stick NAME | uplink`. It is a separate file, since only the image has slots. It also contains `os-node
+// flash`, which writes a card, `os-node backup` and `os-node restore`: no gateway needs them.
+// Its output is stored in a world-readable file in /run, since only root may read the card.
 // Errors: NO_SLOTS, E_UPDATE, E_UPDATE_SOURCE, E_FLASH.
 import { execFileSync } from 'node:child_process'
 import {
@@ -52,7 +52,7 @@ const PLACES = {
   last: '/data/update/last.json',
   shown: '/run/os-node-slots.json',
   lock: '/run/os-node-update.pid',
-  /** what the page asks for: the address of an update */
+  /** the page's request: the address of an update */
   request: '/run/os-node/update-request',
   schedule: '/run/os-node-fetch.conf',
   check: '/data/update/check.json',
@@ -62,7 +62,7 @@ const PLACES = {
 const MIB = 2 ** 20
 const mib = (bytes: number): string => (bytes / MIB).toFixed(1)
 
-/** All public keys (PEM) of the image, one after the other. */
+/** All public keys (PEM) of the image, concatenated. */
 const keysOf = (folder: string): string =>
   orElse<string[], string[]>([], () => readdirSync(folder).sort())
     .map(name => readFileSync(join(folder, name), 'utf8'))
@@ -81,14 +81,14 @@ interface Shown {
   slots: ShownSlot[]
   last_update?: LastUpdate
   schedule?: Schedule
-  /** the last update that the board looked for by itself, or that was on a USB stick */
+  /** the last check for an update by schedule or on a USB stick */
   last_check?: LastCheck
   progress?: Progress
   /** why the last update was not installed */
   problem?: string
 }
 
-/** What `os-node slots` shows. */
+/** Collects what `os-node slots` shows. */
 function show(slots: Slots): Shown {
   const { active, trying } = slots.choice()
   const shown = [slots.running, slots.other].map(({ name, boot }): ShownSlot => {
@@ -121,11 +121,11 @@ function show(slots: Slots): Shown {
 
 const ownersSchedule = (): Schedule | undefined => scheduleOf(() => readFileSync(PLACES.schedule, 'utf8'))
 
-/** Writes what `os-node slots` and the page show. */
+/** Writes the file that `os-node slots` and the page show. */
 function publish(slots: Slots, more: Pick<Shown, 'progress' | 'problem'> = {}): void {
   const temporary = `${PLACES.shown}.new`
   writeFileSync(temporary, `${JSON.stringify({ ...show(slots), ...more })}\n`)
-  // the gateway reads it, which is not root
+  // the gateway, which reads it, does not run as root
   chmodSync(temporary, 0o644)
   renameSync(temporary, PLACES.shown)
 }
@@ -142,30 +142,30 @@ function asText({ board, slots, last_update: last, schedule, last_check: check, 
     ...(last
       ? [`last update: ${last.from} → ${last.version}: ${last.outcome}${last.reason ? `, ${last.reason}` : ''}`]
       : []),
-    ...(schedule ? [`looks for updates: ${schedule.days || 'every day'} ${schedule.time} UTC, ${schedule.url}`] : []),
+    ...(schedule ? [`checks for updates: ${schedule.days || 'every day'} ${schedule.time} UTC, ${schedule.url}`] : []),
     ...(check ? [checkText(check)] : []),
-    ...(progress ? [`an update is written: ${progress.step} ${Math.round(progress.done * 100)} %`] : []),
+    ...(progress ? [`installing an update: ${progress.step} ${Math.round(progress.done * 100)} %`] : []),
     ...(problem === undefined ? [] : [`not installed: ${problem}`]),
   ].join('\n')
 }
 
-/** What `os-node slots` prints. Throws NO_SLOTS. */
+/** The output of `os-node slots`. Throws NO_SLOTS. */
 export function showSlots(): Shown & { text: string } {
   const shown = existsSync(PLACES.shown) ? (JSON.parse(readFileSync(PLACES.shown, 'utf8')) as Shown) : show(openSlots())
   return { ...shown, text: asText(shown) }
 }
 
-/** What `os-node flash` prints without a device. */
+/** The output of `os-node flash` without a device. */
 export function showDisks(): { ok: true; disks: readonly object[]; text: string } {
   const disks = removableDisks()
   return { ok: true, disks, text: disksText(disks) }
 }
 
-/** One update at a time. Throws E_UPDATE. */
+/** Allows one update at a time. Throws E_UPDATE. */
 function lock(): void {
   const pid = orElse('', () => readFileSync(PLACES.lock, 'utf8'))
   if (pid && existsSync(`/proc/${pid}`))
-    throw new OsError('E_UPDATE', 'an update is being installed', { hint: 'os-node slots shows how far it is' })
+    throw new OsError('E_UPDATE', 'an update is being installed', { hint: 'os-node slots shows its progress' })
   rmSync(PLACES.lock, { force: true })
   writeFileSync(PLACES.lock, String(process.pid), { flag: 'wx' })
 }
@@ -174,9 +174,9 @@ interface Attempt {
   open(): Promise<Source>
   print(line: string): void
   readonly restart: boolean
-  /** no person asked for this very update */
+  /** no user requested this particular update */
   readonly automatic?: boolean
-  /** UNIX ms at which it has to be over */
+  /** UNIX ms by which it must end */
   readonly until?: number
 }
 
@@ -185,14 +185,14 @@ export async function update(name: string, restart: boolean, print: (line: strin
   return { ok: true, ...(await attempt(openSlots(), { open: () => openSource(name), restart, print })) }
 }
 
-/** Undefined: what the source has runs already, and no person asked for it. */
+/** Undefined: the source has the running version, and no user requested it. */
 async function attempt(slots: Slots, one: Attempt): Promise<Installed | undefined> {
   lock()
   try {
     const installed = await install(slots, one)
     publish(slots)
     if (installed && one.restart) {
-      one.print('the board starts again and tries it; it goes back to the old version unless the gateway works')
+      one.print('the board restarts and tries it; it rolls back unless the gateway works')
       execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
     }
     return installed
@@ -233,15 +233,15 @@ async function install(slots: Slots, { open, print, automatic, until }: Attempt)
   }
 }
 
-/** The exit code by which the unit of the schedule tries again. */
+/** The exit code with which the unit of the schedule retries. */
 const AGAIN = 75
 
-/** Looks for an update by the schedule of os-node.conf; the exit code. */
+/** Checks for an update by the schedule of os-node.conf; returns the exit code. */
 async function scheduled(slots: Slots): Promise<number> {
   const schedule = ownersSchedule()
   const until = schedule && windowEnd(schedule, Date.now())
   if (!schedule || until === undefined) {
-    console.log('this is not the time for updates by os-node.conf')
+    console.log('outside the update time of os-node.conf')
     return 0
   }
   const { url } = schedule
@@ -254,7 +254,7 @@ async function scheduled(slots: Slots): Promise<number> {
   return check.result === 'interrupted' ? AGAIN : check.result === 'refused' ? 1 : 0
 }
 
-/** On the screen and the serial console, for the person who put the stick in, and in the log. */
+/** Prints on the screen and the serial console, for the user with the stick, and logs the line. */
 function sayOnConsoles(line: string): void {
   console.log(line)
   const consoles = orElse('', () => readFileSync('/sys/class/tty/console/active', 'latin1'))
@@ -262,7 +262,7 @@ function sayOnConsoles(line: string): void {
     orElse(undefined, () => writeFileSync(join('/dev', name), `\r\nos-node: ${line}\r\n`, { flag: 'a' }))
 }
 
-/** Takes the newest update of the USB stick whose partition is `name`; the exit code. */
+/** Installs the newest update of the USB stick whose partition is `name`; returns the exit code. */
 async function fromStick(slots: Slots, name: string): Promise<number> {
   const folder = join(PLACES.stick, name)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -273,7 +273,7 @@ async function fromStick(slots: Slots, name: string): Promise<number> {
     return 1
   }
   if (updatesOn(folder).length === 0) {
-    console.log('there is no update on the USB stick')
+    console.log('no update on the USB stick')
     return 0
   }
   const updates = new LastUpdates(PLACES.last)
@@ -282,13 +282,13 @@ async function fromStick(slots: Slots, name: string): Promise<number> {
     runs ||= runsAlready(update.list, slots)
     checkAutomatic(update, slots, updates)
   })
-  // a stick that stays in after an update is read again at each start
+  // a stick that remains plugged in after an update is read again at each start
   if (!newest && runs) {
-    console.log('the update on the USB stick runs already')
+    console.log('the update on the USB stick is already running')
     return 0
   }
   const source = newest ? `USB stick, ${newest}` : 'USB stick'
-  if (newest) sayOnConsoles(`${newest} is installed from the USB stick; leave the stick in`)
+  if (newest) sayOnConsoles(`${newest} is being installed from the USB stick; leave the stick in`)
   const check = await checked(
     source,
     () => {
@@ -301,25 +301,25 @@ async function fromStick(slots: Slots, name: string): Promise<number> {
   publish(slots)
   sayOnConsoles(
     check.result === 'installed'
-      ? `${check.detail} is installed: the board starts again and tries it; take the stick out`
+      ? `${check.detail} is installed: the board restarts and tries it; remove the stick`
       : `USB stick: not installed: ${check.detail}`,
   )
   if (check.result === 'installed') execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
   return check.result === 'installed' ? 0 : 1
 }
 
-/** The address that the gateway wrote down. The file is the gateway's, which is no more trusted than the network. Throws E_UPDATE. */
+/** The address stored by the gateway, which is not trusted more than the network. Throws E_UPDATE. */
 function requested(): string {
   const fd = openSync(PLACES.request, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   const bytes = Buffer.alloc(4096)
   const text = orElse('', () => bytes.toString('latin1', 0, readSync(fd, bytes)))
   closeSync(fd)
   rmSync(PLACES.request)
-  if (!/^https?:\/\/[\x21-\x7e]{1,2000}$/.test(text)) throw new OsError('E_UPDATE', 'the request names no address')
+  if (!/^https?:\/\/[\x21-\x7e]{1,2000}$/.test(text)) throw new OsError('E_UPDATE', 'the request contains no address')
   return text
 }
 
-/** Restarts the board into a factory reset where the button is held; the exit code. */
+/** Restarts the board into a factory reset if the button is held; returns the exit code. */
 async function resetButton(gpio: number, chip?: string): Promise<number> {
   try {
     if (!(await heldAtStart(kernelButton(sayOnConsoles), gpio, chip))) return 0
@@ -328,12 +328,12 @@ async function resetButton(gpio: number, chip?: string): Promise<number> {
     sayOnConsoles(lineOf(error))
     return 1
   }
-  sayOnConsoles('factory reset: the board starts again and erases everything')
+  sayOnConsoles('factory reset: the board restarts and erases everything')
   execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
   return 0
 }
 
-/** Runs a command of the image's units; the exit code. */
+/** Runs a command of the image's units; returns the exit code. */
 async function main(command = '', name = '', chip?: string): Promise<number> {
   if (command === 'reset-button') return resetButton(Number(name), chip)
   const slots = openSlots()
@@ -347,7 +347,7 @@ async function main(command = '', name = '', chip?: string): Promise<number> {
       break
     case 'give-up':
       if (giveUp(slots, updates, Date.now())) {
-        console.log('the new version does not work: the board starts again with the old one')
+        console.log('the new version does not work: the board restarts with the old one')
         execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
       }
       return 0

@@ -1,6 +1,7 @@
-// Writes an update into the slot that does not run: what the running slot has already is copied, what it lacks is fetched. The beginning of
-// the boot partition comes last, so a slot that was not written to its end cannot be started; writing it again goes on where it ended.
-// Errors: E_UPDATE (see file.ts; a trial is not over; the card gives back other bytes than were written), E_UPDATE_SOURCE.
+// Writes an update into the inactive slot: chunks in the running slot are copied, missing ones are fetched. The start of the
+// boot partition is written last, so that an incompletely written slot cannot be started; writing it again continues where it
+// stopped.
+// Errors: E_UPDATE (see file.ts; a trial is not over; the card returns other bytes than were written), E_UPDATE_SOURCE.
 import { createHash } from 'node:crypto'
 import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
 import { OsError } from '../lib/errors'
@@ -14,7 +15,7 @@ const LAST = 2 ** 20
 
 export interface Progress {
   readonly step: 'compare' | 'write' | 'verify'
-  /** 0–1 of this step */
+  /** progress of this step, 0–1 */
   readonly done: number
   readonly fetched_bytes: number
 }
@@ -32,13 +33,13 @@ export interface Installed {
 
 const refuse = (message: string, hint?: string): OsError => new OsError('E_UPDATE', message, hint ? { hint } : {})
 
-/** Whether the update may go into this system. Throws E_UPDATE. */
+/** Whether the update may be installed on this system. Throws E_UPDATE. */
 export function checkUpdate({ list }: Update, slots: Slots): void {
   const refusal = slots.refusal()
   if (refusal) throw refuse(...refusal)
   const { active, trying } = slots.choice()
   if (active !== slots.running.name || trying)
-    throw refuse('a new version is on trial', 'wait until it is confirmed or the old one is back: os-node slots')
+    throw refuse('a new version is on trial', 'wait until it is confirmed or rolled back: os-node slots')
   if (list.board !== slots.board) throw refuse(`the update is for ${list.board}, this board is ${slots.board}`)
   if (!isNewer(list, slots))
     throw refuse(
@@ -58,7 +59,7 @@ const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes)
 class PartWriter {
   fetched = 0
   copied = 0
-  /** the beginning of the boot partition, kept back */
+  /** the start of the boot partition, written last */
   readonly #first: Buffer
   readonly #fd: number
   readonly #part: UpdatePart
@@ -69,7 +70,7 @@ class PartWriter {
     this.#first = Buffer.alloc(part.name === 'boot' ? Math.min(LAST, part.size) : 0)
   }
 
-  /** Makes the slot one that cannot be started. */
+  /** Makes the slot unbootable. */
   invalidate(): void {
     if (this.#part.name !== 'boot') return
     writeSync(this.#fd, Buffer.alloc(4096), 0, 4096, 0)
@@ -82,7 +83,7 @@ class PartWriter {
       if (this.#has(this.#fd, chunk.at, chunk)) continue
       const here = local.get(chunk.sha256)
       const copy = here && this.#read(here.fd, here.at, chunk.size)
-      // a chunk of the running slot is checked again: its card may have changed since it was read
+      // a chunk of the running slot is verified again: its card may have changed since it was read
       if (copy && hashOf(copy) === chunk.sha256) {
         this.copied += chunk.size
         this.#put(chunk.at, copy)
@@ -90,14 +91,14 @@ class PartWriter {
       }
       const bytes = await source.read(chunk.from, chunk.size)
       if (hashOf(bytes) !== chunk.sha256)
-        throw refuse(`the update is damaged at byte ${chunk.from}`, 'take the update from its maker again')
+        throw refuse(`the update is damaged at byte ${chunk.from}`, 'download the update again')
       this.fetched += chunk.size
       this.#put(chunk.at, bytes)
     }
     fsyncSync(this.#fd)
   }
 
-  /** Compares what is on the card now, the beginning as it will be, with the hash of the whole part. */
+  /** Compares the card's current content, with the final start, with the hash of the complete part. */
   verify(report: (bytes: number) => void): void {
     const whole = createHash('sha256').update(this.#first)
     const window = Buffer.allocUnsafe(4 * 2 ** 20)
@@ -109,16 +110,16 @@ class PartWriter {
       report(at)
     }
     if (whole.digest('hex') !== this.#part.sha256)
-      throw refuse('the card does not give back what was written', 'take another card: this one loses data')
+      throw refuse('the card returns other data than was written', 'use another card: this one loses data')
   }
 
-  /** Lets the slot be started: the beginning goes to the card. */
+  /** Makes the slot bootable: writes the start to the card. */
   finish(patch: (first: Buffer) => void): void {
     if (this.#first.length === 0) return
     patch(this.#first)
     writeSync(this.#fd, this.#first, 512, this.#first.length - 512, 512)
     fsyncSync(this.#fd)
-    // the first sector says that there is a file system
+    // the first sector identifies the file system
     writeSync(this.#fd, this.#first, 0, 512, 0)
     fsyncSync(this.#fd)
   }
@@ -150,7 +151,7 @@ const SIZES: Readonly<Record<UpdatePart['name'], (slot: Slot) => string>> = {
 const sizeOf = (fd: number): number => {
   const { size } = fstatSync(fd)
   if (size > 0) return size
-  // a block device: its end is where reading ends
+  // a block device: find its size by reading
   let [low, high] = [0, 2 ** 40]
   const byte = Buffer.alloc(1)
   while (low < high) {
@@ -161,7 +162,7 @@ const sizeOf = (fd: number): number => {
   return low
 }
 
-/** Writes `update` into the other slot; `beginTrial` lets the next start try it. Rejects with E_UPDATE, E_UPDATE_SOURCE. */
+/** Writes `update` into the other slot; `beginTrial` makes the next start try it. Rejects with E_UPDATE, E_UPDATE_SOURCE. */
 export async function installUpdate(
   update: Update,
   source: Source,

@@ -1,17 +1,18 @@
-// A button from a GPIO to ground that is held while the board starts begins a factory reset: the file `factory-reset` on the start
-// partition, which the early system obeys at the next start. Nothing is watched later: a sensor that pulls the line down then is no button.
-// Errors: CONFIG_INVALID (no such GPIO), LINK_DOWN (another program has it, no addon).
+// A button between a GPIO and ground that is held during the start triggers a factory reset: it creates the file
+// `factory-reset` on the start partition, which the early system handles at the next start. The line is not watched later: a
+// sensor that pulls it down then is no button.
+// Errors: CONFIG_INVALID (no such GPIO), LINK_DOWN (another program uses it, no addon).
 import { execFileSync } from 'node:child_process'
 import { closeSync, fsyncSync, openSync, readdirSync, writeFileSync } from 'node:fs'
 import { asOsError, OsError } from '../lib/errors'
 import { GpioChip, GpioLines } from '../native/gpio'
 
-/** Raspberry Pi's own GPIO chips. Their lines have the numbers of the pins. */
+/** Raspberry Pi's own GPIO chips, whose line numbers are the GPIO numbers. */
 const OWN_CHIPS: readonly string[] = ['pinctrl-bcm2835', 'pinctrl-bcm2711', 'pinctrl-rp1']
-/** long enough that no knock on the housing is one */
+/** long enough to ignore a knock on the housing */
 const HELD_S = 10
 const LOOK_MS = 100
-/** the driver of a chip may be loaded late */
+/** how long to wait for the chip, whose driver may be loaded late */
 const CHIP_S = 20
 
 interface Chip {
@@ -19,16 +20,19 @@ interface Chip {
   label: string
 }
 
-/** What the button needs; handed in for tests. */
+/** What the button needs; tests replace it. */
 export interface ButtonWorld {
   chips(): Chip[]
-  /** Takes the line with a pull-up: each call returns whether it is at ground. */
+  /** Requests the line with a pull-up: each call returns whether it is at ground. */
   hold(chip: string, line: number): Promise<{ pressed(): Promise<boolean>; close(): Promise<void> }>
   sleep(ms: number): Promise<void>
   say(text: string): void
 }
 
-/** Whether the button is held without a break. `label`: another chip than the board's own. Rejects CONFIG_INVALID, LINK_DOWN. */
+/**
+ * Whether the button is held without interruption. `label`: another chip than the board's own. Rejects CONFIG_INVALID,
+ * LINK_DOWN.
+ */
 export async function heldAtStart(world: ButtonWorld, gpio: number, label?: string): Promise<boolean> {
   const labels = label === undefined ? OWN_CHIPS : [label]
   const find = (): Chip | undefined => world.chips().find(chip => labels.includes(chip.label))
@@ -44,7 +48,7 @@ export async function heldAtStart(world: ButtonWorld, gpio: number, label?: stri
   const line = await world.hold(chip.path, gpio).catch(cause => {
     throw new OsError('LINK_DOWN', `reset_button: GPIO${gpio} cannot be read: ${asOsError(cause).message}`, {
       cause,
-      hint: 'use a GPIO that nothing else has',
+      hint: 'use a GPIO that nothing else uses',
     })
   })
   try {
@@ -97,7 +101,10 @@ export const kernelButton = (say: (text: string) => void): ButtonWorld => ({
   say,
 })
 
-/** Asks the early system to erase everything, os-node.conf too: who presses a button does not see what is on the card. */
+/**
+ * Requests that the early system erases everything, including os-node.conf: a user who presses a button does not see what is
+ * on the card.
+ */
 export function askForReset(folder = '/boot'): void {
   if (folder === '/boot') execFileSync('mount', ['-o', 'remount,rw', folder])
   const file = openSync(`${folder}/factory-reset`, 'w')

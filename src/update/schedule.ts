@@ -1,13 +1,13 @@
-// When the board looks for an update automatically: the address and the window of os-node.conf, as its script wrote them down
-// (src/build/image/root/usr/lib/os-node/setup). A timer of the system starts the look; the window is checked here again, since a clock
-// that was set may have let the timer fire at any time. Times are UTC.
+// When the board checks for an update automatically: the address and the time window of os-node.conf, as stored by its script
+// (src/build/image/root/usr/lib/os-node/setup). A system timer starts the check; the window is checked here again, since a
+// clock change may let the timer fire at any time. Times are UTC.
 import { orElse } from '../lib/errors'
 
 export interface Schedule {
   readonly url: string
-  /** `HH:MM-HH:MM`; where the end comes first, the window ends on the next day */
+  /** `HH:MM-HH:MM`; if the end is before the start, the window ends on the next day */
   readonly time: string
-  /** `sun,wed`: the days on which a window begins; none is every day */
+  /** `sun,wed`: the days on which a window begins; empty: every day */
   readonly days: string
 }
 
@@ -15,13 +15,13 @@ const DAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat']
 const MINUTE_MS = 60_000
 const DAY_MS = 24 * 60 * MINUTE_MS
 
-/** The schedule in the three lines of the script; undefined where there is none. `read` gives the text. */
+/** The schedule in the three lines of the script; undefined if there is none. `read` returns the text. */
 export function scheduleOf(read: () => string): Schedule | undefined {
   const [url = '', time = '', days = ''] = orElse('', read).split('\n')
   return /^https?:\/\/\S+$/.test(url) && /^\d\d:\d\d-\d\d:\d\d$/.test(time) ? { url, time, days } : undefined
 }
 
-/** The end of the window that `now` is in, in UNIX ms; undefined outside of it. */
+/** The end of the window that contains `now`, in UNIX ms; undefined outside of it. */
 export function windowEnd({ time, days }: Schedule, now: number): number | undefined {
   const [from, to] = time.split('-').map(part => {
     const [hours, minutes] = part.split(':').map(Number)

@@ -1,5 +1,5 @@
-// The two slots of the card; what chooses between them is the firmware (firmware.ts), or U-Boot by a sector (chooser.ts). A
-// slot is a boot partition and a root partition; the kernel's command line names the one that runs.
+// The two slots of the card; the firmware (firmware.ts), or U-Boot with a sector (chooser.ts), selects one. A slot is a boot
+// partition and a root partition; the kernel's command line names the running one.
 // Errors: NO_SLOTS (not a system with slots), E_UPDATE (the sector cannot be read: the board starts slot A).
 import { closeSync, existsSync, openSync, readFileSync, readSync, realpathSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
@@ -19,7 +19,7 @@ export interface Slot {
 }
 
 export interface Choice {
-  /** the slot that every start takes */
+  /** the slot of every start */
   readonly active: SlotName
   /** the slot that the next start tries */
   readonly trying?: SlotName
@@ -35,9 +35,9 @@ export interface Slots {
   /** why the boot loader of this board cannot try a slot, and what to do */
   refusal(): Refusal | undefined
   choice(): Choice
-  /** Lets the next start try `slot`, once. */
+  /** Makes the next start try `slot`, once. */
   tryOnce(slot: SlotName): void
-  /** Makes `slot` the one that every start takes. */
+  /** Makes `slot` the one of every start. */
   activate(slot: SlotName): void
 }
 
@@ -50,11 +50,13 @@ const words = (line: string): Map<string, string> =>
       .map(word => [word.slice(8, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]),
   )
 
-/** The disk that the partition `device` is on. */
+/** The disk of the partition `device`. */
 const diskOf = (device: string): string =>
   `/dev/${basename(dirname(realpathSync(`/sys/class/block/${basename(realpathSync(device))}`)))}`
 
-/** The slots of this system. `commandLine`, `devices` (where partitions have names), `disk`, `firmware`: tests. Throws NO_SLOTS. */
+/**
+ * The slots of this system. `commandLine`, `devices` (partitions by name), `disk`, `firmware`: for tests. Throws NO_SLOTS.
+ */
 export function openSlots(
   commandLine = '/proc/cmdline',
   devices = '/dev/disk/by-partuuid',
@@ -95,7 +97,7 @@ export function openSlots(
   }
 }
 
-/** What the command line on a boot partition says of its slot; undefined where the slot is empty or was not written to its end. */
+/** The version of a slot, from the command line on its boot partition; undefined if the slot is empty or incomplete. */
 export function versionOn(boot: string): { version: string; built_at: number } | undefined {
   const bytes = Buffer.alloc(4 * 2 ** 20)
   const fd = openSync(boot, 'r')
@@ -104,7 +106,7 @@ export function versionOn(boot: string): { version: string; built_at: number } |
   } finally {
     closeSync(fd)
   }
-  // a slot that is being written has no file system
+  // a slot being written has no file system
   if (bytes.readUInt16LE(510) !== 0xaa55) return undefined
   const found = /os_node\.version=(\S+) os_node\.built=(\d+)/.exec(bytes.toString('latin1'))
   return found ? { version: found[1]!, built_at: Number(found[2]) } : undefined

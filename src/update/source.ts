@@ -1,6 +1,6 @@
-// Where an update comes from: a file, or a URL that is read from front to back. A server that knows ranges sends only what is asked
-// for; of another one the bytes in between are read and dropped. A connection that breaks is opened again where it broke.
-// Errors: E_UPDATE_SOURCE (no such file, a server that answers with an error, no progress in five tries), E_UPDATE (cut short).
+// The source of an update: a file, or a URL that is read sequentially. A server with range support sends only the requested
+// bytes; otherwise the bytes in between are read and dropped. A broken connection is reopened at the same position.
+// Errors: E_UPDATE_SOURCE (no such file, an error response, no progress in five tries), E_UPDATE (truncated).
 import { type FileHandle, open } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OsError } from '../lib/errors'
@@ -8,13 +8,13 @@ import type { ReadAt } from './file'
 
 export interface Source {
   readonly read: ReadAt
-  /** bytes that came so far */
+  /** bytes received so far */
   readonly received: () => number
   close(): Promise<void>
 }
 
 const cutShort = (name: string): OsError =>
-  new OsError('E_UPDATE', `${name} is cut short`, { hint: 'fetch it again: it was not copied to its end' })
+  new OsError('E_UPDATE', `${name} is truncated`, { hint: 'copy or download it again' })
 const cannot = (name: string, why: string): OsError => new OsError('E_UPDATE_SOURCE', `${name} cannot be read: ${why}`)
 
 /** Opens `name`, a path or an http or https URL. */
@@ -28,7 +28,7 @@ async function fromFile(name: string): Promise<Source> {
   return fromHandle(file, name)
 }
 
-/** An open file, which `close` closes. */
+/** An open file; `close` closes it. */
 export function fromHandle(file: FileHandle, name: string): Source {
   let received = 0
   return {
@@ -46,14 +46,14 @@ export function fromHandle(file: FileHandle, name: string): Source {
   }
 }
 
-/** less than this in between is read and dropped: a new request costs as much */
+/** a smaller gap is read and dropped: a new request costs as much */
 const NEAR = 128 * 1024
 const TRIES = 5
 const SILENCE_MS = 30_000
 
 type Body = AsyncIterator<Uint8Array>
 
-/** `delay`: how long to wait before try `n`, in ms. */
+/** `delay`: ms to wait before try `n`. */
 export function fromUrl(url: string, delay = (n: number): number => 1000 * 2 ** n): Source {
   let body: Body | undefined
   let stop = new AbortController()

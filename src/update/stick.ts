@@ -1,6 +1,8 @@
-// Updates on a USB stick that a person puts into the running board. Nothing of a stick is trusted: it is mounted for reading only, no link of
-// it is followed, only so many names of its first folder are read, and of a file only what a key of the image signed.
-// What fails: a stick that cannot be mounted, a file that is none (E_UPDATE_SOURCE); what is refused is E_UPDATE of file.ts.
+// Updates on a USB stick that a user plugs into the running board. The stick is not trusted: it is mounted read-only, links
+// are not followed, only a limited number of names in its root folder is read, and of a file only what a key of the image
+// signed.
+// Errors: a stick that cannot be mounted, a file that is not regular (E_UPDATE_SOURCE); a refused update is E_UPDATE of
+// file.ts.
 import { execFileSync } from 'node:child_process'
 import { constants, opendirSync } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -10,12 +12,12 @@ import { isNewer, readUpdate, type Update, type UpdateList } from './file'
 import { fromHandle, type Source } from './source'
 
 const NAME = /^os-node-[\w.+-]{1,100}\.update$/
-/** names of the folder that are looked at, and updates among them */
+/** maximum number of names checked in the folder, and of updates among them */
 const NAMES = 2000
 const UPDATES = 16
 
 const SAFE = 'ro,nosuid,nodev,noexec,nosymfollow'
-/** a journal is not replayed, which would write; what the file system asks the kernel to do on errors, as to panic, it does not */
+/** no journal replay, which would write; ignore a file system's request to panic on errors */
 const KINDS = { vfat: SAFE, exfat: SAFE, ext4: `${SAFE},noload,errors=continue` }
 
 const cannot = (message: string, hint: string): OsError => new OsError('E_UPDATE_SOURCE', message, { hint })
@@ -25,9 +27,9 @@ const mountIt: Mount = (kind, options, device, folder) => {
   execFileSync('mount', ['-t', kind, '-o', options, device, folder], { stdio: 'ignore', timeout: 60_000 })
 }
 
-/** Mounts a partition, named as the kernel does. `mount`: tests. Throws E_UPDATE_SOURCE. */
+/** Mounts a partition by its kernel name. `mount`: for tests. Throws E_UPDATE_SOURCE. */
 export function mountStick(name: string, folder: string, mount = mountIt): void {
-  if (!/^[a-z0-9]{1,32}$/.test(name)) throw cannot('this is no partition', 'name it as the kernel does, as sda1')
+  if (!/^[a-z0-9]{1,32}$/.test(name)) throw cannot('this is not a partition', 'use its kernel name, for example sda1')
   for (const [kind, options] of Object.entries(KINDS))
     if (
       orElse(false, () => {
@@ -39,7 +41,7 @@ export function mountStick(name: string, folder: string, mount = mountIt): void 
   throw cannot('the stick cannot be read', 'format it with FAT32 or exFAT, and copy the update to it again')
 }
 
-/** The names of the updates in the first folder of a stick. */
+/** The names of the updates in the root folder of a stick. */
 export function updatesOn(folder: string): string[] {
   const names: string[] = []
   const dir = opendirSync(folder)
@@ -55,9 +57,9 @@ export function updatesOn(folder: string): string[] {
   return names.sort()
 }
 
-/** Opens a file of a stick; neither a link nor a device. Rejects with E_UPDATE_SOURCE. */
+/** Opens a file of a stick; refuses links and devices. Rejects with E_UPDATE_SOURCE. */
 export async function openOn(folder: string, name: string): Promise<Source> {
-  const wrong = cannot(`${name} is no plain file`, 'copy the update to the stick again')
+  const wrong = cannot(`${name} is not a regular file`, 'copy the update to the stick again')
   const path = join(folder, name)
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => {
     throw wrong
@@ -67,7 +69,7 @@ export async function openOn(folder: string, name: string): Promise<Source> {
   throw wrong
 }
 
-/** The newest update of a stick that `check` does not refuse, and why each of the others was refused. */
+/** The newest update of a stick that `check` accepts, and why each of the others was refused. */
 export async function newestOn(
   folder: string,
   keys: string,

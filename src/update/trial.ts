@@ -1,5 +1,6 @@
-// A new version on trial: the boot loader started it once. It is confirmed by the gateway's own word, else the board starts again, with
-// the old version; a board that hangs or panics gets there by its watchdog. What became of the last update is kept on the data partition.
+// A new version on trial: the boot loader has started it once. It is confirmed when the gateway reports that it works, else
+// the board restarts with the old version; a hanging or panicking board restarts by its watchdog. The result of the last
+// update is stored on the data partition.
 import { mkdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
@@ -17,21 +18,21 @@ export interface LastUpdate {
   readonly at: number
   /** UNIX seconds */
   readonly built_at?: number
-  /** updates that went back, the newest first: the board does not try them again automatically */
+  /** updates that were rolled back, newest first: the board does not install them again automatically */
   readonly went_back?: readonly string[]
 }
 
 const KEPT = 16
 
-/** What names an update: two of one version differ in the time of building. */
+/** Identifies an update: two of one version differ in their build time. */
 const nameOf = ({ version, built_at: built = 0 }: Pick<LastUpdate, 'version' | 'built_at'>): string =>
   `${version} ${built}`
 
-/** Whether this update was tried on this board and went back. */
+/** Whether this update was tried on this board and rolled back. */
 export const wentBack = (updates: LastUpdates, update: Pick<LastUpdate, 'version' | 'built_at'>): boolean =>
   updates.read()?.went_back?.includes(nameOf(update)) ?? false
 
-/** The record of a trial that went back. */
+/** The record of a trial that was rolled back. */
 const backOf = (last: LastUpdate, reason: string, at: number): LastUpdate => {
   const before = (last.went_back ?? []).filter(name => name !== nameOf(last))
   return { ...last, outcome: 'rolled back', reason, at, went_back: [nameOf(last), ...before].slice(0, KEPT) }
@@ -54,7 +55,7 @@ export class LastUpdates {
   }
 }
 
-/** Lets the next start try the slot that was written. The record comes first: a cut of the power leaves no trial without one. */
+/** Makes the next start try the written slot. The record is written first: a power cut leaves no trial without one. */
 export function beginTrial(slots: Slots, updates: LastUpdates, installed: Installed, now: number): void {
   const { version, built_at, from, slot } = installed
   const { went_back } = updates.read() ?? {}
@@ -65,7 +66,7 @@ export function beginTrial(slots: Slots, updates: LastUpdates, installed: Instal
 /** Whether this start is a trial. */
 export const onTrial = (slots: Slots): boolean => slots.choice().active !== slots.running.name
 
-/** The gateway works: its slot is the one that every start takes from now on. False where this is no trial. */
+/** The gateway works: its slot is used by every start from now on. False if this is no trial. */
 export function confirm(slots: Slots, updates: LastUpdates, now: number): boolean {
   if (!onTrial(slots)) return false
   slots.activate(slots.running.name)
@@ -74,7 +75,7 @@ export function confirm(slots: Slots, updates: LastUpdates, now: number): boolea
   return true
 }
 
-/** The gateway did not say that it works: the next start takes the old slot. False where this is no trial. */
+/** The gateway did not report that it works: the next start uses the old slot. False if this is no trial. */
 export function giveUp(slots: Slots, updates: LastUpdates, now: number): boolean {
   if (!onTrial(slots)) return false
   const last = updates.read()
@@ -82,7 +83,7 @@ export function giveUp(slots: Slots, updates: LastUpdates, now: number): boolean
   return true
 }
 
-/** At every start: a trial that ended without a word is rolled back, unless its slot was made the active one already. */
+/** At every start: a trial that ended without a report is rolled back, unless its slot was already made the active one. */
 export function settle(slots: Slots, updates: LastUpdates, now: number): void {
   const last = updates.read()
   if (last?.outcome !== 'trial' || slots.choice().trying || onTrial(slots)) return

@@ -1,6 +1,6 @@
-// An uplink as one address, as a person writes it into os-node.conf or gives it to `os-node flash`: udp://192.0.2.10:8080, mqtts://gw7:secret@broker.example.
-// The first start of the image takes it into the configuration, and each later start whose os-node.conf has another one; in between the
-// page decides.
+// An uplink as one address, as a user writes it into os-node.conf or passes it to `os-node flash`: udp://192.0.2.10:8080,
+// mqtts://gw7:secret@broker.example. The first start of the image writes it into the configuration, and so does each later
+// start after os-node.conf was changed; in between the uplink can be changed on the page.
 // Errors: BAD_ARGUMENT, CONFIG_INVALID.
 import { appendFileSync, chmodSync, chownSync, readFileSync, statSync } from 'node:fs'
 import { atomicWrite } from '../lib/atomic'
@@ -51,12 +51,15 @@ const groupIn = (parent: Group, name: string): Group => {
   return parent[name] as Group
 }
 
-/** The text of Config.json with this uplink first, in the place of an earlier one of os-node.conf, and its medium on. Throws BAD_ARGUMENT, CONFIG_INVALID. */
+/**
+ * The text of Config.json with this uplink first, replacing an earlier one of os-node.conf, and its medium enabled. Throws
+ * BAD_ARGUMENT, CONFIG_INVALID.
+ */
 export function withUplink(text: string, address: string): string {
   const uplink = uplinkOf(address)
   const config = orElse(undefined, () => JSON.parse(text) as Group)
   if (!config)
-    throw new OsError('CONFIG_INVALID', 'uplink: not taken, since Config.json has comments or is damaged', {
+    throw new OsError('CONFIG_INVALID', 'uplink: ignored, since Config.json has comments or is damaged', {
       hint: 'add the uplink on the page, under Settings',
     })
   const gateway = groupIn(config, 'gateway')
@@ -72,13 +75,16 @@ export function withUplink(text: string, address: string): string {
 const PLACES = {
   wanted: '/run/os-node-uplink',
   config: '/etc/os-node/Config.json',
-  /** the one that was taken last */
+  /** the uplink applied last */
   taken: '/data/uplink',
-  /** what is shown below the token of a first start */
+  /** shown below the token of a first start */
   report: '/run/os-node-setup.txt',
 }
 
-/** Takes the uplink of os-node.conf into the configuration. What is refused is shown with the other lines that are. `places`: tests. */
+/**
+ * Writes the uplink of os-node.conf into the configuration. Errors are shown with the other refused lines. `places`: for
+ * tests.
+ */
 export function takeUplink(places = PLACES): void {
   try {
     const address = readFileSync(places.wanted, 'utf8')

@@ -1,6 +1,6 @@
-// Who is let in: the admin token, or a session that was opened with it or with a user's password, in the header X-Admin-Token
-// (or Authorization: Bearer). Wrong ones are slowed down by the gate; every right and wrong login leaves a line in the log.
-// While auth is off, callers from this machine are the admin and others stay out (D13).
+// Authentication: the admin token, or a session opened with it or with a user's password, in the header X-Admin-Token
+// (or Authorization: Bearer). Wrong ones are rate limited by the gate; every login, successful or not, is logged. While
+// auth is off, callers from this machine are the admin and others are refused (D13).
 import type { IncomingMessage } from 'node:http'
 import { isLoopback } from '../config'
 import { asOsError, OsError } from '../lib/errors'
@@ -13,7 +13,7 @@ export type { WebSession } from './sessions'
 
 const TOKEN_ADMIN: WebSession = { role: 'admin', username: 'admin', expires_at: null }
 
-/** For open routes: no caller is known. */
+/** For open routes: the caller is unknown. */
 export const ANONYMOUS: WebSession = { role: 'viewer', username: '', expires_at: null }
 
 interface Login {
@@ -22,7 +22,7 @@ interface Login {
   readonly token?: string | undefined
 }
 
-/** What a caller shows of itself; '' when nothing. */
+/** The credentials of a request; '' if there are none. */
 function credentials({ headers }: IncomingMessage): string {
   const header = headers['x-admin-token']
   const token = (Array.isArray(header) ? header[0] : header)?.trim()
@@ -38,12 +38,12 @@ export class Access {
     private readonly loopback: boolean,
   ) {}
 
-  /** Off means off on the loopback only: whatever the configuration says, a network needs the token (D13). */
+  /** Auth can be off only on the loopback: on a network the token is required, whatever the configuration says (D13). */
   get #asks(): boolean {
     return !this.loopback || this.context.auth.enabled()
   }
 
-  /** Throws UNAUTHORIZED or TOO_MANY_ATTEMPTS unless the request may see closed routes. */
+  /** Throws UNAUTHORIZED or TOO_MANY_ATTEMPTS unless the request may use closed routes. */
   async admit(req: IncomingMessage): Promise<WebSession> {
     const remote = req.socket.remoteAddress ?? ''
     const text = credentials(req)
@@ -55,7 +55,7 @@ export class Access {
     if (looksLikeSession(text)) {
       const session = this.sessions.find(text)
       if (session) return session
-      // after a restart the page signs in again without the reader; after any other 401 it must not
+      // after a restart the page signs in again automatically; after any other 401 it must not
       throw unauthorized(this.sessions.isOfOtherStart(text) ? { restarted: true } : {})
     }
     if (await this.#isToken(text, remote)) return TOKEN_ADMIN
@@ -63,7 +63,7 @@ export class Access {
     throw unauthorized()
   }
 
-  /** True while what the request was admitted with still holds; does not keep a session alive. */
+  /** True while the credentials of the request are still valid; does not keep a session alive. */
   holds(req: IncomingMessage): boolean {
     const text = credentials(req)
     if (!this.#asks) return isLoopback(req.socket.remoteAddress ?? '')
@@ -80,7 +80,7 @@ export class Access {
   async login({ username, password, token }: Login, remote: string): Promise<{ id: string; session: WebSession }> {
     const { users, logger } = this.context
     if (token !== undefined) {
-      // taken before the check: a token that is replaced meanwhile opens nothing that lasts
+      // read before the check: a session opened with a token that is replaced meanwhile ends immediately
       const stamp = this.#stamp()
       if (token !== '' && (await this.#isToken(token, remote))) {
         this.#welcome(`admin token used to log in from ${remote}`)
@@ -98,7 +98,7 @@ export class Access {
       remote,
       async () => {
         found = await users.verify(username, password).catch(error => {
-          // where the users are kept is nothing for strangers
+          // strangers must not learn the path of the users file
           logger.error(`login: ${asOsError(error).message}`)
           throw new OsError('STORAGE', 'the users cannot be read', { cause: error })
         })
@@ -126,7 +126,7 @@ export class Access {
     }
   }
 
-  /** A stored hash that cannot be read fits no token, and where it is kept is nothing for strangers. */
+  /** A stored hash that cannot be read matches no token, and strangers must not learn its path. */
   async #isToken(text: string, remote: string): Promise<boolean> {
     try {
       return await this.gate.check(text, remote)

@@ -1,6 +1,6 @@
-// How answers are written: JSON bodies, assets with their ETag, errors as `{ok: false, error, code}` (X18, X27), and the
-// raw form for a request the parser refused before there was one. The specification's texts are here; texts of
-// unexpected errors stay inside and go to the log only.
+// Writes answers: JSON bodies, assets with their ETag, errors as `{ok: false, error, code}` (X18, X27), and the raw
+// form for a request that the parser refused. The specification's texts are here; texts of unexpected errors are only
+// logged.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { gzipSync } from 'node:zlib'
@@ -13,7 +13,7 @@ import type { Download, Text } from './route'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** the specification's texts, whatever the thrower wrote */
+/** the specification's texts, which replace the original message */
 const TEXTS: Partial<Record<ErrorCode, string>> = {
   DB_NOT_CONFIGURED: 'database not configured',
   DB_STARTING: 'database starting',
@@ -33,7 +33,10 @@ export function sendText(res: ServerResponse, { status, type, body }: Text): voi
   res.end(bytes)
 }
 
-/** Sends a file while it is made. An error before the first byte is thrown; one behind it cuts the connection, which the reader sees. */
+/**
+ * Sends a file while it is generated. An error before the first byte is thrown; a later one closes the connection,
+ * which the reader notices.
+ */
 export async function sendDownload(res: ServerResponse, { name, write }: Download, signal: AbortSignal): Promise<void> {
   try {
     await write(async bytes => {
@@ -62,7 +65,8 @@ export async function sendDownload(res: ServerResponse, { name, write }: Downloa
 }
 
 export function sendAsset(req: IncomingMessage, res: ServerResponse, asset: Asset): void {
-  // the page itself says whether a token is needed; its files are requested again, and mostly unchanged
+  // the page itself contains whether a token is needed, so it is not cached; its files are revalidated and mostly
+  // unchanged
   res.setHeader('Cache-Control', asset.type.startsWith('text/html') ? 'no-store' : 'no-cache')
   res.setHeader('ETag', asset.etag)
   if (req.headers['if-none-match'] === asset.etag) {
@@ -79,7 +83,7 @@ export function sendAsset(req: IncomingMessage, res: ServerResponse, asset: Asse
 
 const keptBytes = [new Map<Asset, Buffer>(), new Map<Asset, Buffer>()] as const
 
-/** Made when first needed, then shared by all answers: packed, a page that comes over a radio link is a third of its size. */
+/** Made at first use, then shared by all answers: compressed, a page over a radio link is a third of its size. */
 function bytesOf(asset: Asset, packed: boolean): Buffer {
   const kept = keptBytes[packed ? 1 : 0]
   let bytes = kept.get(asset)
@@ -100,7 +104,7 @@ const errorBody = (error: OsError): object => ({
   ),
 })
 
-/** worth asking again in a moment */
+/** errors after which a retry soon makes sense */
 const SOON: ReadonlySet<ErrorCode> = new Set([
   'TOO_MANY_ATTEMPTS',
   'TOO_MANY_JOBS',
@@ -109,14 +113,14 @@ const SOON: ReadonlySet<ErrorCode> = new Set([
   'STARTING',
 ])
 
-/** A gateway that starts, a database that is off, starting, or down for a reason that is in the log. */
+/** A known state: the gateway starts, or a database is off, starting, or down for a logged reason. */
 const isKnownState = ({ code, details }: OsError): boolean =>
   code === 'DB_NOT_CONFIGURED' ||
   code === 'DB_STARTING' ||
   code === 'STARTING' ||
   (code === 'DB_UNAVAILABLE' && 'reason' in details)
 
-/** Tells any thrown value to the client; what is a defect of ours is written to the log with its own text. */
+/** Sends any thrown value to the client; a bug of ours is logged with its own text. */
 export function sendError(res: ServerResponse, thrown: unknown, logger: WebLogger, what: string): void {
   const error = asOsError(thrown)
   if (ERRORS[error.code].http >= 500 && !isKnownState(error)) {
@@ -129,7 +133,7 @@ export function sendError(res: ServerResponse, thrown: unknown, logger: WebLogge
   }
   if (error.code === 'UNAUTHORIZED') res.setHeader('WWW-Authenticate', 'X-Admin-Token')
   if (SOON.has(error.code)) res.setHeader('Retry-After', '5')
-  // the rest of such a body is not read
+  // the remaining body is not read
   if (error.code === 'BODY_TOO_LARGE') res.setHeader('Connection', 'close')
   sendJson(res, ERRORS[error.code].http, errorBody(error))
 }
@@ -141,7 +145,7 @@ const REASONS: Partial<Record<number, string>> = {
   431: 'Request Header Fields Too Large',
 }
 
-/** Answers on the bare connection, for what the HTTP parser refused, and closes it. */
+/** Answers on the raw connection a request that the HTTP parser refused, and closes it. */
 export function refuseRaw(socket: Duplex, error: OsError): void {
   if (!socket.writable) {
     socket.destroy()

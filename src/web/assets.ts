@@ -1,6 +1,6 @@
-// The page's files, inside the bundle: nothing is read from disk and no path of a request ever reaches a file system. Script
-// and style are packed (Brotli, base64) until the first request for them. Each has an ETag, so a browser that has the newest
-// version gets 304.
+// The page's files, inside the bundle: nothing is read from disk and no path of a request reaches a file system. Script
+// and style stay compressed (Brotli, base64) until the first request for them. Each has an ETag, so a browser with the
+// current version gets 304.
 import { createHash } from 'node:crypto'
 import { brotliDecompressSync } from 'node:zlib'
 import script from 'page-script'
@@ -35,7 +35,7 @@ function packedAsset(type: string, packed: string): Asset {
   }
 }
 
-/** The page of a gateway that wants a token: a browser without one need not ask, and be refused, to know. */
+/** The page of a gateway that requires a token: a browser without one shows the sign-in without a refused request. */
 export const PAGE_WITH_SIGN_IN = asset('text/html; charset=utf-8', html.replace('<html', '<html data-sign-in'))
 
 export const ASSETS = {

@@ -1,6 +1,6 @@
-// The admin token: made once, kept only as a scrypt hash, compared in constant time (S3). scrypt costs tens of
-// milliseconds on a board, so the SHA-256 of the last right token is remembered for ten minutes and polling costs nothing.
-// A stored hash that cannot be read fits no token: no token is accepted until a new one is made.
+// The admin token: made once, stored only as a scrypt hash, compared in constant time (S3). scrypt takes tens of
+// milliseconds on a board, so the SHA-256 of the last right token is cached for ten minutes and polling costs nothing.
+// An unreadable stored hash matches no token: none is accepted until a new one is made.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { type Clock, systemClock } from '../lib/clock'
 import { verifySecret } from '../lib/scrypt'
@@ -12,7 +12,7 @@ const REMEMBER_MS = 600_000
 
 const digest = (token: string): Buffer => createHash('sha256').update(token).digest()
 
-/** The `auth` part of a WebContext but for `enabled`: checks tokens against the hash the configuration holds now. */
+/** The `auth` part of a WebContext except `enabled`: checks tokens against the hash that is currently configured. */
 export class TokenVerifier {
   #good: { digest: Buffer; stored: string; until: number } | null = null
 
@@ -21,7 +21,7 @@ export class TokenVerifier {
     private readonly clock: Clock = systemClock,
   ) {}
 
-  /** True for the token accepted in the last ten minutes, while the stored hash is still the same. */
+  /** True for the token accepted in the last ten minutes, while the stored hash is unchanged. */
   remembered(token: string): boolean {
     const good = this.#good
     if (!good) return false
@@ -40,7 +40,7 @@ export class TokenVerifier {
     return true
   }
 
-  /** Another value than before once there is another token. */
+  /** A value that changes when there is another token. */
   stamp(): unknown {
     return this.stored()
   }

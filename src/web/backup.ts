@@ -1,7 +1,8 @@
-// A backup over HTTP: what `os-node backup` writes, as a download. It is made while it is read, piece by piece, so that a reader that
-// is slow holds neither memory nor the disk; one at a time. Putting one back: its pieces are written beside the state, then all of it
-// is checked, and the gateway stops; its next start takes the state over, as after `os-node restore`.
-// Errors: TOO_MANY_JOBS, BODY_TOO_LARGE for a backup beyond 1 GiB, and those of src/backup; nothing of an upload is left then.
+// Backup over HTTP: the output of `os-node backup` as a download. It is generated while it is read, piece by piece, so
+// that a slow reader uses neither memory nor disk; one at a time. Restore: the pieces are stored next to the state and
+// then all of it is checked; the gateway stops, and its next start uses the state, as after `os-node restore`. Errors:
+// TOO_MANY_JOBS, BODY_TOO_LARGE for a backup beyond 1 GiB, and those of src/backup; an incomplete upload is removed
+// then.
 import { dirname } from 'node:path'
 import { side } from '../backup/settle'
 import { inUpdateFile } from '../commands/update-file'
@@ -13,7 +14,7 @@ import { realFiles } from '../lib/files'
 import { turn } from '../lib/yield'
 import type { Restore, WriteBackup } from './context'
 
-/** bytes of a backup, in both directions */
+/** most bytes of a backup, in both directions */
 const MOST = 2 ** 30
 const refuseLarge = (bytes: number): void => {
   if (bytes > MOST)
@@ -22,7 +23,7 @@ const refuseLarge = (bytes: number): void => {
     })
 }
 
-/** What context.ts has of it. */
+/** The backup part of the WebContext. */
 export function backupWriter(config: ConfigStore, version: string): WriteBackup {
   let busy = false
   return async (passphrase, sink) => {
@@ -42,7 +43,7 @@ export function backupWriter(config: ConfigStore, version: string): WriteBackup 
   }
 }
 
-/** What context.ts has of it; `stop` ends the gateway once the answer is out. */
+/** The restore part of the WebContext; `stop` ends the gateway after the answer was sent. */
 export function backupRestorer(config: ConfigStore, stop: () => void): Restore {
   const file = side(config.dataDir, 'upload')
   let size = 0

@@ -1,5 +1,6 @@
-// Bodies of requests: one JSON object, bounded. What fails: too long (BODY_TOO_LARGE), not UTF-8, not JSON, no object
-// (BAD_REQUEST, X18). No body is an empty object. A client that leaves halfway ends with a BAD_REQUEST that is not read.
+// Request bodies: one JSON object, bounded. Errors: too long (BODY_TOO_LARGE); not UTF-8, not JSON, or not an object
+// (BAD_REQUEST, X18). An empty body is an empty object. If the client disconnects halfway, the result is a BAD_REQUEST
+// that is never read.
 import type { IncomingMessage } from 'node:http'
 import * as v from 'valibot'
 import { OsError } from '../lib/errors'
@@ -38,7 +39,7 @@ function parse(bytes: Buffer): Body {
 
 const tooLarge = (): OsError => new OsError('BODY_TOO_LARGE', `the body is larger than ${MAX_BODY_BYTES} bytes`)
 
-/** The body as its schema has it, defaults filled in. Throws BAD_REQUEST that names the first key that is wrong. */
+/** The body according to its schema, defaults filled in. Throws BAD_REQUEST for the first wrong key. */
 export function checkBody<T>(schema: v.GenericSchema<unknown, T>, body: Body): T {
   const checked = v.safeParse(schema, body, { abortEarly: true })
   if (checked.success) return checked.output
@@ -47,7 +48,7 @@ export function checkBody<T>(schema: v.GenericSchema<unknown, T>, body: Body): T
   throw new OsError('BAD_REQUEST', wrong(key, issue, schema), key ? { details: { key } } : {})
 }
 
-/** What the schema of a key says of itself, also where the key is missing. */
+/** The schema's own message for a key, also if the key is missing. */
 function ownText(schema: v.GenericSchema, key: string): string | undefined {
   const { entries = {} } = schema as { entries?: Record<string, { message?: unknown; pipe?: { message?: unknown }[] }> }
   const entry = Object.hasOwn(entries, key) ? entries[key] : undefined
@@ -63,7 +64,7 @@ const NEEDED: Record<string, string> = {
 }
 
 function wrong(key: string, issue: v.BaseIssue<unknown>, schema: v.GenericSchema): string {
-  // texts of our own schemas name what is wrong
+  // messages of our own schemas name the fault already
   if (!/^Invalid |^$/.test(issue.message)) return issue.message
   if (issue.received === 'undefined') return ownText(schema, key) ?? `${key} is required`
   const { expected, type } = issue

@@ -1,9 +1,8 @@
-// A certificate that this gateway signs for itself (web_user.tls: self_signed): EC P-256, the names it is reached by, one file
-// in the data directory, made at the first start and kept, so that a browser that trusts it keeps doing so.
+// A self-signed certificate of this gateway (web_user.tls: self_signed): EC P-256, for the names of the gateway, one
+// file in the data directory, made at the first start and then kept, so that a browser continues to trust it.
 //
-// Its time is not the clock's: a gateway that starts at 1970 has one too. A file that is no such pair is
-// replaced, one that cannot be written lasts until the stop; both are warned of.
-// Written by hand, reasons in docs/dependencies.md.
+// Its validity does not depend on the clock, because a gateway may start in 1970. An invalid file is replaced; a pair
+// that cannot be stored is used until the stop; both log a warning. Written by hand, reasons in docs/dependencies.md.
 import { createPrivateKey, generateKeyPairSync, randomBytes, sign, X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import { atomicWrite } from '../lib/atomic'
@@ -20,7 +19,7 @@ const UTF8 = 0x0c
 const UTC_TIME = 0x17
 const BOOLEAN = 0x01
 
-/** RFC 5280 §4.1.2.5: the last moment a two-digit year can name */
+/** RFC 5280 §4.1.2.5: the last time that a two-digit year can express */
 const FROM = '250101000000Z'
 const TO = '491231235959Z'
 
@@ -62,7 +61,7 @@ export interface Pair {
 export function selfSigned(names: readonly string[]): Pair {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const serial = randomBytes(16)
-  serial[0] = (serial[0]! & 0x7f) | 0x40 // positive, and never shorter
+  serial[0] = (serial[0]! & 0x7f) | 0x40 // positive, with a constant length
   const subject = der(SEQUENCE, der(SET, der(SEQUENCE, oid(0x55, 0x04, 0x03), der(UTF8, names[0] ?? 'os-node'))))
   const extensions = der(
     SEQUENCE,
@@ -91,26 +90,26 @@ export function selfSigned(names: readonly string[]): Pair {
 }
 
 /**
- * The pair kept in `path`, made anew when there is none, it lacks a name or the file is damaged. One that cannot be kept lasts
- * until the stop. Never throws; `warn` hears what is wrong with the file.
+ * The pair stored in `path`; a new one if there is none, it lacks a name or the file is damaged. A pair that cannot be
+ * stored is used until the stop. Never throws; `warn` gets the problems of the file.
  */
 export function keptPair(path: string, names: readonly string[], files: Files, warn: (text: string) => void): Pair {
   try {
     const kept = files.exists(path) ? pairIn(files.read(path).toString('utf8'), names) : undefined
     if (kept) return kept
   } catch (error) {
-    warn(`${path} cannot be read (${asOsError(error).message}): a new certificate is made, and browsers ask again`)
+    warn(`${path} cannot be read (${asOsError(error).message}): a new certificate is made, and browsers warn again`)
   }
   const made = selfSigned(names)
   try {
     atomicWrite(path, made.cert + made.key, files)
   } catch (error) {
-    warn(`${path} cannot be written (${asOsError(error).message}): its certificate lasts until the stop; move it away`)
+    warn(`${path} cannot be written (${asOsError(error).message}): its certificate is used until the stop; remove it`)
   }
   return made
 }
 
-/** The pair that a text holds, where it is for all of these names. Throws where it holds none. */
+/** The pair in a text, if it is for all of these names. Throws if there is none. */
 function pairIn(text: string, names: readonly string[]): Pair | undefined {
   const key = /-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n?/.exec(text)?.[0] ?? ''
   const cert = new X509Certificate(text)

@@ -1,52 +1,53 @@
-// Bounds the open connections and what they may hold (S9, S15). One address has a quarter of all places, so that a flood from
-// it leaves room for others: beyond that, its own connection that has been idle for longest is closed for the new one. At the
-// limit of all, the longest idle one of any address is closed, or else one of the address that holds most.
+// Limits the open connections and their memory (S9, S15). One address may use a quarter of all places, so that a flood
+// from it leaves room for others: beyond that, its own connection that is idle longest is closed for the new one. At
+// the total limit, the connection of any address that is idle longest is closed, or else one of the address with the
+// most connections.
 //
-// Requests of one connection are answered one after the other; a few may wait, a connection that sends more without reading
-// is cut, and the rest of what it sent is not parsed. So is a reader that stalls, and where all readers together leave too
-// much unread, the one that leaves most.
+// Requests of one connection are answered one after the other and a few may be queued; a connection that sends more
+// without reading is closed, and its remaining bytes are not parsed. A stalled reader is closed too, and if all readers
+// together have too much unread, the one with the most.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { systemTimers, type Timers } from '../lib/timers'
 import { addressKey } from './login-throttle'
 
-/** requests of one connection: the one that is answered, and those behind it */
+/** requests of one connection: the current one and the queued ones */
 const MAX_REQUESTS = 8
-/** connections that one address may hold however small the limit is */
+/** connections that one address may have however small the limit is */
 const LEAST_SHARE = 8
-/** what the HTTP parser takes as a failure, so that it parses no further */
+/** the HTTP parser treats this as an error and stops parsing */
 const PARSER_FAILS = -1
-/** bytes that all readers together may leave unread */
+/** limit of unread bytes of all readers together */
 const MAX_UNREAD_BYTES = 16 * 1024 * 1024
-/** a reader that takes nothing for so many looks is cut */
+/** a reader that reads nothing for this many checks is closed */
 const STALLED_LOOKS = 3
-/** an answer, but for event streams, is read within so many looks */
+/** an answer, except event streams, must be read within this many checks */
 const LONGEST_LOOKS = 24
 
 interface Open {
   readonly socket: Socket
   readonly address: string
-  /** where answers are written: the encrypted one where there is TLS */
+  /** the stream for answers: the encrypted one with TLS */
   stream: Socket
-  /** the answer in the making, and those that wait for it */
+  /** the answer in progress, and those queued after it */
   readonly waiting: (() => void)[]
-  /** what was unread at the last look, and for how many looks nothing of it went or something was left */
+  /** unread bytes at the last check, and the number of checks without progress or with a remainder */
   unread: number
   stalled: number
   left: number
 }
 
-/** The same for a connection and for the encrypted one on top of it. */
+/** A key that is the same for a connection and for the encrypted one on top of it. */
 const peerOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`
 
-/** Bytes that wait for a reader, those included that the system has not taken yet. */
+/** Unread bytes of a reader, including those that the system has not accepted yet. */
 const unreadOf = ({ stream }: Open): number =>
   stream.writableLength +
   ((stream as unknown as { _handle?: { writeQueueSize?: number } })._handle?.writeQueueSize ?? 0)
 
 interface ConnectionsOptions {
   readonly limit: number
-  /** a reader that takes nothing for this long is cut */
+  /** a reader that reads nothing for this long is closed */
   readonly stallMs: number
   readonly timers?: Timers
 }
@@ -60,7 +61,7 @@ export class Connections {
   #closing = false
   /** connections closed or refused at the limit */
   dropped = 0
-  /** connections cut because they send without reading, or read too slowly */
+  /** connections closed because they send without reading, or read too slowly */
   cut = 0
 
   constructor(options: ConnectionsOptions) {
@@ -91,7 +92,7 @@ export class Connections {
     })
   }
 
-  /** Answers a request in its turn. One of a connection that is cut already is left alone. */
+  /** Answers a request in its turn. A request of a closed connection is ignored. */
   enter(req: IncomingMessage, res: ServerResponse, answer: () => void): void {
     const peer = peerOf(req.socket)
     const open = this.#open.get(peer)
@@ -108,7 +109,7 @@ export class Connections {
     if (open.waiting.length === 1) this.#begin(open)
   }
 
-  /** Closes what is idle now, and the others after their answer. */
+  /** Closes idle connections now, and the others after their answer. */
   closeIdle(): void {
     this.#closing = true
     this.#cancelLook?.()
@@ -124,14 +125,15 @@ export class Connections {
   #answered(open: Open): void {
     open.waiting.shift()
     if (open.waiting.length > 0) this.#begin(open)
-    // end, not destroy: the last bytes of the answer may still be on their way
+    // end, not destroy: the last bytes of the answer may still be in transit
     else if (this.#closing) open.socket.end()
   }
 
   #cut(open: Open): void {
     this.cut++
     open.waiting.length = 0
-    // one chunk may hold a thousand more requests, each with objects of its own; destroy() alone does not end its parsing
+    // one chunk may contain a thousand more requests, each allocating objects; destroy() alone does not stop its
+    // parsing
     const { parser } = open.stream as Socket & { parser?: { onIncoming?: () => number } | null }
     if (parser) parser.onIncoming = () => PARSER_FAILS
     open.stream.destroy()
@@ -172,7 +174,7 @@ export class Connections {
     return true
   }
 
-  /** True where one more of this address may stay, if need be because another one went. */
+  /** True if one more connection of this address may stay, if necessary after closing another. */
   #hasRoom(newcomer: string): boolean {
     const { limit } = this.#options
     const held = new Map<string, number>([[newcomer, 0]])

@@ -1,5 +1,6 @@
-// Everything the web face needs of the gateway, as one interface: the face knows no concrete room, and a test hands in
-// plain objects. Functions are called once per request and must be cheap; what throws costs its own part of the answer.
+// Everything the web face needs of the gateway, as one interface: the face knows no concrete room, and tests pass plain
+// objects. Functions are called once per request and must be cheap; one that throws affects only its own part of the
+// answer.
 import type { JobRunner } from '../commands/jobs'
 import type { Change, SchemaRow, Update } from '../config'
 import type { DisplayRegistry } from '../display'
@@ -12,30 +13,33 @@ import type { UserStore } from '../services/users'
 import type { HistoryQuery, PacketQuery, SensorQuery } from '../storage'
 import type { SystemUpdate } from './system-update'
 
-/** Writes a backup into a sink; a passphrase seals the secrets into it. Throws TOO_MANY_JOBS while another one is written. */
+/**
+ * Writes a backup into a sink; a passphrase includes the secrets, encrypted with it. Throws TOO_MANY_JOBS while another
+ * is written.
+ */
 export type WriteBackup = (
   passphrase: string | undefined,
   sink: (bytes: Uint8Array) => Promise<void>,
 ) => Promise<object>
 
-/** Takes a backup in pieces; see backup.ts. */
+/** Receives a backup in pieces; see backup.ts. */
 export interface Restore {
-  /** `offset` 0 begins anew. Returns the bytes so far. Throws BAD_REQUEST, BODY_TOO_LARGE, DISK_FULL, STORAGE. */
+  /** `offset` 0 starts again. Returns the bytes so far. Throws BAD_REQUEST, BODY_TOO_LARGE, DISK_FULL, STORAGE. */
   piece(offset: number, bytes: Uint8Array): number
-  /** Checks what was uploaded, then the gateway stops. Throws BAD_REQUEST, E_BACKUP, E_PASSPHRASE, DISK_FULL, STORAGE. */
+  /** Checks the upload, then the gateway stops. Throws BAD_REQUEST, E_BACKUP, E_PASSPHRASE, DISK_FULL, STORAGE. */
   start(size: number, passphrase: string | undefined): Promise<object>
 }
 
 export type { LatestReading } from '../gateway/latest'
 
 /**
- * The data queries; each answers the body of its route (specification "Data query endpoints"). They throw OsError
- * DB_NOT_CONFIGURED, DB_STARTING or DB_UNAVAILABLE; anything else they throw becomes DB_UNAVAILABLE.
+ * The data queries; each returns the body of its route (specification "Data query endpoints"). They throw OsError
+ * DB_NOT_CONFIGURED, DB_STARTING or DB_UNAVAILABLE; any other error becomes DB_UNAVAILABLE.
  */
 export interface Queries {
   queryDevices(limit: number, offset: number): Promise<object>
   queryPackets(query: PacketQuery): Promise<object>
-  /** null when there is no such packet */
+  /** null if there is no such packet */
   queryPacket(uuid: string): Promise<object | null>
   querySensors(query: SensorQuery): Promise<object>
   queryHistory(query: HistoryQuery): Promise<object>
@@ -44,31 +48,34 @@ export interface Queries {
 export interface WebAuth {
   /** web_user.auth_enabled, read per request */
   enabled(): boolean
-  /** true for the admin token; may take long (scrypt), so the server runs one at a time */
+  /** true for the admin token; may be slow (scrypt), so the server runs one at a time */
   verify(token: string): Promise<boolean>
-  /** true when this very token was accepted a short while ago; must be cheap and constant in time */
+  /** true if this token was accepted recently; must be cheap and constant-time */
   remembered?(token: string): boolean
-  /** another value than before once there is another token, so that sessions opened with the old one end */
+  /** a value that changes with the token, so that sessions opened with the old one end */
   stamp?(): unknown
 }
 
-/** What is known of the configuration here. Secrets leave masked (X19); keys are dotted. */
+/** The configuration for the web face. Secrets are masked (X19); keys are dotted. */
 export interface WebConfig {
-  /** a value by dotted path, the whole configuration without one */
+  /** a value by dotted path; without one the complete configuration */
   get(key?: string): unknown
   has(key: string): boolean
-  /** every key with its type, what is allowed, and what it means */
+  /** every key with type, allowed values and meaning */
   rows(): readonly SchemaRow[]
-  /** keys that may be written over HTTP, with all below them */
+  /** prefixes of the keys that may be written over HTTP */
   prefixes(): readonly string[]
   writable(key: string): boolean
-  /** Throws CONFIG_KEY, CONFIG_INVALID (also for links that could not be made), CONFIG_WRITE, USAGE (no such type), FORBIDDEN outside of the prefixes. */
+  /**
+   * Throws CONFIG_KEY, CONFIG_INVALID (also for links that could not be created), CONFIG_WRITE, USAGE (unknown type),
+   * FORBIDDEN outside of the prefixes.
+   */
   set(key: string, value: unknown, type?: string): Promise<Change>
-  /** many keys, each as set() does it: what became of each; throws only what no key is to blame for */
+  /** many keys, each like set(): the result of each; throws only errors that no single key caused */
   setAll(updates: readonly Update[]): Promise<readonly (Change | OsError)[]>
   /** nested sections, all or nothing; throws the same, FORBIDDEN with `details.keys` */
   update(nested: unknown): Promise<readonly Change[]>
-  /** what is worth a warning, and no fault */
+  /** warnings about a valid configuration */
   advice?(): readonly string[]
 }
 
@@ -80,7 +87,7 @@ export type DisplayControl = Pick<DisplayRegistry, 'metadata' | 'render' | 'coll
 
 export type WebLogger = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
 
-/** What the page uses of a running gateway; what is absent cannot be done here. */
+/** The parts of a running gateway that the page uses; an absent one is not available here. */
 type WebGateway = Pick<GatewayApi, 'status' | 'latest'> & Partial<Pick<GatewayApi, 'outputs' | 'reload' | 'safeMode'>>
 
 export interface WebContext extends WebGateway {
@@ -89,7 +96,7 @@ export interface WebContext extends WebGateway {
   readonly update?: SystemUpdate
   readonly backup?: WriteBackup
   readonly restore?: Restore
-  /** why the disk cannot be written, without a path: anyone may ask for /health. undefined: it can */
+  /** why the disk cannot be written, without a path, because /health is public. undefined: it can */
   trouble?(): string | undefined
   /** the dashboard's parts by name: identity, config, transport, pipeline, plugins, db, users, … (secrets masked) */
   readonly sections: Readonly<Record<string, () => unknown>>
@@ -97,12 +104,12 @@ export interface WebContext extends WebGateway {
   transport(): TransportView
   /** absent: media cannot be switched here */
   readonly media?: Omit<TransportApi, 'view'>
-  /** null while storage.sql is not enabled; a function where it may change while running */
+  /** null while storage.sql is not enabled; a function if it can change at run time */
   readonly db: Queries | null | (() => Queries | null)
   readonly auth: WebAuth
   /** web_user.read_only and web_user.management_enabled, as shown by the dashboard */
   settings?(): { read_only: boolean; management_enabled: boolean }
-  /** names this gateway is reached by, besides its addresses; read at the start of the server */
+  /** host names of this gateway, besides its addresses; read at the start of the server */
   hosts?(): readonly string[]
   /** web_user.session_idle_seconds and session_max_seconds */
   sessionTimes?(): { idleS: number; maxS: number }

@@ -1,4 +1,4 @@
-// The dashboard: everything at one look, in parts. A part that fails shows its error and costs the others nothing.
+// The dashboard: everything in one answer, in parts. A part that fails shows its error and does not affect the others.
 import { briefJob } from '../commands/jobs'
 import { asOsError } from '../lib/errors'
 import { mayAct, type Role } from '../services/users'
@@ -18,7 +18,7 @@ async function section(context: WebContext, name: string, read: () => unknown): 
   }
 }
 
-/** run_stats and so on of the reference, from our status; jobs as far as `role` may see them. */
+/** run_stats etc. of the reference, from our status; only jobs that `role` may see. */
 function overview(context: WebContext, service: ServiceFacts, role: Role): object {
   const { uptime_s, intake, received, dropped, links } = context.status()
   const states = Object.values(links).map(({ state }) => state)
@@ -60,7 +60,7 @@ function parts(
   }
 }
 
-/** `dashboard` of GET /api/dashboard. Unknown names in `sections` count for nothing; none that is known: everything. */
+/** `dashboard` of GET /api/dashboard. Unknown names in `sections` are ignored; without a known one: everything. */
 export async function buildDashboard(
   context: WebContext,
   service: ServiceFacts,
@@ -73,7 +73,7 @@ export async function buildDashboard(
     .split(',')
     .map(name => name.trim())
     .filter(name => Object.hasOwn(table, name))
-  // unasked, what is called PLUGIN:SECTION is in display_sections only
+  // unless requested, sections named PLUGIN:SECTION are only in display_sections
   const names = requested.length > 0 ? new Set(requested) : Object.keys(table).filter(name => !name.includes(':'))
   const shown: Record<string, unknown> = {}
   for (const name of names) shown[name] = await section(context, name, table[name]!)

@@ -1,4 +1,4 @@
-// `units=display` of the API: values and units as people read them (units/display.ts), in the shapes of canonical answers.
+// `units=display` of the API: values and units for people (units/display.ts), in the shapes of canonical answers.
 import { exported, exportedDict, UNIT_CHOICES } from '../units/display'
 import type { LatestReading } from './context'
 import { choice, type QueryValues } from './query'
@@ -17,7 +17,7 @@ interface PacketRow {
 }
 type BucketRow = Readonly<Record<'min' | 'mean' | 'max', number | null>>
 
-/** What an answer of the data queries may hold. */
+/** Possible contents of an answer of the data queries. */
 interface DataAnswer {
   readonly packet?: PacketRow
   readonly packets?: readonly PacketRow[]
@@ -33,7 +33,7 @@ const sensorRow = (row: SensorRow): SensorRow => {
 
 const packetRow = (row: PacketRow): PacketRow => ({ ...row, payload_json: exportedDict(row.payload_json) })
 
-/** A history of several units stays canonical: its buckets belong to none of them alone. */
+/** A history with several units stays canonical, because its buckets mix them. */
 function historyOf(buckets: readonly BucketRow[], [unit, other]: readonly string[]): object {
   if (unit === undefined || other !== undefined) return {}
   const shown = (value: number | null) => exported(value, unit).value

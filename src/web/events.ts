@@ -1,9 +1,10 @@
-// Server-sent events (GET /api/events): newest readings, link states, jobs. Read by fetch with the header, so that no token
-// stands in a URL. A stream begins with how things are now; then what changed goes out a few times a second, the newest of
-// each reading, link and job, so that a slow reader sees less often and never late.
+// Server-sent events (GET /api/events): newest readings, link states, jobs. The page reads them with fetch and a
+// header, so that the token is not in a URL. A stream starts with the current state; then changes are sent a few times
+// a second, only the newest of each reading, link and job, so that a slow reader gets fewer events, but never late
+// ones.
 //
-// What fails: more streams than there may be (TOO_MANY_STREAMS), an unknown word in `kinds` (BAD_REQUEST); a reader that
-// does not read is closed by the server's time-out; one whose session or token ends is closed within seconds.
+// Errors: too many streams (TOO_MANY_STREAMS), an unknown word in `kinds` (BAD_REQUEST). A reader that does not read is
+// closed by the server's time-out; one whose session or token ends is closed within seconds.
 import type { ServerResponse } from 'node:http'
 import { briefJob, type Job } from '../commands/jobs'
 import { OsError } from '../lib/errors'
@@ -21,10 +22,10 @@ const FLUSH_MS = 250
 /** also how often the session of a stream is checked */
 const BEAT_MS = 10_000
 const MAX_STREAMS = 32
-/** of one user, and from one address: the others keep their places */
+/** limits per user and per address, so that others have room */
 const MAX_PER_USER = 12
 const MAX_PER_ADDRESS = 16
-/** groups of readings that may wait for one reader */
+/** groups of readings that may be queued for one reader */
 const MAX_READINGS = 1024
 
 interface Stream {
@@ -42,7 +43,7 @@ interface Stream {
 const keyOf = ({ medium, source_aid, device_id, sensors }: LatestReading): string =>
   `${medium} ${source_aid} ${device_id} ${sensors.length} ${sensors[0]?.id ?? ''}`
 
-/** `kinds` of a query: all of them when none is named. Throws BAD_REQUEST. */
+/** `kinds` of a query: all if none is named. Throws BAD_REQUEST. */
 export function parseKinds(kinds: string | undefined): ReadonlySet<Kind> {
   const names = (kinds ?? '')
     .split(',')
@@ -57,7 +58,7 @@ export function parseKinds(kinds: string | undefined): ReadonlySet<Kind> {
 export class EventStreams {
   readonly #streams = new Set<Stream>()
   readonly #timers: Timers
-  /** readings that had to leave before a slow reader saw them */
+  /** readings dropped before a slow reader got them */
   dropped = 0
 
   constructor(timers: Timers = systemTimers) {
@@ -91,7 +92,7 @@ export class EventStreams {
     const soon = (): void => {
       stream.cancelFlush ??= this.#timers.after(FLUSH_MS, () => {
         stream.cancelFlush = undefined
-        // what waits stays, the newest of each; drain or the next event comes back here
+        // queued changes stay, the newest of each; drain or the next event calls this again
         if (!res.writableNeedDrain) this.#flush(stream, res, context)
       })
     }
@@ -122,7 +123,7 @@ export class EventStreams {
     throw new OsError('TOO_MANY_STREAMS', `${most} streams${whose} are open already`)
   }
 
-  /** Ends every stream; a page comes back automatically. */
+  /** Ends every stream; pages reconnect automatically. */
   closeAll(): void {
     for (const stream of this.#streams) stream.close()
   }

@@ -1,5 +1,5 @@
-// What the web server sees of a running gateway. Secrets leave masked; what may be written is what
-// web_user.writable_config_prefixes names.
+// The web server's view of a running gateway. Secrets are masked; only keys below web_user.writable_config_prefixes can
+// be written.
 import { hostname } from 'node:os'
 import type { CommandContext } from '../commands'
 import type { JobRunner } from '../commands/jobs'
@@ -35,7 +35,7 @@ export interface FromGatewayOptions {
 
 const prefixesOf = (config: ConfigStore): readonly string[] => config.get<string[]>('web_user.writable_config_prefixes')
 
-/** The configuration as it may be seen and written over HTTP. */
+/** The configuration as HTTP may read and write it. */
 export const webConfig = (config: ConfigStore): WebConfig => ({
   get: key => config.masked(key),
   has: key => config.has(key),
@@ -53,7 +53,7 @@ export const webConfig = (config: ConfigStore): WebConfig => ({
 
 type HttpMedia = Pick<GatewayApi, 'config' | 'transport'>
 
-/** What of the media may be changed over HTTP: flags below the writable prefixes. */
+/** The media functions available over HTTP: flags below the writable prefixes. */
 function mediaControl(gateway: HttpMedia): Omit<TransportApi, 'view'> {
   return {
     toggle: async (medium, enabled) => {
@@ -66,7 +66,7 @@ function mediaControl(gateway: HttpMedia): Omit<TransportApi, 'view'> {
   }
 }
 
-/** What commands over HTTP may write is what HTTP may write. */
+/** Commands over HTTP may write only what HTTP may write. */
 export function overHttp(gateway: HttpMedia): Pick<CommandContext, 'transport' | 'writable'> {
   const media = mediaControl(gateway)
   return {
@@ -75,7 +75,7 @@ export function overHttp(gateway: HttpMedia): Pick<CommandContext, 'transport' |
   }
 }
 
-/** Before start() the view is not connected yet, which is not the same as switched off. Throws DB_STARTING. */
+/** Before start() the view is not connected yet, which differs from being disabled. Throws DB_STARTING. */
 function databaseOf(gateway: GatewayApi): GatewayApi['database'] {
   try {
     gateway.ready()
@@ -86,7 +86,7 @@ function databaseOf(gateway: GatewayApi): GatewayApi['database'] {
   return gateway.database
 }
 
-/** Whatever is registered, by every name it has: built-in sections by their bare id and by PLUGIN:SECTION. */
+/** All registered sections, by every name: built-in sections by their bare id and by PLUGIN:SECTION. */
 function sectionsOf(display: DisplayControl | undefined): Record<string, () => unknown> {
   const providers = display?.metadata().providers ?? []
   return Object.fromEntries(

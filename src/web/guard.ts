@@ -1,6 +1,6 @@
-// What every request passes before a route sees it: security headers on the answer (S6), a sane URL, a Host of the
-// allow-list against DNS rebinding (S5), and for methods that change something: no other site's page, JSON only, no body
-// beyond the limit. A refusal is an OsError the server tells as JSON; there is no CORS header anywhere.
+// Checks of every request before its route: security headers on the answer (S6), a valid URL, an allowed Host against
+// DNS rebinding (S5), and for methods that change something: no page of another site, JSON only, no body beyond the
+// limit. A refusal is an OsError, sent as JSON; no answer has a CORS header.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isIP } from 'node:net'
 import { OsError } from '../lib/errors'
@@ -43,7 +43,7 @@ export function hostName(header: string): string | null {
 interface GuardOptions {
   /** the address the server is bound to */
   host: string
-  /** more names this gateway is reached by: web_user.allowed_hosts */
+  /** further host names of this gateway: web_user.allowed_hosts */
   allowedHosts: readonly string[]
 }
 
@@ -61,7 +61,7 @@ export class Guard {
     for (const name in SECURITY_HEADERS) res.setHeader(name, SECURITY_HEADERS[name]!)
   }
 
-  /** Throws the refusal; returns when the request may go on to its route. */
+  /** Throws the refusal; returns if the request may continue to its route. */
   check(req: IncomingMessage): void {
     const url = req.url ?? ''
     if (!url.startsWith('/')) throw new OsError('BAD_REQUEST', 'the request target must be a path')
@@ -76,7 +76,7 @@ export class Guard {
 
   #checkHost(req: IncomingMessage): void {
     const { host } = req.headers
-    // the parser keeps the first and drops the others: a proxy before us may look at the last
+    // the parser keeps the first and drops the others, but a proxy before us may use the last
     const hosts = req.rawHeaders.filter((name, k) => k % 2 === 0 && name.toLowerCase() === 'host').length
     if (hosts > 1) throw new OsError('BAD_REQUEST', 'there is more than one Host header')
     if (host === undefined) {
@@ -86,7 +86,7 @@ export class Guard {
     const name = hostName(host)
     if (name === null) throw new OsError('BAD_REQUEST', 'the Host header is malformed')
     if (this.#names.has(name)) return
-    // bound to every address: the one this connection came in by is ours; a rebound name never is an address
+    // bound to every address: the local address of this connection is ours; a rebound name is never an address
     if (this.#wildcard && isIP(name) && name === req.socket.localAddress?.replace(/^::ffff:/, '')) return
     throw new OsError('HOST_REFUSED', 'this host name is not allowed')
   }

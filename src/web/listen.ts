@@ -1,4 +1,4 @@
-// How the server begins to listen, and what the HTTP parser refuses, both as errors of ours.
+// Starts the server's listening, and converts errors of listening and of the HTTP parser.
 import type { Server } from 'node:http'
 import { errno, OsError } from '../lib/errors'
 
@@ -31,7 +31,7 @@ export function listen(server: Server, host: string, port: number): Promise<void
   })
 }
 
-/** What the HTTP parser refused, as an error of ours. */
+/** Converts an error of the HTTP parser. */
 export function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }): OsError {
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return new OsError('REQUEST_TIMEOUT', 'the request took too long')
   if (error.code === 'HPE_HEADER_OVERFLOW') {

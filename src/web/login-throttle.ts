@@ -1,9 +1,9 @@
-// Lets right tokens and passwords in and slows down wrong ones (S4): per address from the fourth on, per user name from any
-// addresses, and over all addresses together.
-// Only one scrypt runs at a time, since it shares libuv's few threads with the log's fdatasync. Attempts wait their turn:
-// the address with the fewest wrong ones is next, so that many who guess do not keep out one who knows. Where too many wait, in
-// all or for one user, the address with the most wrong ones gets TOO_MANY_ATTEMPTS (429), of equal ones that with the most attempts. A token accepted
-// before passes at once, whatever others try, and every delay is capped: no address is locked out for ever.
+// Checks tokens and passwords and rate limits wrong ones (S4): per address from the fourth on, per user name from any
+// address, and over all addresses together. Only one scrypt runs at a time, because it shares libuv's few threads with
+// the log's fdatasync. Attempts are queued: the address with the fewest wrong ones is next, so that guessers do not
+// block a legitimate user. If the queue is full, in total or for one user, the address with the most wrong ones gets
+// TOO_MANY_ATTEMPTS (429); among equals, the one with the most attempts. A recently accepted token passes immediately,
+// and every delay is capped: no address is locked out forever.
 
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Clock, systemClock } from '../lib/clock'
@@ -14,12 +14,12 @@ import type { WebAuth } from './context'
 const FREE_TRIES = 3
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 2_000
-/** an address without a wrong token for this long starts anew */
+/** an address without a wrong token for this long is forgotten */
 const FORGET_MS = 300_000
-/** over all addresses: five wrong tokens a second, twenty at once */
+/** over all addresses: five wrong tokens per second, bursts of twenty */
 const GLOBAL_STEP_MS = 200
 const GLOBAL_BURST = 20
-/** for one user name: one wrong password in two seconds, ten at once, whatever addresses they come from */
+/** for one user name: one wrong password per two seconds, bursts of ten, from any addresses */
 const USER_STEP_MS = 2_000
 const USER_BURST = 10
 const MAX_WAITING_PER_ADDRESS = 4
@@ -36,7 +36,7 @@ interface Address {
   waiting: number
 }
 
-/** Wrong ones at a steady pace, some at once. */
+/** A rate limit with bursts. */
 class Pace {
   #free = 0
 
@@ -45,7 +45,7 @@ class Pace {
     private readonly burst: number,
   ) {}
 
-  /** clock.mono() from which the next attempt may run */
+  /** clock.mono() of the next allowed attempt */
   get due(): number {
     return this.#free - this.burst * this.stepMs
   }
@@ -55,7 +55,7 @@ class Pace {
   }
 }
 
-/** One attempt that waits for its turn. */
+/** One queued attempt. */
 interface Attempt {
   readonly address: Address
   /** of the user name; undefined for tokens */
@@ -67,13 +67,13 @@ interface Attempt {
 
 type Done = Pick<Address, 'wrong' | 'waiting'>
 
-/** More wrong ones, or as many and more attempts that wait. */
+/** More wrong ones, or equally many and more queued attempts. */
 const hasDoneMore = (one: Done, other: Done): boolean =>
   one.wrong > other.wrong || (one.wrong === other.wrong && one.waiting > other.waiting)
 
 const tooMany = (): OsError => new OsError('TOO_MANY_ATTEMPTS', 'too many attempts, try again in a few seconds')
 
-/** One home has one IPv6 /64, so that counts as one address; IPv4-mapped IPv6 addresses count as IPv4. */
+/** One home has one IPv6 /64, which therefore counts as one address; IPv4-mapped IPv6 addresses count as IPv4. */
 export function addressKey(address: string): string {
   const plain = address.startsWith('::ffff:') ? address.slice(7) : address
   if (!plain.includes(':')) return plain
@@ -87,7 +87,7 @@ export function addressKey(address: string): string {
 export class TokenGate {
   readonly #addresses = new Map<string, Address>()
   readonly #users = new LruMap<string, Pace>(MAX_USERS)
-  /** in the order in which they came */
+  /** in order of arrival */
   readonly #waiting: Attempt[] = []
   readonly #all = new Pace(GLOBAL_STEP_MS, GLOBAL_BURST)
   #running = false
@@ -99,14 +99,14 @@ export class TokenGate {
     private readonly sleep: (ms: number) => Promise<unknown> = ms => delay(ms, undefined, { ref: false }),
   ) {}
 
-  /** Resolves true for the right token, false for a wrong one; throws TOO_MANY_ATTEMPTS where too many wait. */
+  /** Resolves true for the right token, false for a wrong one; throws TOO_MANY_ATTEMPTS if the queue is full. */
   async check(token: string, remote: string): Promise<boolean> {
     if (token.length > MAX_TOKEN_CHARS) return false
     if (this.auth.remembered?.(token)) return true
     return this.attempt(remote, async () => this.auth.remembered?.(token) || this.auth.verify(token))
   }
 
-  /** One try of `verify` (token, or password of `username`) in its turn. Throws TOO_MANY_ATTEMPTS where too many wait. */
+  /** Runs one `verify` (token, or password of `username`) in its turn. Throws TOO_MANY_ATTEMPTS if the queue is full. */
   attempt(remote: string, verify: () => Promise<boolean>, username?: string): Promise<boolean> {
     const address = this.#address(addressKey(remote))
     const user = username === undefined ? undefined : this.#user(username)
@@ -122,7 +122,7 @@ export class TokenGate {
     })
   }
 
-  /** Of those who wait, the address that has done the most and came last gives way to one that has done less with this attempt. */
+  /** Drops the newest attempt of the queued address with the most attempts, if it has more than this one. */
   #displace(among: readonly Attempt[], { wrong, waiting }: Address): boolean {
     const last = among.reduce((worst, one) => (hasDoneMore(worst.address, one.address) ? worst : one))
     if (!hasDoneMore(last.address, { wrong, waiting: waiting + 1 })) return false
@@ -132,7 +132,7 @@ export class TokenGate {
     return true
   }
 
-  /** Takes one attempt after the other, of those whose time has come the one with the fewest wrong ones before it. */
+  /** Runs the attempts one after the other: of those that are due, the one with the fewest wrong ones before it. */
   async #run(): Promise<void> {
     this.#running = true
     while (this.#waiting.length > 0) {
@@ -178,14 +178,14 @@ export class TokenGate {
     user?.wrong(now)
   }
 
-  /** Known names are bounded, whether they are users or not: the one that was tried longest ago is forgotten. */
+  /** Known names are bounded, whether they are users or not: the one tried longest ago is evicted. */
   #user(name: string): Pace {
     const user = this.#users.get(name) ?? new Pace(USER_STEP_MS, USER_BURST)
     this.#users.set(name, user)
     return user
   }
 
-  /** Known addresses are bounded: the one unused for longest is forgotten, but never one that waits. */
+  /** Known addresses are bounded: the one unused longest is evicted, but never one with a queued attempt. */
   #address(key: string): Address {
     let address = this.#addresses.get(key)
     if (address) this.#addresses.delete(key)

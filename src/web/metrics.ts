@@ -1,5 +1,5 @@
-// GET /metrics: counters and states as Prometheus text (exposition format 0.0.4). Names never change; what a part of the gateway
-// does not tell is left out.
+// GET /metrics: counters and states as Prometheus text (exposition format 0.0.4). Names never change; values that the
+// gateway does not report are skipped.
 import type { GatewayStatus } from '../gateway/status'
 import type { Call } from './route'
 
@@ -7,7 +7,7 @@ type Labels = Readonly<Record<string, string>>
 type Sample = readonly [value: number | boolean | undefined | null, labels?: Labels]
 type Kind = 'gauge' | 'counter'
 
-/** of status.received: what may also become less */
+/** keys of status.received that can also decrease */
 const RECEIVER_GAUGES = new Set([
   'peers',
   'sessions',
@@ -38,14 +38,9 @@ const LINK_ROWS: readonly Row<Link>[] = [
   ['link_errors_total', 'counter', 'errors of the link', link => link.errors],
 ]
 const UPLINK_ROWS: readonly Row<Uplink>[] = [
-  ['uplink_backlog', 'gauge', 'facts the upstream does not have yet', uplink => uplink.backlog],
+  ['uplink_backlog', 'gauge', 'facts without acknowledgement yet', uplink => uplink.backlog],
   ['uplink_acknowledged_total', 'counter', 'packets the upstream confirmed', uplink => uplink.acked],
-  [
-    'uplink_sent_total',
-    'counter',
-    'packets handed to the medium best effort, which no answer confirms',
-    uplink => uplink.sent,
-  ],
+  ['uplink_sent_total', 'counter', 'packets sent best effort', uplink => uplink.sent],
   ['uplink_resent_total', 'counter', 'packets sent again', uplink => uplink.resent],
   ['uplink_carrying', 'gauge', 'this uplink is active', uplink => uplink.carrying],
 ]
@@ -65,7 +60,7 @@ class Metrics {
     this.add(name, kind, help, [[value]])
   }
 
-  /** Each row once, with a sample for each of `all`. */
+  /** Prints each row once, with a sample for each of `all`. */
   each<T>(
     all: Readonly<Record<string, T>>,
     rows: readonly Row<T>[],
@@ -105,7 +100,7 @@ export function metricsText({ context, service }: Pick<Call, 'context' | 'servic
   const received = Object.entries(status.received ?? {})
   const samples = (gauges: boolean): Sample[] =>
     received.filter(([what]) => RECEIVER_GAUGES.has(what) === gauges).map(([what, value]) => [value, { what }])
-  m.add('received_total', 'counter', 'packets of other nodes by what became of them', samples(false))
+  m.add('received_total', 'counter', 'packets of other nodes by result', samples(false))
   m.add('receiver', 'gauge', 'what the receiver holds', samples(true))
   m.add(
     'dropped_total',

@@ -1,5 +1,5 @@
-// openapi.json out of the table of routes: bodies and answers by the valibot schemas that check them, query keys by the fields
-// that parse them. Nothing is written twice, so nothing can say something else than the server does.
+// openapi.json from the table of routes: bodies and answers from the valibot schemas that check them, query keys from
+// the fields that parse them. So the description always agrees with the server.
 import { toJsonSchema } from '@valibot/to-json-schema'
 import type { GenericSchema } from 'valibot'
 import { ERRORS } from '../lib/errors'
@@ -10,7 +10,7 @@ import type { Route } from './route'
 type Json = Record<string, unknown>
 
 const schemaOf = (schema: GenericSchema): Json => {
-  // what has no JSON form (a check of our own) is only left out of the description
+  // a check without a JSON form is only missing in the description
   const { $schema: _, ...json } = toJsonSchema(schema as never, { errorMode: 'ignore' }) as Json
   return json
 }

@@ -1,7 +1,7 @@
-// Query strings by schema. Any byte string gives either values a handler can trust or BAD_REQUEST (400) naming the key:
-// malformed percent-encoding, bytes that are not UTF-8, NUL, a key that appears twice, an integer that is none. limit and offset
-// out of range are clamped (X27). Unknown keys are ignored, or refused where the route is strict; names that begin with `_` always
-// pass. The result has no prototype, so `__proto__` is only a name.
+// Query strings by schema. Any byte string gives either values that a handler can trust or BAD_REQUEST (400) with the
+// key: malformed percent-encoding, bytes that are not UTF-8, NUL, a duplicate key, an invalid integer. limit and offset
+// are clamped to their range (X27). Unknown keys are ignored, or refused if the route is strict; names with a leading
+// `_` are always ignored. The result has no prototype, so `__proto__` is an ordinary name.
 import { OsError } from '../lib/errors'
 import { nearest } from '../lib/nearest'
 
@@ -13,19 +13,19 @@ export type QueryField =
 export type QuerySchema = Readonly<Record<string, QueryField>>
 export type QueryValues = Record<string, string | number | boolean | undefined>
 
-/** clamped like everything else: no table of a gateway holds more rows */
+/** limit of offset: no table of a gateway has more rows */
 const MAX_OFFSET = 2 ** 31 - 1
 const MAX_KEYS = 64
 
 export const text: QueryField = { type: 'text' }
 export const needed: QueryField = { type: 'text', required: true }
-/** whole UNIX seconds; beyond the safe integers every bound means the same */
+/** whole UNIX seconds; bounds beyond the safe integers are equivalent */
 export const seconds: QueryField = { type: 'integer', min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER }
 export const offset: QueryField = { type: 'integer', min: 0, max: MAX_OFFSET, fallback: 0 }
 export const limit = (fallback: number, max = 500): QueryField => ({ type: 'integer', min: 1, max, fallback })
 /** `?x=1`, `?x=true`, or only `?x`; false when it is absent */
 export const flag: QueryField = { type: 'flag' }
-/** one of some words; another one is BAD_REQUEST */
+/** one of several words; another one is BAD_REQUEST */
 export const choice = (values: readonly string[], fallback: string): QueryField => ({
   type: 'choice',
   values,
@@ -46,7 +46,7 @@ export function decodePart(raw: string, what: string, plus = false): string {
 
 function integer(key: string, value: string, field: QueryField & { type: 'integer' }): number {
   if (!/^[+-]?\d+$/.test(value)) throw new OsError('BAD_REQUEST', `${key} must be an integer`, { details: { key } })
-  // a long row of digits becomes Infinity and is clamped with the rest
+  // a very long number becomes Infinity and is clamped too
   return Math.min(field.max, Math.max(field.min, Number(value)))
 }
 
@@ -79,7 +79,7 @@ function unknown(key: string, known: readonly string[]): OsError {
   })
 }
 
-/** `search` is the part after '?', still encoded; null when there is none. An empty text filter counts as absent. */
+/** `search` is the part after '?', still encoded; null if there is none. An empty text filter counts as absent. */
 export function parseQuery(search: string | null, schema: QuerySchema, strict = false): QueryValues {
   const texts: Record<string, string> = Object.create(null)
   const pieces = search ? search.split('&', MAX_KEYS + 1) : []

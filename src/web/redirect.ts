@@ -1,6 +1,6 @@
-// The plain port beside an encrypted page (web_user.redirect_port): it answers /health, and sends every other request to the page.
-// Its guard is that of the page, its connections are its own: a flood here takes no place from the page.
-// What fails: a port in use is PORT_BUSY, another error NETWORK; the server logs it and goes on without.
+// The plain port of an encrypted page (web_user.redirect_port): it answers /health, and redirects every other request
+// to the page. It uses the page's guard but separate connections: a flood here takes no place from the page. Errors: a
+// port in use is PORT_BUSY, another error NETWORK; the server logs it and continues without this port.
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http'
 import { OsError } from '../lib/errors'
 import { refuseRaw } from './answer'
@@ -12,7 +12,7 @@ const MAX_CONNECTIONS = 32
 interface RedirectParts {
   readonly host: string
   readonly port: number
-  /** where the page is */
+  /** port of the page */
   readonly pagePort: number
   readonly settings: ServerOptions
   readonly stallMs: number
@@ -23,7 +23,7 @@ interface RedirectParts {
   fail(req: IncomingMessage, res: ServerResponse, thrown: unknown): void
 }
 
-/** Listens; resolves what ends it. Rejects with PORT_BUSY or NETWORK. */
+/** Listens; resolves the function that ends it. Rejects with PORT_BUSY or NETWORK. */
 export async function startRedirect(parts: RedirectParts): Promise<() => void> {
   const server: Server = createServer(parts.settings)
   const connections = new Connections({ limit: MAX_CONNECTIONS, stallMs: parts.stallMs })

@@ -1,5 +1,5 @@
-// The form of a route: who may call it, what it takes and answers, as schemas that check requests, make openapi.json and are
-// walked by tests. A route is closed unless its role is 'open'.
+// The form of a route: who may call it, its input and its answer, as schemas that check requests, generate openapi.json
+// and are walked by tests. A route is closed unless its role is 'open'.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { GenericSchema } from 'valibot'
 import { OsError } from '../lib/errors'
@@ -8,7 +8,7 @@ import type { Body } from './body'
 import type { WebContext } from './context'
 import { decodePart, type QuerySchema, type QueryValues } from './query'
 
-/** What the server tells about itself. */
+/** The server's data about itself. */
 export interface ServiceFacts {
   readonly uptimeS: number
   readonly host: string
@@ -22,25 +22,25 @@ export interface ServiceFacts {
 export interface Call<B = Body> {
   readonly context: WebContext
   readonly query: QueryValues
-  /** percent-decoded path segments; '' where the path ends before the segment */
+  /** percent-decoded path segments; '' if the path ends before the segment */
   readonly params: Readonly<Record<string, string>>
   readonly service: ServiceFacts
-  /** checked by the route's schema; {} for methods that have none */
+  /** checked by the route's schema; {} for methods without a body */
   readonly body: B
-  /** who calls; open routes have none */
+  /** the caller; open routes have none */
   readonly session: WebSession
   /** address of the caller */
   readonly remote: string
-  /** aborted when the caller leaves */
+  /** aborted when the caller disconnects */
   readonly signal: AbortSignal
   readonly request: IncomingMessage
   /** logging in and out */
   readonly access: Access
-  /** the table of this call */
+  /** the table that contains this route */
   readonly routes: readonly Route[]
 }
 
-/** An answer that is a file: `write` hands its bytes to a sink that waits for the reader. */
+/** An answer that is a file: `write` writes its bytes to a sink that waits for the reader. */
 export class Download {
   constructor(
     readonly name: string,
@@ -53,7 +53,7 @@ interface Streams {
   open(call: Call, res: ServerResponse): void
 }
 
-/** An answer that is no JSON. */
+/** An answer that is not JSON. */
 export class Text {
   constructor(
     readonly type: string,
@@ -62,11 +62,11 @@ export class Text {
   ) {}
 }
 
-/** viewer reads, operator also switches media, plugins and runs commands that only read, admin everything. */
+/** viewer reads; operator also switches media and plugins and runs read-only commands; admin may do everything. */
 type RouteRole = 'open' | 'viewer' | 'operator' | 'admin'
 
 /**
- * What a route changes. 'state': refused while web_user.read_only; 'keys': also only keys below
+ * What a route changes. 'state': refused while web_user.read_only; 'keys': additionally only keys below
  * web_user.writable_config_prefixes. Absent: nothing that read_only protects.
  */
 type WriteRule = 'state' | 'keys'
@@ -80,15 +80,15 @@ export interface Route {
   readonly role: RouteRole
   readonly write?: WriteRule
   readonly query?: QuerySchema
-  /** JSON the request has to bring; POST and PUT without one take any object and look at nothing */
+  /** required JSON of the request; POST and PUT without it accept any object and ignore it */
   readonly body?: GenericSchema
   /** body of a 200 */
   readonly answer?: GenericSchema
   /** true: its answer is a Download */
   readonly file?: boolean
-  /** true: writes its own line into the log; other routes with a write rule get one */
+  /** true: writes its own log line; other routes with a write rule get one */
   readonly audited?: boolean
-  /** names in a body that the log line of a write shows, never values */
+  /** names in the body for the log line of a write, never values */
   readonly keys?: (body: Body) => string[]
   /** returns the body of a 200, a Text or a Download; throws OsError for every other answer */
   run(call: Call): object | Promise<object>
@@ -112,7 +112,7 @@ export function matched(
 ): { path: string; params: Record<string, string> } {
   const params: Record<string, string> = {}
   if (req.path.length > 1 && req.path.endsWith('/')) {
-    // the router takes '/x/' for '/x'; here it is '/x/:id' with an empty id where that exists, else unknown
+    // the router treats '/x/' as '/x'; here it is '/x/:id' with an empty id if that exists, else unknown
     const longer = routes.find(route => route.path.startsWith(`${pattern}/:`))
     if (!longer) throw new OsError('NOT_FOUND', 'not found')
     return { path: longer.path, params }

@@ -1,5 +1,5 @@
-// Pieces of the schemas of bodies and answers. Answers name their keys exactly; `open` ones may hold more, where what they show
-// is defined elsewhere (status, configuration, sections).
+// Shared schemas of bodies and answers. Answers list their keys exactly; `open` ones may have more, if their content is
+// defined elsewhere (status, configuration, sections).
 import * as v from 'valibot'
 import { ROLES } from '../services/users'
 
@@ -15,7 +15,7 @@ export const open = v.looseObject({})
 export const anything = v.unknown()
 export const texts = v.array(v.string())
 
-/** A body's text that has to be there and not blank. */
+/** A required text of a body that must not be blank. */
 export const needed = (key: string) => {
   const message = `${key} is required`
   return v.pipe(
@@ -27,7 +27,7 @@ export const needed = (key: string) => {
 /** `{ok: true, …}` with exactly these keys. */
 export const answer = <E extends v.ObjectEntries>(entries: E) => v.strictObject({ ok, ...entries })
 
-/** `state` and `reason` only while the disk refuses */
+/** `state` and `reason` only while the disk fails */
 export const health = answer({ service: text, state: v.optional(text), reason: v.optional(text) })
 
 export const user = { username: text, role, enabled: flag, created_at: seconds, updated_at: seconds }

@@ -1,7 +1,7 @@
 /// <reference path="./polka.d.ts" />
-// The HTTP server: Polka's router over node:http, fed from the table of routes. Whatever a request holds, the answer is
-// JSON or an asset, never a dropped connection without a word (X18); a handler that throws costs only its own request.
-// A port in use is PORT_BUSY; another error while listening is NETWORK; later ones go to the log and the server lives on.
+// The HTTP server: Polka's router over node:http, with the table of routes. Whatever a request contains, the answer is
+// JSON or an asset, never a silently closed connection (X18); a handler that throws affects only its own request. A
+// port in use is PORT_BUSY; another error of listening is NETWORK; later errors are logged and the server continues.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -29,27 +29,27 @@ import { type Call, Download, matched, type Route, type ServiceFacts, Text } fro
 import { ROUTES } from './routes'
 import { Sessions } from './sessions'
 
-/** what is left of running answers after this is cut off */
+/** running answers are aborted after this */
 const STOP_GRACE_MS = 2_000
-/** longest silence of a connection while its answer is being made; commands have a cap of their own */
+/** longest silence of a connection while its answer is generated; commands have their own limit */
 const ANSWER_MS = 120_000
 
 export interface WebServerOptions {
   host: string
   /** 0 takes any free port; see `port` */
   port: number
-  /** more names the gateway is reached by: web_user.allowed_hosts */
+  /** further host names of the gateway: web_user.allowed_hosts */
   allowedHosts?: readonly string[]
   maxConnections?: number
-  /** a reader that takes nothing of its answer for this long is cut */
+  /** a reader that reads nothing of its answer for this long is closed */
   stallMs?: number
-  /** a request's headers must be there within this time, the whole request within twice of it */
+  /** time limit of a request's headers; the complete request may take twice as long */
   slowClientMs?: number
   clock?: Clock
   routes?: readonly Route[]
-  /** what to encrypt with, read at each start; null: nothing */
+  /** key pair for TLS, read at each start; null: no encryption */
   tls?: () => Pair | null
-  /** port that answers /health unencrypted and sends everything else to the encrypted page, read at each start; 0: none */
+  /** port that answers /health unencrypted and redirects everything else to the encrypted page, read at each start; 0: none */
   redirectPort?: () => number
 }
 
@@ -65,7 +65,7 @@ export class WebServer {
   } | null = null
   readonly #turns = new SerialQueue()
   #encrypted = false
-  /** set in whatever a request has begun */
+  /** set in everything that a request started */
   readonly #inRequest = new AsyncLocalStorage<true>()
   readonly #streams = new EventStreams()
   readonly #sessions: Sessions
@@ -94,7 +94,7 @@ export class WebServer {
     return this.#life !== null
   }
 
-  /** the port in use, also when 0 was requested */
+  /** the actual port, also when 0 was requested */
   get port(): number {
     const address = this.#life?.server.address() as AddressInfo | null | undefined
     return address?.port ?? this.#options.port
@@ -105,7 +105,7 @@ export class WebServer {
     return `${this.#encrypted ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${this.port}`
   }
 
-  /** What it tells of itself. */
+  /** The server's data about itself. */
   facts(): ServiceFacts {
     const { host, clock } = this.#options
     const life = this.#life
@@ -131,14 +131,15 @@ export class WebServer {
     return buildDashboard(this.#context, this.facts(), sections, 'operator')
   }
 
-  /** Listens. Safe to call when it already does. Throws PORT_BUSY, CONFIG_INVALID (D13) or NETWORK. */
+  /** Listens. Safe to call when it already listens. Throws PORT_BUSY, CONFIG_INVALID (D13) or NETWORK. */
   start(): Promise<void> {
     return this.#turns.run(() => this.#start())
   }
 
   /**
-   * Stops listening, lets running answers end for two seconds, closes the rest. Safe to call when it is stopped. Asked for by
-   * a request (plugin web_user stopped over HTTP) it does not wait for the answer to that request, which then goes out.
+   * Stops listening, gives running answers two seconds, closes all others. Safe to call when stopped. If a request
+   * asked for it (plugin web_user stopped over HTTP), it does not wait for the answer to that request, which is then
+   * still sent.
    */
   stop(): Promise<void> {
     const requested = this.#inRequest.getStore() === true
@@ -159,14 +160,14 @@ export class WebServer {
       requireHostHeader: false,
       headersTimeout: slowClientMs,
       requestTimeout: 2 * slowClientMs,
-      // each look wakes the processor
+      // each check wakes the processor
       connectionsCheckingInterval: Math.min(5_000, slowClientMs / 2),
       keepAliveTimeout: 5_000,
     }
     const pair = this.#options.tls()
     this.#encrypted = pair !== null
     const server: Server = pair
-      ? // loaded where it is used: TLS is a large part of Node
+      ? // loaded on use: TLS is a large part of Node
         (await import('node:https')).createServer({
           ...settings,
           ...pair,
@@ -174,7 +175,7 @@ export class WebServer {
           handshakeTimeout: slowClientMs,
         })
       : createServer(settings)
-    // a client that does not read its answer
+    // for a client that does not read its answer
     server.setTimeout(3 * slowClientMs)
     server.maxRequestsPerSocket = 1_000
     server.on('clientError', (error, socket) => refuseRaw(socket, parserError(error)))
@@ -247,11 +248,11 @@ export class WebServer {
       (req, res) => {
         this.#inRequest.run(true, () => this.#serve(path, access, req, res)).catch(thrown => fail(req, res, thrown))
       }
-    // '/x/' is '/x/:id' without its id, also where there is no '/x'
+    // '/x/' is '/x/:id' without its id, even if there is no '/x'
     const parents = routes.map(({ path }) => path.replace(/\/:\w+$/, '')).filter(path => path !== '')
     for (const path of new Set([...routes.map(route => route.path), ...parents])) {
       for (const { method } of routes.filter(route => route.path === path)) app.add(method, path, serve(path))
-      // every other method of a known path: HEAD, OPTIONS, and 405 after the token
+      // every other method of a known path: HEAD, OPTIONS, and 405 after authentication
       app.add('*', path, serve(path))
     }
     const handle = (req: IncomingMessage, res: ServerResponse): void => {
@@ -321,7 +322,7 @@ export class WebServer {
       res.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8' }).end()
       return
     }
-    // a command may take longer than a client that does not read
+    // a command may take longer than the time-out of a client that does not read
     res.setTimeout(ANSWER_MS)
     const body = await route.run(call)
     if (body instanceof Text) sendText(res, body)
@@ -335,7 +336,7 @@ export class WebServer {
     this.#answers[name] = (this.#answers[name] ?? 0) + 1
   }
 
-  /** Throws what the reference answers before it looks at the token; users and data are not management. */
+  /** Throws refusals that the reference sends before it checks the token; users and data are not management. */
   #mayAsk(path: string, write: boolean): void {
     const { read_only = false, management_enabled = true } = this.#context.settings?.() ?? {}
     if (!management_enabled && !/^\/(users|api\/data)(\/|$)/.test(path))
@@ -351,5 +352,5 @@ function keysOf({ keys }: Route, body: Body): string {
   return all.length === 0 ? '' : ` ${shown.join(' ')}${all.length > 20 ? ` and ${all.length - 20} more` : ''}`
 }
 
-/** The path for the log: no query, nothing that would forge a line. */
+/** The path for the log: without the query and without characters that could forge a line. */
 const auditPath = (req: polka.Request): string => req.path.slice(0, 200).replace(/[^\x21-\x7e]/g, '?')

@@ -1,17 +1,18 @@
-// Sessions of the HTTP service (S3): 256 random bits, kept in RAM as their SHA-256 only, ended by idleness, by age, by logout,
-// and at once when what they were opened with (token, user) changes. Bounded per user, per address and in all: the one unused
-// for longest leaves. A restart of the gateway ends them all; the name of a session says which start it is of.
+// Sessions of the HTTP service (S3): 256 random bits, stored in RAM only as their SHA-256. A session ends by idleness,
+// by age, by logout, and immediately when its token or user changes. Bounded per user, per address and in total: the
+// one unused longest is evicted. A restart of the gateway ends them all; a session's name contains the start it belongs
+// to.
 import { createHash, randomBytes } from 'node:crypto'
 import type { Clock } from '../lib/clock'
 import type { Role } from '../services/users'
 import { addressKey } from './login-throttle'
 
-/** Who calls. */
+/** The caller. */
 export interface WebSession {
   readonly role: Role
   /** 'admin' for the admin token */
   readonly username: string
-  /** UNIX seconds: when it ends unless it is used again; null: not a session but the token itself */
+  /** UNIX seconds: end of the session unless it is used again; null: not a session but the token itself */
   readonly expires_at: number | null
 }
 
@@ -32,11 +33,11 @@ interface Open {
 
 const PREFIX = 'os-session-'
 const MAX_SESSIONS = 256
-/** of one user, and from one address: the next closes the own one that is unused for longest */
+/** limits per user and per address: the next session evicts the own one that is unused longest */
 const MAX_PER_USER = 32
 const MAX_PER_ADDRESS = 64
 
-/** True for what may be a session, so that no hash is computed for it. */
+/** True for a possible session name, so that no hash is computed for others. */
 export const looksLikeSession = (text: string): boolean => text.startsWith(PREFIX)
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('base64')
@@ -44,7 +45,7 @@ const digest = (text: string): string => createHash('sha256').update(text).diges
 export class Sessions {
   /** in the order of their last use */
   readonly #open = new Map<string, Open>()
-  /** in front of the random bits of each session of this start */
+  /** prefix of each session of this start, before the random bits */
   readonly #prefix = `${PREFIX}${randomBytes(6).toString('base64url')}`
 
   constructor(
@@ -56,7 +57,7 @@ export class Sessions {
     return this.#open.size
   }
 
-  /** `valid`: still true while what it is opened with is the same. Returns the text that names it. */
+  /** `valid`: true while the token or user is unchanged. Returns the session's name. */
   open(role: Role, username: string, remote: string, valid: () => boolean): { id: string; session: WebSession } {
     const id = this.#prefix + randomBytes(32).toString('base64url')
     const now = this.clock.mono()
@@ -70,7 +71,7 @@ export class Sessions {
     return { id, session: this.#reported(made) }
   }
 
-  /** The session of that name, or null. `touch` false: looking at it does not keep it alive. */
+  /** The session of that name, or null. `touch` false: the look-up does not keep it alive. */
   find(id: string, touch = true): WebSession | null {
     const key = digest(id)
     const found = this.#open.get(key)
@@ -88,7 +89,7 @@ export class Sessions {
     return this.#reported(found)
   }
 
-  /** True for what may name a session of another start: it ended with that, by no decision. */
+  /** True for the name of a session of another start, which ended with the restart, not on purpose. */
   isOfOtherStart(id: string): boolean {
     return id.length === this.#prefix.length + 43 && !id.startsWith(this.#prefix)
   }
@@ -97,7 +98,7 @@ export class Sessions {
     this.#open.delete(digest(id))
   }
 
-  /** Leaves at most so many of a kind, the newest. */
+  /** Keeps only the newest `most` of a kind. */
   #bound(most: number, ofKind: (open: Open) => boolean): void {
     const kind = [...this.#open].filter(([, open]) => ofKind(open))
     for (const [key] of kind.slice(0, Math.max(0, kind.length - most))) this.#open.delete(key)

@@ -1,6 +1,6 @@
-// Updates of the SD image, as the page asks for them: what the slots are lies in a file that the system writes, and a request for an
-// update in one that the gateway writes. The gateway has no right to the card; src/update does the work as root.
-// Errors: NO_SLOTS (no SD image), DATA_DIR and its like where a file cannot be written.
+// Updates of the SD image requested by the page: the system writes the state of the slots to a file, and the gateway
+// writes a request for an update to another. The gateway has no right to the card; src/update does the work as root.
+// Errors: NO_SLOTS (no SD image), DATA_DIR etc. for a file that cannot be written.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { atomicWrite } from '../lib/atomic'
 import { OsError, orElse } from '../lib/errors'
@@ -8,11 +8,14 @@ import { OsError, orElse } from '../lib/errors'
 export interface SystemUpdate {
   show(): Record<string, unknown>
   request(source: string): void
-  /** A user logged in: the system removes the file that shows the first token. The log would not do: it may be switched to warnings. */
+  /**
+   * A user logged in: the system then removes the file with the first token. The log cannot be used for this: it may be
+   * limited to warnings.
+   */
   loggedIn(): void
 }
 
-/** `env` names the files; undefined without them. */
+/** `env` contains the file names; undefined without them. */
 export function systemUpdate({
   OS_NODE_SLOTS: shown,
   OS_NODE_UPDATE_REQUEST: request,

@@ -1,4 +1,4 @@
-// Encryption of the HTTP service (web_user.tls, D13): off, a certificate of its own, or the configured files.
+// Encryption of the HTTP service (web_user.tls, D13): off, a self-signed certificate, or the configured files.
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { ConfigStore } from '../config'
@@ -7,8 +7,8 @@ import { tlsMaterial } from '../media/tls/settings'
 import { keptPair, type Pair } from './certificate'
 
 /**
- * What the server encrypts with; null: nothing. Read at each start of the server. `lan`: it always encrypts (run --lan), for
- * these addresses too. Throws TLS_FILE for files that the configuration names.
+ * The server's key pair; null: no encryption. Read at each start of the server. `lan`: always encrypt (run --lan), for
+ * these addresses too. Throws TLS_FILE for configured files.
  */
 export function webTls(
   config: ConfigStore,

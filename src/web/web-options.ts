@@ -1,5 +1,5 @@
-// The configuration as options: one row per key that may be set by itself, and the categories of a form. Elements of lists
-// (`gateway.uplinks[].port`) are not options: the list is one, as JSON.
+// The configuration as options: one row per key that can be set separately, and the categories of a form. Elements of
+// lists (`gateway.uplinks[].port`) are not options: the complete list is one, as JSON.
 import type { SchemaRow } from '../config'
 import type { WebConfig } from './context'
 
@@ -9,7 +9,7 @@ const TYPES: Partial<Record<SchemaRow['type'], OptionType>> = { bool: 'bool', in
 
 const stored = (config: WebConfig, key: string): unknown => (config.has(key) ? config.get(key) : null)
 
-/** 'any' is typed by the value it has. */
+/** 'any' gets the type of its value. */
 function typeOf({ type }: SchemaRow, value: unknown): OptionType {
   if (type !== 'any') return TYPES[type] ?? 'json'
   if (typeof value === 'boolean') return 'bool'
@@ -51,7 +51,7 @@ export function optionSchema(config: WebConfig, onlyWritable: boolean, now: numb
   }
 }
 
-/** What the parts of a list's elements are called and mean, so that a search finds the list by them. */
+/** Names and meanings of the parts of a list's elements, so that a search for them finds the list. */
 const partsOf = (config: WebConfig, list: string): object[] =>
   config
     .rows()
@@ -79,7 +79,7 @@ function field(row: SchemaRow, value: unknown, writable: boolean, parts: readonl
   }
 }
 
-/** The section a key is in, two names deep at most. */
+/** The section of a key, at most two names deep. */
 const categoryOf = (key: string): string => key.split('.').slice(0, -1).slice(0, 2).join('.') || 'general'
 
 const titleOf = (id: string): string => {

@@ -1,7 +1,7 @@
 // Base62 numbers, digits 0-9 a-z A-Z, most significant first: the text form of every value on the wire, a fixed-point
-// number times 10^precision in 64 bits. The text functions keep the reference's arithmetic to the bit, its 64-bit wrap
-// included (what must not wrap is refused by the pipeline, D3); decoding throws BAD_TEXT. The buffer functions are for
-// the hot path: they write into and read from a caller's buffer and allocate nothing.
+// number times 10^precision in 64 bits. The text functions are bit-identical to the reference's arithmetic, including
+// its 64-bit overflow (the pipeline refuses values that must not overflow, D3); decoding throws BAD_TEXT. The buffer
+// functions are for the hot path: they use the caller's buffer and allocate nothing.
 import { WireError } from './error'
 import { pyFloat } from './number'
 
@@ -12,12 +12,10 @@ const VALUE = new Uint8Array(256).fill(255)
 for (let i = 0; i < 62; i++) VALUE[DIGIT[i]!] = i
 
 export const POW10 = Float64Array.from({ length: 23 }, (_, k) => Number(`1e${k}`))
-/** a double below this holds every integer exactly */
+/** doubles represent every integer below this exactly */
 export const EXACT = 2 ** 53
 const MINUS = 45
-/**
- * "No value" among fixed-point numbers (X34). Its text is `00`: every decoder reads 0, and no encoder writes it for a number.
- */
+/** "No value" among fixed-point numbers (X34). Its text is `00`: every decoder reads 0, and no encoder writes it for a number. */
 export const NO_VALUE = Number.POSITIVE_INFINITY
 export const NO_VALUE_TEXT = '00'
 const P5 = 62 ** 5
@@ -28,7 +26,7 @@ export function roundHalfEven(x: number): number {
   return r - x === 0.5 && r % 2 !== 0 ? r - 1 : r
 }
 
-/** The integer squeezed into signed 64 bits, as Base62 text. */
+/** The integer wrapped to signed 64 bits, as Base62 text. */
 export function encodeInteger(n: number | bigint): string {
   if (typeof n === 'bigint' || n >= EXACT || n <= -EXACT) {
     if (n === NO_VALUE) return NO_VALUE_TEXT
@@ -50,7 +48,7 @@ export function encodeInteger(n: number | bigint): string {
   return n > 0 ? text : '-' + text
 }
 
-/** Value to text. What is no finite number becomes "0". Strings are read as Python's float() reads them. */
+/** Value to text. A value that is not a finite number becomes "0". Strings are parsed like Python's float(). */
 export function encodeBase62(value: unknown, usePrecision = true, precision = 4): string {
   const x = pyFloat(value)
   if (x === undefined) return '0'
@@ -71,7 +69,7 @@ export function decodeInteger(text: string): bigint {
     const code = text.charCodeAt(i)
     const digit = code < 256 ? VALUE[code]! : 255
     if (digit === 255) refuse(text)
-    // 62^64 is a multiple of 2^64: digits further to the left say nothing
+    // 62^64 is a multiple of 2^64: further digits to the left have no effect
     if (text.length - i <= 64) n = n * 62n + BigInt(digit)
   }
   return BigInt.asIntN(64, negative ? -n : n)
@@ -84,17 +82,17 @@ export function decodeBase62(text: string, usePrecision = true, precision = 4): 
   return usePrecision ? unscale(n, precision) : n
 }
 
-/** Fixed point to value. Up to 8 decimals the rounding of the decimals never changes the quotient, so it is left out. */
+/** Fixed point to value. Up to 8 decimals, rounding the decimals never changes the quotient, so it is omitted. */
 export function unscale(n: number, precision: number): number {
   const x = n / POW10[precision]!
   return precision > 8 ? roundDecimals(x, 8) : x === 0 ? 0 : x
 }
 
-/** Rounds the exact binary value to `digits` decimals, ties to even, as Python's round(x, digits) does. */
+/** Rounds the exact binary value to `digits` decimals, ties to even, like Python's round(x, digits). */
 export function roundDecimals(x: number, digits: number): number {
   if (!Number.isFinite(x) || Math.abs(x) >= EXACT) return x
   const up = Number(x.toFixed(digits))
-  // toFixed is exact but sends ties away from zero; a tie is a dyadic number whose double has one decimal more
+  // toFixed is exact but rounds ties away from zero; a tie is a dyadic number whose double has one decimal more
   const scaled = x * 2 ** (digits + 1)
   if (!Number.isInteger(scaled)) return up
   const text = Math.abs(x).toFixed(Math.min(digits + 1, 100))
@@ -105,9 +103,9 @@ export function roundDecimals(x: number, digits: number): number {
 }
 
 /**
- * Writes the integer `values[i]` (any double that is an integer and fits 64 bits) at `at`, up to 12 bytes, and returns the end.
- * Handing over the array keeps the number out of the heap. Hot path: about 10 ns for six
- * digits, since they are counted before and written in place.
+ * Writes the integer `values[i]` (any double that is an integer and fits into 64 bits) at `at`, up to 12 bytes, and
+ * returns the end. Passing the array avoids a heap number. Hot path: about 10 ns for six digits, because they are
+ * counted first and written in place.
  */
 export function writeBase62Of(out: Uint8Array, at: number, values: Float64Array, i: number): number {
   let n = values[i]!
@@ -145,7 +143,7 @@ function writeText(out: Uint8Array, at: number, text: string): number {
   return at
 }
 
-/** Text of at most 9 characters to an integer; NaN where decodeInteger would throw or the text is longer. */
+/** Text of at most 9 characters to an integer; NaN if decodeInteger would throw or the text is longer. */
 export function parseBase62(text: string): number {
   const negative = text.charCodeAt(0) === MINUS
   const first = negative ? 1 : 0
@@ -160,7 +158,7 @@ export function parseBase62(text: string): number {
   return negative ? -n : n
 }
 
-/** Reads `bytes[start, end)` as an integer, modulo 2^64 as decodeInteger. Empty is 0; NaN where it is no Base62 text. */
+/** Parses `bytes[start, end)` as an integer, modulo 2^64 like decodeInteger. Empty is 0; NaN if it is not Base62. */
 export function readBase62(bytes: Uint8Array, start: number, end: number): number {
   const negative = start < end && bytes[start] === MINUS
   const first = negative ? start + 1 : start
@@ -175,7 +173,7 @@ export function readBase62(bytes: Uint8Array, start: number, end: number): numbe
   return negative ? -n : n
 }
 
-/** more than 8 digits do not fit a double: the slow way */
+/** more than 8 digits may not fit into a double: slow path */
 function readLong(bytes: Uint8Array, start: number, end: number): number {
   for (let i = bytes[start] === MINUS ? start + 1 : start; i < end; i++) if (VALUE[bytes[i]!] === 255) return Number.NaN
   return Number(decodeInteger(String.fromCharCode(...bytes.subarray(start, end))))

@@ -1,5 +1,5 @@
-// The specification's session cipher: a key from (AID, timestamp) and an XOR over the body. It is obfuscation, kept to
-// talk with peers (D16); secrecy comes from the medium's TLS. Nothing here can fail.
+// The specification's session cipher: a key from (AID, timestamp) and an XOR over the body. It is obfuscation, kept for
+// compatibility with peers (D16); the medium's TLS provides secrecy. Nothing here can fail.
 import { createHash } from 'node:crypto'
 
 const U64 = (1n << 64n) - 1n
@@ -15,7 +15,7 @@ export function deriveSessionKey(aid: number | bigint | null, timestamp: number 
     .digest()
 }
 
-/** Ciphers or deciphers `bytes[start, end)` in place; the offset is the CRC-8 of the plain body. An empty key copies. */
+/** Encrypts or decrypts `bytes[start, end)` in place; the offset is the CRC-8 of the plaintext body. An empty key copies. */
 export function xorRange(bytes: Uint8Array, start: number, end: number, key: Uint8Array, offset: number): void {
   if (key.length === 0) return
   const off = offset & 31

@@ -1,4 +1,4 @@
-// The command bytes of the specification ("Command byte constants"), under its names.
+// The command bytes of the specification ("Command byte constants"), with its names.
 
 export const COMMAND = {
   DATA_FULL: 0x3f,
@@ -32,10 +32,10 @@ export const commandName = (cmd: number): CommandName | undefined => NAMES.get(c
 export const isSecure = (cmd: number): boolean =>
   cmd === COMMAND.DATA_FULL_SEC || cmd === COMMAND.DATA_DIFF_SEC || cmd === COMMAND.DATA_HEART_SEC
 
-/** The plain form of a data command; any other byte as it is. */
+/** The plain form of a data command; any other byte unchanged. */
 export const baseCommand = (cmd: number): number => (isSecure(cmd) ? cmd - 1 : cmd)
 
-/** The secure form of a data command; any other byte as it is. */
+/** The secure form of a data command; any other byte unchanged. */
 export const secureCommand = (cmd: number): number =>
   cmd === COMMAND.DATA_FULL || cmd === COMMAND.DATA_DIFF || cmd === COMMAND.DATA_HEART ? cmd + 1 : cmd
 

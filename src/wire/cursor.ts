@@ -1,6 +1,5 @@
-// One cursor reads and writes every byte layout of the project: big-endian, over a buffer the caller owns, so that a
-// codec reads like the table of its specification. Reading or writing past the end throws BAD_PACKET and leaves the
-// cursor where it was.
+// The cursor for every byte layout of the project: big-endian, over a buffer of the caller, so that a codec reads like
+// the table in its specification. Reading or writing past the end throws BAD_PACKET and leaves the cursor unchanged.
 import { WireError } from './error'
 
 export class ByteReader {
@@ -90,7 +89,7 @@ export class ByteWriter {
     this.bytes.set(bytes, this.#room(bytes.length))
     return this
   }
-  /** what was written since `from`, as a view */
+  /** the bytes written since `from`, as a view */
   done(from = 0): Uint8Array {
     return this.bytes.subarray(from, this.at)
   }

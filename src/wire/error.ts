@@ -1,5 +1,5 @@
-// What wire/ throws: bytes or text that are not of their form. It carries a code of the errors table, as every error here
-// does; lib/errors turns it into an OsError where one is needed (wire is beside lib, not above it).
+// The error of wire/ for invalid bytes or text. It has a code of the errors table, like every error here; lib/errors
+// converts it to an OsError if needed (wire and lib are on the same floor).
 
 export class WireError extends RangeError {
   readonly code: 'BAD_TEXT' | 'BAD_PACKET'

@@ -1,5 +1,5 @@
 // The data frame: CMD u8 | route_count u8 | route_count × AID u32 | TID u8 | TS u48 | BODY | CRC8 u8 | CRC16 u16.
-// Senders write one route, 16 + body bytes in all (X25). Reading never throws: what does not fit is a named problem.
+// Senders write one route, 16 + body bytes in total (X25). Reading never throws: an invalid frame is a named problem.
 
 import { xorRange } from './cipher'
 import { baseCommand, secureCommand } from './commands'
@@ -11,12 +11,12 @@ export const HEADER_SIZE = 13
 export const FRAME_OVERHEAD = 16
 export const U32 = 4294967296
 
-/** Writes the header of a frame with one route and returns where its body starts. `tsMs` is cut to 48 bits. */
+/** Writes the header of a frame with one route and returns the start of its body. `tsMs` is truncated to 48 bits. */
 export function writeHeader(out: Uint8Array, at: number, cmd: number, aid: number, tid: number, tsMs: number): number {
   return writeHeaderWords(out, at, cmd, aid | 0, tid, tsHigh(tsMs), tsMs | 0)
 }
 
-/** The same with the time in two words and all numbers 32-bit integers, so that a call allocates nothing. */
+/** The same with the time in two words and all numbers as 32-bit integers, so that a call allocates nothing. */
 export function writeHeaderWords(
   out: Uint8Array,
   at: number,
@@ -46,8 +46,8 @@ export function writeHeaderWords(
 export const tsHigh = (tsMs: number): number => (tsMs / U32) & 0xffff
 
 /**
- * Closes a frame that starts at `start` and whose plain body is `out[body, end)`: CRC-8, cipher (with a key; the command
- * byte must be the secure one already), CRC-16. Returns the end of the frame.
+ * Completes a frame that starts at `start` with the plaintext body `out[body, end)`: CRC-8, encryption (with a key; the
+ * command byte must be the secure one already), CRC-16. Returns the end of the frame.
  */
 export function sealFrame(out: Uint8Array, start: number, body: number, end: number, key?: Uint8Array | null): number {
   const plain = crc8(out, body, end)
@@ -63,10 +63,10 @@ export interface FrameHeader {
   cmd: number
   /** every AID of the route, source last; null when there is exactly one */
   routes: number[] | null
-  /** last entry of the route, 0 when there is none */
+  /** last entry of the route, 0 if there is none */
   sourceAid: number
   tid: number
-  /** the TS field as it is */
+  /** the TS field, unchanged */
   ts: number
   /** the body is `packet[body, end)` */
   body: number
@@ -75,7 +75,7 @@ export interface FrameHeader {
   crc16Ok: boolean
 }
 
-/** Reads the header of a frame, or says `short` (under 5 bytes) or `incomplete` (shorter than its own header). */
+/** Parses the header of a frame, or returns `short` (under 5 bytes) or `incomplete` (shorter than its own header). */
 export function readHeader(packet: Uint8Array): FrameHeader | 'short' | 'incomplete' {
   if (packet.length < 5) return 'short'
   const count = packet[1]!
@@ -96,8 +96,8 @@ export function readHeader(packet: Uint8Array): FrameHeader | 'short' | 'incompl
 }
 
 /**
- * A copy of a data frame under another key, `null` being plain form: body, command byte and CRC-16 change, all else stays. Null
- * where the frame is broken or `from` is not what its body is enciphered with, as far as CRC-8 shows.
+ * A copy of a data frame with another key (`null`: plaintext): body, command byte and CRC-16 change, everything else
+ * stays. Null if the frame is broken, or if the CRC-8 shows that `from` is not the key of its body.
  */
 export function rekeyFrame(packet: Uint8Array, from: Uint8Array | null, to: Uint8Array | null): Uint8Array | null {
   const header = readHeader(packet)

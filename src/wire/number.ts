@@ -1,9 +1,9 @@
-// Numbers as the reference reads and prints them (Python's float() and repr()), where its text reaches the wire.
+// Numbers as the reference parses and prints them (Python's float() and repr()), where its text is on the wire.
 
 const FLOAT = /^\s*[+-]?(?:(?:\d+(?:_\d+)*)(?:\.(?:\d+(?:_\d+)*)?)?|\.\d+(?:_\d+)*)(?:[eE][+-]?\d+(?:_\d+)*)?\s*$/
 const SPECIAL = /^\s*([+-]?)(inf|infinity|nan)\s*$/i
 
-/** Any value as float() takes it: numbers, booleans, bigints, numeric text. Undefined where float() raises. */
+/** Any value as float() accepts it: numbers, booleans, bigints, numeric text. Undefined if float() raises. */
 export function pyFloat(value: unknown): number | undefined {
   if (typeof value === 'number') return value
   if (typeof value === 'boolean') return value ? 1 : 0
@@ -16,14 +16,14 @@ export function pyFloat(value: unknown): number | undefined {
   return special[1] === '-' ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
 }
 
-/** Where the digits at the end of a text begin. A loop: the expression `\d*$` takes quadratic time to find out. */
+/** The start of the digits at the end of a text. A loop, because the expression `\d*$` takes quadratic time. */
 export function endDigits(text: string): number {
   let at = text.length
   while (at > 0 && text.charCodeAt(at - 1) >= 48 && text.charCodeAt(at - 1) <= 57) at--
   return at
 }
 
-/** A number as Python prints it: integral ones without a point, small and large ones as 2e-09. */
+/** A number as Python prints it: integers without a point, small and large ones like 2e-09. */
 export function pyText(x: number): string {
   if (Number.isInteger(x) && Math.abs(x) < 1e16) return String(x)
   const magnitude = Math.abs(x)
@@ -36,7 +36,7 @@ export function pyText(x: number): string {
 /** A number as C's `%g` prints it: six significant digits, ties to even, no trailing zeros. */
 export function pyGeneral(x: number): string {
   if (x === 0 || !Number.isFinite(x)) return pyText(x)
-  // toExponential is exact but sends ties away from zero
+  // toExponential is exact but rounds ties away from zero
   const tie = /^(-?\d\.\d{4}[02468])50*e(.+)$/.exec(x.toExponential(100))
   const [digits, exponent] = tie ? [tie[1], tie[2]] : x.toExponential(5).split('e')
   const power = Number(exponent)

@@ -1,5 +1,5 @@
-// Packets on a serial line as the reference writes them: `02 packet 03` on UART, `02 packet LRC 03` on RS485, LRC = byte
-// sum mod 256. Neither is transparent: a stream needs the deframer of D8, which trusts checksums instead.
+// Packets on a serial line in the reference's form: `02 packet 03` on UART, `02 packet LRC 03` on RS485, LRC = byte sum
+// mod 256. Neither is transparent: a stream needs the deframer of D8, which relies on checksums instead.
 
 const START = 0x02
 const STOP = 0x03
@@ -24,7 +24,7 @@ export function frameSerial(packet: Uint8Array, framing: SerialFraming): Buffer 
   return out
 }
 
-/** The packet inside exactly one frame, as a view; null when the frame is not whole or its LRC is wrong. */
+/** The packet inside exactly one frame, as a view; null if the frame is incomplete or its LRC is wrong. */
 export function unframeSerial(frame: Uint8Array, framing: SerialFraming): Uint8Array | null {
   const extra = framing === 'rs485' ? 1 : 0
   const end = frame.length - 1 - extra

@@ -1,5 +1,5 @@
-// The symbol tables of the wire: lower-case unit name → token, state name → token, and the way back.
-// A class is its symbol, its name, and its units numbered in hexadecimal from 00.
+// The symbol tables of the wire: lower-case unit name → token, state name → token, and the reverse. A class has a
+// symbol, a name, and units numbered in hexadecimal from 00.
 
 const letters = (prefix: string): string[] => Array.from('abcdefghijklmnopqrstuvwxyz', c => prefix + c)
 
@@ -42,7 +42,7 @@ function buildUnits(): Map<string, string> {
       map.set(unit, symbol + k.toString(16).toUpperCase().padStart(2, '0'))
     })
   }
-  // shares 900 with pa; the later entry wins on the way back, as in the reference
+  // shares 900 with pa; the later entry wins in the reverse direction, as in the reference
   map.set('atm', '900')
   return map
 }
@@ -64,7 +64,7 @@ const STATE_NAMES: ReadonlyMap<string, string> = new Map(
   [...STATE_TOKENS].map(([name, token]) => [token, name.toUpperCase()]),
 )
 
-/** A state as it goes on the wire; unknown text passes. */
+/** A state on the wire; unknown text is unchanged. */
 export const stateToken = (state: string): string => STATE_TOKENS.get(state.toLowerCase()) ?? state
 /** A state token as the decoder reads it: known tokens by name, others in upper case. */
 export const stateName = (token: string): string => STATE_NAMES.get(token) ?? token.toUpperCase()

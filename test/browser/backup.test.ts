@@ -1,4 +1,4 @@
-// A backup by the page in a real Chromium: downloaded, and put back after a change; the gateway stops, and starts with the old state.
+// A backup by the page in a real Chromium: downloaded, and restored after a change; the gateway stops, and starts with the old state.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ const precision = async (): Promise<number> => (await world.ask('/api/config?key
 const said = (text: string | RegExp): Promise<void> =>
   tab.page.getByRole('status').filter({ hasText: text }).first().waitFor()
 
-test('a backup is downloaded with its secrets, refused when it is damaged, and put back', async () => {
+test('a backup is downloaded with its secrets, refused when it is damaged, and restored', async () => {
   const { page } = tab
   await page.goto(`${world.url}/#/settings`)
   const before = await precision()

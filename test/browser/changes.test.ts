@@ -1,4 +1,4 @@
-// What changes the gateway: switches, plugins, settings, users. What came of it is asked of the gateway itself.
+// Actions that change the gateway: switches, plugins, settings, users. The result is read from the gateway itself.
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -38,7 +38,7 @@ const said = (text: string | RegExp): Promise<void> =>
   page.getByRole('status').filter({ hasText: text }).first().waitFor()
 const config = async (key: string): Promise<unknown> => (await world.ask(`/api/config?key=${key}`)).value
 
-test('a medium is switched on and off; one that links use is asked about first', async () => {
+test('a medium is switched on and off; for one in use by links the page asks first', async () => {
   await open('switches')
   const tcp = page.getByRole('switch', { name: 'TCP', exact: true })
   await tcp.click()
@@ -64,8 +64,8 @@ test('a medium is switched on and off; one that links use is asked about first',
   tab.clean()
 })
 
-test('an output is switched; where its state is unknown that is told', async () => {
-  // no board here has lines: what the gateway would answer is put in its place
+test('an output is switched; an unknown state is shown as unknown', async () => {
+  // no board here has lines: the test replaces the gateway's answer
   const sent: unknown[] = []
   const items = [
     { source: 'relays', name: 'pump', value: 0 },
@@ -89,7 +89,7 @@ test('an output is switched; where its state is unknown that is told', async () 
   tab.clean()
 })
 
-test('settings are found, checked while typing, saved together, and what needs a restart is told', async () => {
+test('settings are found, checked while typing, saved together, and those that need a restart are shown', async () => {
   await open('settings')
   await page.getByLabel('Find a setting').fill('engine_settings')
   const precision = page.getByLabel('engine_settings.precision')
@@ -117,16 +117,16 @@ test('settings are found, checked while typing, saved together, and what needs a
   await until('the old value is back', async () => (await bytes.inputValue()) === before)
 
   await page.getByLabel('Find a setting').fill('web_user.auth_enabled')
-  // who looks for a setting sees it, also one that cannot be changed here
+  // a search for a setting finds it, also one that cannot be changed here
   const auth = page.locator('[id="option-web_user.auth_enabled"]')
   await auth.waitFor()
   assert.ok(await auth.isDisabled())
-  // a type of source leads to the list it is written in, and to the key there
+  // a type of source leads to the list that contains it, and to its key
   await page.getByLabel('Find a setting').fill('bme280')
   await page.getByLabel('gateway.sources', { exact: true }).waitFor()
   await page.getByText(/^type driver: .*bme280/).waitFor()
   assert.equal(await page.locator('.option').count(), 1)
-  await page.getByLabel('Find a setting').fill('no such setting')
+  await page.getByLabel('Find a setting').fill('xyzzy')
   await page.getByText('No settings match').waitFor()
   await page.getByLabel('Find a setting').fill('')
   await auth.waitFor({ state: 'detached' })
@@ -137,7 +137,7 @@ test('settings are found, checked while typing, saved together, and what needs a
   tab.clean()
 })
 
-test('what the gateway refuses keeps what was typed and says why', async () => {
+test('when the gateway refuses a setting, the input stays and the reason is shown', async () => {
   await open('settings')
   await page.getByLabel('Find a setting').fill('gateway.uplinks')
   const uplinks = page.getByLabel('gateway.uplinks')
@@ -154,7 +154,7 @@ test('what the gateway refuses keeps what was typed and says why', async () => {
   tab.clean()
 })
 
-test('a setting that counts from the next start on is told so after saving', async () => {
+test('after saving, a setting that applies from the next start says so', async () => {
   const { schema } = await world.ask('/api/options/schema?only_writable=1')
   type Row = { key: string; type: string; restart: boolean; value: unknown }
   const rows: Row[] = schema.categories.flatMap((category: { fields: Row[] }) => category.fields)
@@ -169,7 +169,7 @@ test('a setting that counts from the next start on is told so after saving', asy
   tab.clean()
 })
 
-test('a configuration file changed by hand is read again when asked for; a broken one is told', async () => {
+test('a hand-edited configuration file is reloaded on request; a broken one is reported', async () => {
   await open('settings')
   const text = readFileSync(world.gateway.config, 'utf8')
   writeFileSync(
@@ -188,7 +188,7 @@ test('a configuration file changed by hand is read again when asked for; a broke
   tab.clean(/^\d+ POST \/api\/reload/)
 })
 
-test('the look is saved for everybody, the colours for this browser', async () => {
+test('the appearance is saved for everybody, the colours for this browser', async () => {
   await open('settings')
   await page.getByLabel('Refresh interval (s)').fill('3')
   await page.getByLabel('Compact', { exact: true }).check()
@@ -211,11 +211,11 @@ test('the look is saved for everybody, the colours for this browser', async () =
   tab.clean()
 })
 
-/** What has the focus, by the name it is read out with. */
+/** The focused element, by its accessible name. */
 const focused = (): Promise<unknown> =>
   page.evaluate("(e => e.getAttribute('aria-label') || e.id || e.tagName)(document.activeElement)")
 
-test('by keyboard one goes on where one was, after an action, a dialog, and a form that went away', async () => {
+test('the keyboard focus stays in place after an action, a dialog, and a closed form', async () => {
   await open('switches')
   const stays = async (name: string, key: string, done: () => Promise<void>): Promise<void> => {
     await page.getByLabel(name, { exact: true }).focus()
@@ -258,7 +258,8 @@ test('by keyboard one goes on where one was, after an action, a dialog, and a fo
   await said('tabea was removed')
   await until('the heading has the focus', () => page.evaluate("document.activeElement.tagName === 'H1'"))
 
-  // who tabs on to the browser's own controls (here there are none: the same steps) is out, whatever is drawn meanwhile
+  // tabbing on to the browser's own controls (here there are none: the same steps) leaves the page, whatever is redrawn
+  // meanwhile
   await page.getByRole('button', { name: 'Add', exact: true }).focus()
   await page.evaluate(`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Tab', bubbles: true }))
     document.activeElement.blur()
@@ -267,7 +268,7 @@ test('by keyboard one goes on where one was, after an action, a dialog, and a fo
   tab.clean()
 })
 
-test('what was typed in the settings outlives a look at another view', async () => {
+test('typed settings survive a visit to another view', async () => {
   await open('settings')
   await page.getByLabel('Find a setting').fill('engine_settings.precision')
   const precision = page.getByLabel('engine_settings.precision')
@@ -311,7 +312,7 @@ test('users are added, changed, given a password and removed', async () => {
   tab.clean(/^409 POST \/users/)
 })
 
-test('a plugin is stopped, started, asked, and enabled with the gateway; the page itself is asked about first', async () => {
+test('a plugin is stopped, started, run, and enabled with the gateway; for the page itself a question comes first', async () => {
   await open('switches')
   const row = page.getByRole('listitem').filter({ has: page.getByRole('heading', { name: 'env_guard' }) })
   await row.getByRole('button', { name: 'Stop env_guard' }).click()
@@ -339,7 +340,7 @@ test('a plugin is stopped, started, asked, and enabled with the gateway; the pag
   tab.clean()
 })
 
-test('on a phone a user is added, told by a line that can be closed', async () => {
+test('on a phone a user is added, and the confirmation line can be closed', async () => {
   const phone = await world.tab({ size: PHONE })
   await phone.page.goto(`${world.url}/#/users`)
   await phone.page.getByLabel('Name').fill('max')
@@ -354,13 +355,13 @@ test('on a phone a user is added, told by a line that can be closed', async () =
   await phone.context.close()
 })
 
-test('versions of the SD image: slots, the last update, and a new one is asked for', async () => {
+test('versions of the SD image: slots and the last update are shown, and a new one is requested', async () => {
   const slots = [
     { slot: 'A', version: '0.1.0', running: true, state: 'active' },
     { slot: 'B', version: null, running: false, state: 'empty' },
   ]
   const last_update = { version: '0.2.0', from: '0.1.0', outcome: 'rolled back', reason: 'it did not become healthy' }
-  // the page asks at any time: it never sees half a file, as on a board
+  // the page polls at any time: it never sees half a file, as on a board
   const write = (more: object) => {
     const to = process.env.OS_NODE_SLOTS!
     writeFileSync(`${to}.new`, JSON.stringify({ ok: true, board: 'rpi-4', slots, last_update, ...more }))

@@ -1,4 +1,4 @@
-// What shows and asks: packets, decoding, histories, the console, the log, sections.
+// Views and forms: packets, decoding, histories, the console, the log, sections.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { after, before, beforeEach, test } from 'node:test'
@@ -55,14 +55,14 @@ test('packets are found by device, status and time; one opens with its readings'
   tab.clean()
 })
 
-test('on a phone long names leave the times beside them whole', async () => {
+test('on a phone long names leave the adjacent times complete', async () => {
   const name = 'a device in the pump house behind the old mill, second floor, third door on the left hand side'
   const sent = world.field.run('transmit', '--device-id', name, '--sensor-id', 'a', '--value', '1', '--unit', 'V')
   assert.equal(sent.code, 0, sent.stderr)
   const phone = await world.tab({ size: PHONE })
   for (const view of ['packets', 'devices']) {
     await phone.page.goto(`${world.url}/#/${view}`)
-    // both at one moment: columns get other widths when values come
+    // both at one moment: column widths change when values arrive
     const row = phone.page.getByRole('row').filter({ hasText: name }).first()
     const [left, right] = await row.evaluate(tr =>
       [...tr.querySelectorAll('td')].map(td => {
@@ -78,7 +78,7 @@ test('on a phone long names leave the times beside them whole', async () => {
   await phone.context.close()
 })
 
-test('older pages of packets are reached and left again', async () => {
+test('older pages of packets are opened and left again', async () => {
   await world.packets(30)
   await open('packets')
   await page.getByRole('link', { name: 'Older →' }).click()
@@ -89,7 +89,7 @@ test('older pages of packets are reached and left again', async () => {
   tab.clean()
 })
 
-test('a packet in hex shows fields at once and values when the gateway is asked; damage is told', async () => {
+test('a packet in hex shows fields immediately, and values after the gateway decoded it; damage is reported', async () => {
   await open('packets/decode')
   const hex = page.getByLabel('Packet in hex')
   await hex.fill('3f 0')
@@ -103,7 +103,7 @@ test('a packet in hex shows fields at once and values when the gateway is asked;
   await page.getByText('1130 hPa').first().waitFor()
   await shoot(page, 'decode-used-desktop-light')
   await hex.fill(FULL.replace('3f01', '3f01').replace('0034', '0035'))
-  await page.getByText('The packet is damaged: CRC-16 does not fit.').waitFor()
+  await page.getByText('The packet is damaged: CRC-16 does not match.').waitFor()
   tab.clean()
 })
 
@@ -122,7 +122,7 @@ test('the history of a sensor has a plot in every range', async () => {
   tab.clean()
 })
 
-test('plot and statistics are of all values of a range, in one request; the axis has the unit', async () => {
+test('plot and statistics cover all values of a range, in one request; the axis has the unit', async () => {
   const asked: URL[] = []
   // the axes are drawn
   await page.evaluate(`(() => {
@@ -160,7 +160,7 @@ test('plot and statistics are of all values of a range, in one request; the axis
   tab.clean()
 })
 
-test('new readings appear by themselves', async () => {
+test('new readings appear automatically', async () => {
   await open('readings/TANK-3')
   await page.getByText('41.5 %').first().waitFor()
   await page.locator('.connection[title=events]').waitFor()
@@ -169,7 +169,7 @@ test('new readings appear by themselves', async () => {
   tab.clean()
 })
 
-test('very many devices: the first are shown, any is found by its name or a sensor of it', async () => {
+test('with very many devices the first are shown, and any is found by its name or a sensor of it', async () => {
   const many = await world.tab()
   await many.page.route('**/api/events*', route =>
     route.fulfill({ status: 404, json: { ok: false, error: 'not found', code: 'NOT_FOUND' } }),
@@ -199,7 +199,7 @@ test('very many devices: the first are shown, any is found by its name or a sens
   await many.context.close()
 })
 
-test('where no events come new readings appear with the next round', async () => {
+test('without events new readings appear with the next poll', async () => {
   const quiet = await world.tab()
   await quiet.page.route('**/api/events*', route =>
     route.fulfill({ status: 404, json: { ok: false, error: 'not found', code: 'NOT_FOUND' } }),
@@ -208,11 +208,11 @@ test('where no events come new readings appear with the next round', async () =>
   await quiet.page.getByText('level').waitFor()
   world.send(44.75, 1.2)
   await quiet.page.getByText('44.75').waitFor()
-  assert.equal(quiet.problems.answers.length, 1, 'asked for events once')
+  assert.equal(quiet.problems.answers.length, 1, 'events are requested once')
   await quiet.context.close()
 })
 
-test('the console runs commands, tells errors and exit codes, and knows what was typed', async () => {
+test('the console runs commands, shows errors and exit codes, and remembers what was typed', async () => {
   await open('console')
   const command = page.getByLabel('Command', { exact: true })
   const output = page.getByRole('log')
@@ -235,7 +235,7 @@ test('the console runs commands, tells errors and exit codes, and knows what was
   tab.clean(/^400 POST \/api\/oscli\/execute/)
 })
 
-test('a background command stands in the list of jobs, with its output', async () => {
+test('a background command is in the list of jobs, with its output', async () => {
   await open('console')
   await page.getByLabel('Command', { exact: true }).fill('log verify --json')
   await page.getByLabel('In the background').check()
@@ -251,7 +251,7 @@ test('a background command stands in the list of jobs, with its output', async (
   tab.clean()
 })
 
-test('the log is filtered by level and text and held still', async () => {
+test('the log is filtered by level and text and can be paused', async () => {
   await open('log')
   await page.getByText('web page on').waitFor()
   await page.getByRole('button', { name: 'error' }).click()
@@ -271,7 +271,7 @@ test('a section of a display provider opens with its data', async () => {
   await page.getByText('device_id').waitFor()
   await page.getByText('PUMPHOUSE-7', { exact: true }).last().waitFor()
   await shoot(page, 'section-open-desktop-light')
-  // lists of rows are tables; the provider's own text is there as well
+  // lists of rows are tables; the provider's own text is shown as well
   await page.getByText('node_core:transport').click()
   const links = page.getByRole('table').filter({ has: page.getByRole('columnheader', { name: 'delivery' }) })
   await links.getByRole('cell', { name: 'headquarters' }).waitFor()
@@ -283,7 +283,7 @@ test('a section of a display provider opens with its data', async () => {
   tab.clean()
 })
 
-test('the section of a plugin stands among the others: its rows as a table, its own text, its command', async () => {
+test('the section of a plugin is among the others: its rows as a table, its own text, its command', async () => {
   const readings = JSON.stringify([['soil_tomato', 'OK', 18, '%']])
   assert.equal(world.field.run('transmit', '--sensors', readings, '--json').code, 0)
   await open('sections')
@@ -305,8 +305,8 @@ test('the section of a plugin stands among the others: its rows as a table, its 
   tab.clean()
 })
 
-test('a command that waits is cancelled, told by the list of jobs', async () => {
-  // nobody answers at this port, so each of these waits, two at a time
+test('a waiting command is cancelled in the list of jobs', async () => {
+  // no server answers at this port, so each of these waits, two at a time
   const silent = createSocket('udp4')
   await new Promise<void>(resolve => silent.bind(0, '127.0.0.1', resolve))
   const command = `time-sync --timeout 300 --host 127.0.0.1 --port ${silent.address().port}`
@@ -321,7 +321,7 @@ test('a command that waits is cancelled, told by the list of jobs', async () => 
   tab.clean()
 })
 
-test('a stored packet is made into bytes again and taken apart', async () => {
+test('a stored packet is encoded to bytes again and split into its fields', async () => {
   await open('packets?device_id=TANK-3')
   await page.locator('tbody tr a').first().click()
   await page.getByRole('button', { name: 'Encode packet' }).click()

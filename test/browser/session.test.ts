@@ -1,4 +1,4 @@
-// Signing in and out, what each role may, and a gateway that goes away and comes back.
+// Signing in and out, what each role may do, and a gateway that goes away and returns.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -23,7 +23,7 @@ async function user(username: string, role: string): Promise<void> {
   assert.equal(made.ok, true)
 }
 
-test('without a token the page asks for it; a wrong one is told, the right one opens, signing out closes', async () => {
+test('without a token the page asks for it; a wrong one is reported, the right one opens the page, signing out closes it', async () => {
   for (const [name, size] of [
     ['phone', PHONE],
     ['desktop', undefined],
@@ -41,9 +41,9 @@ test('without a token the page asks for it; a wrong one is told, the right one o
     await until('the field has the focus', () => page.evaluate("document.activeElement.id === 'token'"))
     await page.getByLabel('Admin token').fill(` ${world.token} `)
     await page.keyboard.press('Enter')
-    // where one was going
+    // the view that was requested
     await page.getByRole('heading', { level: 1, name: 'Devices' }).waitFor()
-    // the token itself is not kept, its session is
+    // the token itself is not stored, its session is
     assert.match(String(await page.evaluate("sessionStorage.getItem('os-node-token')")), /^os-session-/)
     await page.reload()
     await page.getByRole('heading', { level: 1, name: 'Devices' }).waitFor()
@@ -55,7 +55,7 @@ test('without a token the page asks for it; a wrong one is told, the right one o
   }
 })
 
-test('a link with a token signs in and leaves no token in the address; a bad one is told', async () => {
+test('a link with a token signs in and leaves no token in the address; a wrong one is reported', async () => {
   const tab = await world.tab({ token: '' })
   const { page } = tab
   await page.goto(`${world.url}/#/?token=${encodeURIComponent('not-the-token')}`)
@@ -100,7 +100,7 @@ test('an operator signs in with a password, switches, and may not change setting
   await tab.context.close()
 })
 
-test('a viewer looks at everything and changes nothing', async () => {
+test('a viewer can open everything and change nothing', async () => {
   await user('vera', 'viewer')
   const tab = await world.tab({ token: '' })
   const { page } = tab
@@ -110,7 +110,7 @@ test('a viewer looks at everything and changes nothing', async () => {
   await page.getByLabel('Password').fill(PASSWORD)
   await page.keyboard.press('Enter')
   await page.getByText('Log on flash').waitFor()
-  // the role is learnt again, and nothing is offered before it is
+  // the role is loaded again, and nothing is offered before that
   await page.reload()
   for (const view of ['readings', 'devices', 'packets', 'packets/decode', 'log', 'users', 'sections', 'settings']) {
     await page.goto(`${world.url}/#/${view}`)
@@ -127,7 +127,7 @@ test('a viewer looks at everything and changes nothing', async () => {
   await tab.context.close()
 })
 
-test('refused by a gateway that started anew, the page signs in again by itself; refused by one that did not, it says so', async () => {
+test('refused by a restarted gateway, the page signs in again automatically; refused by one that did not restart, it says so', async () => {
   const tab = await world.tab({ token: '' })
   const { page } = tab
   await page.goto(world.url)
@@ -146,7 +146,7 @@ test('refused by a gateway that started anew, the page signs in again by itself;
   await tab.context.close()
 })
 
-test('a user who is switched off is out at once, and told so', async () => {
+test('a user who is disabled is signed out immediately, with the reason', async () => {
   await user('nina', 'viewer')
   const tab = await world.tab({ token: '' })
   const { page } = tab
@@ -162,7 +162,7 @@ test('a user who is switched off is out at once, and told so', async () => {
   await tab.context.close()
 })
 
-test('a gateway that goes away is told at once and clearly; when it is back the page is live by itself, signed in', async t => {
+test('a gateway that goes away is reported immediately and clearly; when it returns the page is live again, signed in', async t => {
   const tab = await world.tab({ token: '' })
   const { page } = tab
   await page.goto(world.url)
@@ -171,7 +171,7 @@ test('a gateway that goes away is told at once and clearly; when it is back the 
   await page.getByText('Log on flash').waitFor()
   await world.gateway.stop()
   await page.getByRole('alert').filter({ hasText: 'Values shown may be out of date.' }).waitFor()
-  // what was last seen stays
+  // the last data stays
   assert.ok(await page.getByText('Log on flash').isVisible())
   assert.deepEqual(await page.evaluate(AUDIT), [])
   await shoot(page, 'away-desktop-light')
@@ -195,14 +195,14 @@ test('a gateway that goes away is told at once and clearly; when it is back the 
     const [answers, before] = [performance.now(), tries]
     await page.locator('.connection[data-state=up]').waitFor()
     t.diagnostic(`back ${(performance.now() - answers).toFixed(0)} ms after /health answered`)
-    // refused, since sessions are forgotten, then signed in; one may have been on its way
+    // refused, since sessions are lost, then signed in; one may have been in flight
     assert.ok(tries - before <= 3, `${tries - before} tries`)
     await until(
-      'its sources are there',
+      'its sources are listed',
       async () => (await answerOf(world.gateway, 'status')).links.cpu?.state === 'up',
     )
   }
-  // while it was away the browser itself says that nothing answers
+  // while it was away the browser itself reports that there is no answer
   assert.deepEqual(tab.problems.foreign, [])
   assert.deepEqual(
     tab.problems.console.filter(line => !/ERR_|Failed to fetch/.test(line)),
@@ -211,7 +211,7 @@ test('a gateway that goes away is told at once and clearly; when it is back the 
   await tab.context.close()
 })
 
-test('while nobody may write, switches and settings say why nothing changed', async () => {
+test('while the configuration is read-only, switches and settings say why nothing changed', async () => {
   world.gateway.run('config-set', '--key', 'web_user.read_only', '--value', 'true', '--type', 'bool')
   const tab = await world.tab()
   const { page } = tab
@@ -226,7 +226,7 @@ test('while nobody may write, switches and settings say why nothing changed', as
   world.gateway.run('config-set', '--key', 'web_user.read_only', '--value', 'false', '--type', 'bool')
 })
 
-test('without sign-in, database and upstream the page works as well, and says what is not there', async () => {
+test('without sign-in, database and upstream the page works as well, and says what is missing', async () => {
   const port = await freePort()
   const bare = new Machine(join(world.dir, 'bare'), 'run', {
     device_id: 'BARE-1',
@@ -235,7 +235,7 @@ test('without sign-in, database and upstream the page works as well, and says wh
     storage: { sql: { enabled: false } },
     gateway: {
       sources: [{ name: 'cpu', type: 'cpu', interval_s: 1 }],
-      // named, so that it starts no upstream of its own, and of a medium that is off
+      // named, so that it starts no local upstream, and of a disabled medium
       uplinks: [{ name: 'nowhere', medium: 'TCP', host: '127.0.0.1', port: 9 }],
     },
   })
@@ -253,7 +253,7 @@ test('without sign-in, database and upstream the page works as well, and says wh
     await page.getByRole('link', { name: /cpu_busy/ }).click()
     await page.getByText('values since this page was opened').waitFor()
     await page.getByRole('img', { name: /cpu_busy over the last/ }).waitFor()
-    // nobody is asked for, so everybody here is the admin
+    // no login is required, so every visitor here is the admin
     await page.goto(`http://127.0.0.1:${port}/#/switches`)
     await page.getByRole('switch', { name: 'QUIC', exact: true }).click()
     await page.getByRole('status').filter({ hasText: 'QUIC is on' }).waitFor()
@@ -264,7 +264,7 @@ test('without sign-in, database and upstream the page works as well, and says wh
   }
 })
 
-test('safe mode is told on every view with its reason; an admin leaves it there', async () => {
+test('safe mode is shown on every view with its reason; an admin leaves it there', async () => {
   const port = await freePort()
   const config = {
     device_id: 'CAREFUL-1',
@@ -276,7 +276,7 @@ test('safe mode is told on every view with its reason; an admin leaves it there'
   const { token } = careful.json('token', '--new') as { token: string }
   const tab = await world.tab({ size: PHONE, token })
   const { page } = tab
-  // the Overview says it of the database too: "kept off by safe mode: ..."
+  // the Overview shows it for the database too: "kept off by safe mode: ..."
   const banner = page.getByText(/^Safe mode: requested by OS_NODE_SAFE_MODE/)
   try {
     for (const view of ['settings', 'readings', 'overview']) {
@@ -297,8 +297,8 @@ test('safe mode is told on every view with its reason; an admin leaves it there'
   }
 })
 
-test('values of a device are text, whatever they hold', async () => {
-  // the wire refuses > . : ; | in a name, the page must not rely on it
+test('values of a device are shown as text, whatever they contain', async () => {
+  // the wire refuses > . : ; | in a name, but the page must not rely on that
   const evil = '<img src=x onerror=alert(1)'
   const sent = world.field.run('transmit', '--device-id', 'EVIL-1', '--sensor-id', evil, '--value', '7', '--unit', 'V')
   assert.equal(sent.code, 0, sent.stderr)

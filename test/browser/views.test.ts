@@ -1,12 +1,12 @@
-// Every view of the page in a real Chromium on a real gateway, on a phone and on a desktop, in both sets of colours: it has
-// content, nothing broken, nothing a keyboard or a screen reader would trip over, nothing from another host.
+// Every view of the page in a real Chromium on a real gateway, on a phone and on a desktop, in both colour schemes: it has
+// content, nothing broken, no accessibility fault, nothing from another host.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { AUDIT } from '../lib/audit'
 import { type Colours, DESKTOP, PHONE, shoot, type Tab, World } from '../lib/browser'
 import { until } from '../lib/gateway'
 
-/** address of a view → what is there once it is loaded */
+/** address of a view → its elements once it is loaded */
 const VIEWS: Record<string, { at: string; shows: string[] }> = {
   overview: { at: 'overview', shows: ['Links up', 'headquarters', 'Log on flash', 'Upstream'] },
   readings: { at: 'readings', shows: ['PUMPHOUSE-7', 'cpu_busy', 'TANK-3', 'pressure'] },
@@ -29,7 +29,7 @@ before(async () => {
 })
 after(() => world?.stop())
 
-/** The view is there and has stopped loading. */
+/** The view is present and has finished loading. */
 async function shown({ page }: Tab, name: string): Promise<void> {
   const { at, shows } = VIEWS[name]!
   await page.goto(`${world.url}/#/${at}`)
@@ -72,7 +72,7 @@ test('every view fits a screen of 320 pixels', async () => {
   await tab.context.close()
 })
 
-test('what looks for faults finds them', async () => {
+test('the checks for faults find planted faults', async () => {
   const { page, context } = await world.tab()
   await page.setContent(`<style>::placeholder { color: #999 }</style><header></header><main><h1>a</h1><h3 style="color:#999;background:#fff">b</h3><button></button><button aria-label="other">this</button>
     <input id="x" placeholder="pale"><div id="x"></div><img src="data:,"><table><tr><td>1</td></tr></table><ul><p>no item</p></ul>
@@ -98,7 +98,7 @@ test('what looks for faults finds them', async () => {
   await context.close()
 })
 
-test('an address nobody knows leads to the overview; a sensor and a packet nobody knows say so', async () => {
+test('an unknown address leads to the overview; an unknown sensor and an unknown packet are reported', async () => {
   const tab = await world.tab()
   const { page } = tab
   await page.goto(`${world.url}/#/nowhere/at%zz/all`)
@@ -136,7 +136,7 @@ test('first paint and first data come within a second on the loopback', async ()
   assert.ok(Math.min(...paints) < 1000)
 })
 
-test('the page is four files of this gateway, small, with an ETag each, and allowed no inline script', async () => {
+test('the page is four small files of this gateway, with an ETag each, and allows no inline script', async () => {
   const sizes: Record<string, number> = {}
   let packed = 0
   for (const path of ['/', '/app.js', '/app.css', '/favicon.svg']) {
@@ -169,7 +169,7 @@ test('the keyboard alone reaches the content, every view and the panel of a phon
   await page.getByRole('link', { name: 'Readings' }).focus()
   await page.keyboard.press('Enter')
   await page.getByRole('heading', { level: 1, name: 'Readings' }).waitFor()
-  // the reader is told the new view, as after loading a page
+  // a screen reader announces the new view, as after loading a page
   await until('the heading has the focus', () => page.evaluate("document.activeElement.tagName === 'H1'"))
   await until('the title is its own', async () => /^Readings · PUMPHOUSE-7/.test(await page.title()))
   // the number of alarms is in the title of every view

@@ -1,4 +1,4 @@
-// What a receiver acknowledged it has (X29): it is killed the moment an answer arrives, again and again, and every packet
+// A receiver has what it acknowledged (X29): it is killed the moment an answer arrives, repeatedly, and every packet that
 // an answer ever named is in its log.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
@@ -25,7 +25,7 @@ after(async () => {
   removeDir(dir)
 })
 
-test('killed right after an answer: every packet an answer named is in the log, none twice', async () => {
+test('after a kill right after an answer every packet an answer named is in the log, none twice', async () => {
   const port = await freeUdpPort()
   const web = await freePort()
   const encoder = new UplinkEncoder({ aid: 7, units, acknowledged: true })
@@ -61,7 +61,7 @@ test('killed right after an answer: every packet an answer named is in the log, 
         socket.send(frame.slice(), port, '127.0.0.1')
     }
     const timer = setInterval(pump, 3)
-    // later in each round, so that the commit that is under way is another one
+    // later in each round, so that another commit is running at the kill
     socket.on('message', message => sender.onAnswer(message, Date.now()))
     await new Promise<void>((done, fail) => {
       socket.on('message', () => {

@@ -1,5 +1,6 @@
-// X33, R32: a stock client of the reference sends three FULLs and then DIFFs for ever, over UDP, whatever it is told. Its receiver is
-// killed twice; afterwards each DIFF gives what it carries. Inside the delivery exchange nothing is acknowledged before a FULL.
+// X33, R32: an original client of the reference sends three FULLs and then DIFFs forever, over UDP, whatever answers it gets. Its
+// receiver is killed twice; after that each DIFF gives the values it carries. Inside the delivery exchange nothing is acknowledged
+// before a FULL.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { after, test } from 'node:test'
@@ -68,7 +69,7 @@ test('a sender that never sends FULL again is decoded through kill -9 of its rec
   addToFrame(writer, diff('z'))
   const before = nacks.length
   send(finishFrame(writer, 1).slice())
-  await until('the exchange is told to send a FULL', () => nacks.length > before)
+  await until('a FULL is requested', () => nacks.length > before)
   assert.deepEqual(
     answers.filter(answer => answer !== Buffer.from(buildAnswer(7, 0, 0)).toString('hex')),
     [],

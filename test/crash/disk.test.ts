@@ -1,5 +1,5 @@
-// A gateway and its upstream on real disks that are full, read-only or not theirs, at the start and at work, and well again; and
-// a gateway without a descriptor left (R30).
+// A gateway and its upstream on real disks that are full, read-only or owned by another user, at the start and while running,
+// and that recover; and a gateway without a free descriptor (R30).
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, chmodSync, copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs'
@@ -42,7 +42,7 @@ class Disk {
   }
 }
 
-test('full and read-only disks: forwarding from RAM, no answer that means kept, healing by itself', {
+test("on full and read-only disks data is forwarded from RAM, nothing is acknowledged as kept, and the disk's recovery needs no help", {
   skip,
 }, async () => {
   const packets = await freeUdpPort()
@@ -62,7 +62,7 @@ test('full and read-only disks: forwarding from RAM, no answer that means kept, 
   const status = (of: Machine) => answerOf(of, 'status')
   const facts = async (of: Machine): Promise<number> => (await status(of)).log.records
 
-  // the upstream starts on a full disk: no id leaves it, and nothing is acknowledged
+  // the upstream starts on a full disk: it assigns no id, and acknowledges nothing
   const { token } = up.json('token', '--new') as { token: string }
   upDisk.fill()
   await up.start(serveArgs, upWeb)
@@ -71,24 +71,24 @@ test('full and read-only disks: forwarding from RAM, no answer that means kept, 
   assert.deepEqual(health, { ok: true, service: 'web_user', state: 'degraded', reason: 'disk full (ENOSPC)' })
   await gw.start(gwArgs, gwWeb)
   await until(
-    'the upstream is asked',
+    'the upstream is queried',
     async () => Object.values((await status(up)).links as Record<string, { rx: number }>)[0]!.rx > 1,
   )
   assert.equal((await status(gw)).identity.assigned_id, 4294967295)
   const locked = up.run('run')
   assert.deepEqual([locked.code, /is in use by process \d+ \(os-node serve\)/.test(locked.stderr)], [4, true])
 
-  // it heals: the id is given, and everything arrives
+  // it recovers: the id is assigned, and everything arrives
   upDisk.free()
   await until('an id is given', async () => (await status(gw)).identity.assigned_id < 4294967295)
   await until(
-    'the upstream is well',
+    'the upstream has recovered',
     async () => (await status(up)).disk === undefined && (await status(up)).log.state === 'ok',
   )
   assert.ok(existsSync(join(up.dataDir, 'config.last-good.json')), 'what a damaged Config.json is replaced by')
   await until('facts are acknowledged', async () => (await status(gw)).uplinks.up.acked > 5)
 
-  // at work: what the upstream has in RAM only is not acknowledged
+  // while running: records that the upstream has only in RAM are not acknowledged
   upDisk.fill()
   await until('the upstream is degraded', async () => (await status(up)).log.state === 'degraded')
   const acked = (await status(gw)).uplinks.up.acked
@@ -98,7 +98,7 @@ test('full and read-only disks: forwarding from RAM, no answer that means kept, 
   upDisk.free()
   await until('it is acknowledged when it is kept', async () => (await status(gw)).uplinks.up.acked > acked + 5)
 
-  // the gateway itself starts on a read-only disk with what was there before, and forwards
+  // the gateway itself starts on a read-only disk with earlier data, and forwards
   await gw.stop()
   const before = gw.logKeys()
   gwDisk.remount('ro')
@@ -116,7 +116,7 @@ test('full and read-only disks: forwarding from RAM, no answer that means kept, 
   await until('now it is full', async () => (await status(gw)).log.reason === 'disk full (ENOSPC)')
   gwDisk.free()
   await until(
-    'the gateway is well',
+    'the gateway has recovered',
     async () => (await status(gw)).disk === undefined && (await status(gw)).log.state === 'ok',
   )
   assert.equal((await status(gw)).log.lost, 0)
@@ -133,7 +133,9 @@ test('full and read-only disks: forwarding from RAM, no answer that means kept, 
   await up.stop()
 })
 
-test('a data directory of another user: readable is a state, and mended by chmod', { skip }, async () => {
+test('a data directory of another user that is readable is a state with a reason, and chmod fixes it', {
+  skip,
+}, async () => {
   const web = await freePort()
   chmodSync(dir, 0o755)
   const gw = new Machine(
@@ -142,7 +144,7 @@ test('a data directory of another user: readable is a state, and mended by chmod
     { gateway: { sources: [{ name: 'cpu', type: 'cpu', interval_ms: 100 }] } },
     [...['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']],
   )
-  // that user may not be able to read the checkout
+  // that user may be unable to read the checkout
   gw.program = join(dir, 'os-node.js')
   copyFileSync(script, gw.program)
   machines.push(gw)
@@ -159,7 +161,9 @@ test('a data directory of another user: readable is a state, and mended by chmod
   assert.equal(gw.ended?.code ?? 0, 0)
 })
 
-test('64 descriptors are enough to start, and none left ends nothing and loses nothing', { skip }, async () => {
+test('64 descriptors are enough to start, and running out of them ends nothing and loses nothing', {
+  skip,
+}, async () => {
   const web = await freePort()
   const gw = new Machine(join(dir, 'few'), 'run', { gateway: { log: { commit_interval_ms: 200 } } }, [
     'prlimit',
@@ -173,7 +177,7 @@ test('64 descriptors are enough to start, and none left ends nothing and loses n
   const before = await answerOf(gw, 'status')
   assert.deepEqual([before.guard.files.limit, before.log.state], [64, 'ok'])
   allow(10)
-  await until('the network cannot be asked', () => /EMFILE/.test(gw.output))
+  await until('the network cannot be read', () => /EMFILE/.test(gw.output))
   const silent = Date.now()
   await sleep(3000)
   allow(64)
@@ -182,7 +186,7 @@ test('64 descriptors are enough to start, and none left ends nothing and loses n
   assert.deepEqual([gw.ended, now.log.lost, now.log.state], [undefined, 0, 'ok'])
   assert.ok(now.guard.files.refused > 0)
   await gw.stop()
-  // the files that sources of this machine read stay open
+  // the files read by sources of this machine stay open
   assert.doesNotMatch(gw.output, /cpu: down/)
   const read = gw.logKeys().map(key => Number(key.split(' ')[1]))
   assert.ok(

@@ -1,5 +1,5 @@
-// The main job under the worst a newcomer can do to it: the upstream is taken away and comes back, the gateway is killed
-// in the middle, and in the end both sides hold the same facts, none twice.
+// The main job under the worst faults: the upstream is taken away and returns, the gateway is killed in the middle, and
+// in the end both sides have the same facts, none twice.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -14,7 +14,7 @@ after(async () => {
   removeDir(dir)
 })
 
-test('upstream away, gateway killed: the same facts on both sides, none twice', async () => {
+test('with the upstream away and the gateway killed both sides end with the same facts, none twice', async () => {
   const packets = await freeUdpPort()
   const upWeb = await freePort()
   const gwWeb = await freePort()
@@ -39,14 +39,14 @@ test('upstream away, gateway killed: the same facts on both sides, none twice', 
   await gw.start(['--port', String(gwWeb)], gwWeb)
   const status = () => askControl(gw.dataDir, 'status')
   const uplink = async (): Promise<{ acked: number; backlog: number; cursor: number }> => (await status()).uplinks.up
-  /** What is in the log now; the sources go on meanwhile. */
+  /** The current content of the log; the sources continue meanwhile. */
   const delivered = async (what: string): Promise<void> => {
     const newest = (await status()).log.last_seq as number
     await until(what, async () => (await uplink()).cursor >= newest)
   }
   await until('packets are acknowledged', async () => (await uplink()).acked > 20)
 
-  // the upstream is killed while packets are on their way, stays away, and comes back with what it had on flash
+  // the upstream is killed while packets are in flight, stays away, and returns with what it had on flash
   await up.stop('SIGKILL')
   await until('a backlog grows', async () => (await uplink()).backlog > 30)
   await up.start(serveArgs, upWeb)
@@ -60,7 +60,8 @@ test('upstream away, gateway killed: the same facts on both sides, none twice', 
   }
   await delivered('the backlog is delivered again')
   const lost = (await status()).log.lost as number
-  // a stop ends the sources and gives what is left to an upstream that answers; what it had no time for goes at the next start
+  // a stop ends the sources and sends what is left to an upstream that answers; the remaining records are sent at the next
+  // start
   await gw.stop('SIGTERM')
   gw.configure(config([]))
   await gw.start(['--port', String(gwWeb)], gwWeb)

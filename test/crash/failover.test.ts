@@ -1,5 +1,5 @@
-// Two roads to one upstream, and a gateway that is killed with a backlog while they come and go: the cursor is on flash, both
-// sides hold the same facts in the end, and none twice.
+// Two paths to one upstream, and a gateway that is killed with a backlog while they fail and recover: the cursor is on flash,
+// both sides have the same facts in the end, and none twice.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -17,7 +17,7 @@ after(async () => {
   removeDir(dir)
 })
 
-test('killed with a backlog and two uplinks: nothing is lost, none is there twice', async () => {
+test('a kill with a backlog and two uplinks loses and duplicates nothing', async () => {
   const packets = await freeUdpPort()
   const roads = [await freeUdpPort(), await freeUdpPort()]
   for (const [k, road] of roads.entries())
@@ -44,10 +44,10 @@ test('killed with a backlog and two uplinks: nothing is lost, none is there twic
   await up.start(['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(upWeb)], upWeb)
   await gw.start(['--port', String(gwWeb)], gwWeb)
   const status = () => askControl(gw.dataDir, 'status')
-  await until('the first carries', async () => (await status()).uplinks.road0.acked > 20)
+  await until('the first uplink is active', async () => (await status()).uplinks.road0.acked > 20)
   first.black = true
   await until('the second took over', async () => (await status()).uplinks.road1.acked > 20)
-  const reason = await until('it is told', async () => {
+  const reason = await until('it is reported', async () => {
     const { forwarding } = await status()
     return forwarding.uplink === 'road1' && forwarding.reason
   })
@@ -58,7 +58,7 @@ test('killed with a backlog and two uplinks: nothing is lost, none is there twic
   await gw.stop('SIGKILL')
   await gw.start(['--port', String(gwWeb)], gwWeb)
   second.black = false
-  await until('the second carries again', async () => (await status()).uplinks.road1.acked > 10)
+  await until('the second uplink is active again', async () => (await status()).uplinks.road1.acked > 10)
   await gw.stop('SIGKILL')
   await sleep(200)
   first.black = false

@@ -1,6 +1,6 @@
-// The whole gateway under load, its log and SQL view included, is killed by `kill -9` again and again, and every fifth time its upstream
-// too; in the end both sides hold the same facts, none twice. 20 kills in test:long, 5 with OS_NODE_LONG=quarter, 200 by
-// `npm run test:kills`.
+// The complete gateway under load, its log and SQL view included, is killed by `kill -9` repeatedly, and every fifth time its upstream
+// too; in the end both sides have the same facts, none twice. 20 kills in test:long, 5 with OS_NODE_LONG=quarter, 200 by `npm run
+// test:kills`.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -21,7 +21,7 @@ after(async () => {
   removeDir(dir)
 })
 
-test(`${KILLS} kills of a gateway under load: nothing lost, nothing twice`, async () => {
+test(`${KILLS} kills of a gateway under load lose and duplicate nothing`, async () => {
   const [packets, upWeb, gwWeb] = [await freeUdpPort(), await freePort(), await freePort()]
   const types = ['cpu', 'memory', 'disk', 'network', 'uptime']
   const config = (list: unknown[]): Record<string, unknown> => ({

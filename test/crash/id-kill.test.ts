@@ -1,5 +1,5 @@
-// A real process hands out ids, takes some back, spills and makes checkpoints, and is killed at random moments, many times
-// over the same files. Every id it told belongs to that device until the device gave it back; none is lost. The file is also
+// A real process assigns ids, takes some back, spills and writes checkpoints, and is killed at random moments, many times
+// over the same files. Every id it sent belongs to that device until the device released it; none is lost. The file is also
 // the child: it runs as such when the variable is set.
 // Long: more kills
 import assert from 'node:assert/strict'
@@ -81,4 +81,4 @@ async function parent(): Promise<void> {
 
 const dir = process.env['OS_NODE_ID_DIR']
 if (dir) void child(dir, process.env['OS_NODE_ID_RUN'] ?? '')
-else test('kill -9 at random moments, many times: every told id belongs to one device', parent)
+else test('after many kill -9 at random moments every id that was sent belongs to one device', parent)

@@ -1,6 +1,6 @@
-// Cuts the power at every single write, sync, rename, remove and truncate of a small life of the ID allocator, with released
-// ids spilled, checkpoints made in pieces and at once, and pools granted by an upstream; then checks the next start. What
-// was not synced is lost, or half there, or there as zeros.
+// Cuts the power at every single write, sync, rename, remove and truncate of a short run of the ID allocator, with released
+// ids spilled, checkpoints written in pieces and in one step, and pools granted by an upstream; then checks the next start.
+// Unsynced data is lost, or half present, or present as zeros.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { IdAllocator } from '../../src/protocol/ids/allocator'
@@ -11,12 +11,12 @@ const NOW = 1_710_000_000
 const PATH = '/data/ids.json'
 
 class Life {
-  /** told to their devices, and not given back since */
+  /** sent to their devices, and not released since */
   readonly owner = new Map<number, string>()
-  /** told to the upstream as taken */
+  /** reported to the upstream as accepted */
   readonly granted = new Set<number>()
   cut = false
-  /** commits and stops that the disk refused; each commit was asked for again */
+  /** commits and stops that the disk refused; each commit was requested again */
   refused = 0
 
   async commit(ids: IdAllocator): Promise<void> {
@@ -27,7 +27,7 @@ class Life {
     })
   }
 
-  /** A stop that the disk refuses says so; the next start is as after a kill. */
+  /** A stop that the disk refuses reports that; the next start is as after a kill. */
   async stop(ids: IdAllocator): Promise<void> {
     try {
       ids.stop()
@@ -39,7 +39,7 @@ class Life {
     }
   }
 
-  /** Gives ids to new devices and tells them once they are kept. */
+  /** Assigns ids to new devices and sends them once they are stored. */
   async tell(ids: IdAllocator, devices: string[], note = ''): Promise<void> {
     const given = devices.map(device_id => [ids.allocateId({ device_id, note }), device_id] as const)
     await this.commit(ids)
@@ -66,7 +66,7 @@ const ranged = (files: MemFiles): IdAllocator =>
 const pooled = (files: MemFiles): IdAllocator =>
   new IdAllocator({ startId: 1, endId: 0 }, { store: new FileIdStore(PATH, files), now: () => NOW })
 
-/** Spills, drains the spill, lets the journal grow into a checkpoint in pieces, stops, starts again. */
+/** Spills, empties the spill file, lets the journal grow into a checkpoint in pieces, stops, starts again. */
 async function liveRanged(files: MemFiles, life: Life): Promise<void> {
   const long = 'x'.repeat(6000)
   let ids = ranged(files)
@@ -80,7 +80,7 @@ async function liveRanged(files: MemFiles, life: Life): Promise<void> {
   await life.tell(ids, names('e', 3))
   await ids.settled()
   await life.tell(ids, names('f', 2))
-  // spilled, and not written down before the stop does it
+  // spilled, and not written before the stop does it
   const high = [...life.owner.keys()].filter(id => id > 395)
   await life.giveBack(ids, high)
   await life.stop(ids)
@@ -136,7 +136,7 @@ function checkPooled(files: MemFiles, life: Life, where: string): void {
 const journalOnly = (name: string): boolean => name.endsWith('.journal')
 const allBut = (end: string) => (name: string) => !name.endsWith(end)
 
-/** the share of unsynced bytes that is kept, and whether as zeros; how much of the last write happens; which new names stay */
+/** the share of unsynced bytes that is kept, and whether as zeros; how much of the last write is done; which new names stay */
 const LOSSES: readonly (readonly [kept: number, zeros: boolean, tear: number, survives?: (name: string) => boolean])[] =
   [
     [0, false, 0],
@@ -148,7 +148,7 @@ const LOSSES: readonly (readonly [kept: number, zeros: boolean, tear: number, su
     [1, false, 0, allBut('.released')],
   ]
 
-/** Lives until the power is cut at operation `point`, or to the end. */
+/** Runs until the power is cut at operation `point`, or to the end. */
 async function cutAt(
   point: number,
   tear: number,
@@ -178,7 +178,7 @@ async function everyPoint(
   check: (files: MemFiles, life: Life, where: string) => void,
 ): Promise<number> {
   for (let point = 0; point < 1000; point++) {
-    // one life for the losses that tear alike: what is lost is decided after it
+    // one run for the losses that tear alike: what is lost is decided after it
     const lives = new Map<number, Awaited<ReturnType<typeof cutAt>>>()
     for (const [kept, zeros, tear, survives] of LOSSES) {
       const lived = lives.get(tear) ?? (await cutAt(point, tear, live))
@@ -195,12 +195,12 @@ async function everyPoint(
   return assert.fail('the life never ended')
 }
 
-test('the power is cut at every operation of the allocator: no id has two owners, none is lost', async () => {
+test('a power cut at every operation of the allocator leaves no id with two owners, and loses none', async () => {
   const points = await everyPoint(liveRanged, checkRanged)
   assert.ok(points > 60, `${points} points`)
 })
 
-test('the power is cut at every operation of a pool: what the upstream was told is kept, no id has two owners', async () => {
+test('a power cut at every operation of a pool keeps what was reported upstream, and leaves no id with two owners', async () => {
   const points = await everyPoint(livePooled, checkPooled)
   assert.ok(points > 25, `${points} points`)
 })
@@ -209,7 +209,7 @@ for (const [name, live, check] of [
   ['the allocator', liveRanged, checkRanged],
   ['a pool', livePooled, checkPooled],
 ] as const)
-  test(`the disk refuses at every operation of ${name}, once: the commit is tried again, and what was told survives a power cut`, async () => {
+  test(`the disk refuses at every operation of ${name}, once: the commit is retried, and every id that was sent survives a power cut`, async () => {
     let refused = 0
     for (const code of ['EIO', 'ENOSPC', 'EROFS'])
       for (let point = 1; point < 1000; point++) {

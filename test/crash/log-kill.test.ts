@@ -1,5 +1,6 @@
-// A real process appends to a real log and is killed at random moments. What it said was committed must be there after the
-// next start, nothing twice, seqs rising. The file is also the child: it runs as such when the variable is set.
+// A real process appends to a real log and is killed at random moments. What it reported as committed must be present
+// after the next start, nothing twice, with rising seqs. The file is also the child: it runs as such when the variable is
+// set.
 // Long: more kills
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -21,7 +22,7 @@ const OPTIONS = {
 
 async function child(dir: string): Promise<void> {
   const log = await FlashLog.open({ dir, ...OPTIONS })
-  // the reported pairs are written at once, so that the parent has them however soon the kill comes
+  // the reported pairs are written immediately, so that the parent has them however early the kill is
   writeSync(1, `opened ${log.lastSeq}\n`)
   log.onCommit(seq => {
     writeSync(1, `committed ${seq}\n`)

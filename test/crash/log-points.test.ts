@@ -1,5 +1,5 @@
-// Cuts the power at every single write, sync, rename, remove and truncate of one small life of the log, the recovery after a
-// damaged start included, and checks the next start (R1). What was not synced is lost, or half there, or there as zeros.
+// Cuts the power at every single write, sync, rename, remove and truncate of a short run of the log, including the recovery
+// after a damaged start, and checks the next start (R1). Unsynced data is lost, or half present, or present as zeros.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FlashLog } from '../../src/log'
@@ -11,7 +11,7 @@ const OPTIONS = { dir: '/log', segmentBytes: 32 * 1024, maxBytes: 256 * 1024 }
 
 interface Life {
   acknowledged: number[]
-  /** every seq the log gave out, with its content */
+  /** every seq that the log assigned, with its content */
   given: Map<number, number>
   cursor: number
 }
@@ -86,7 +86,7 @@ async function cutAt(
       throw new PowerCut(`at operation ${point}`)
     }
   }
-  // after the cut nothing reaches the disk: the process would be gone, so what it does from then on does not count
+  // after the cut nothing reaches the disk: the process would be gone, so its later operations do not count
   const before = new Map<number, number>()
   try {
     await live(files, new Proxy(life, { get: (l, key) => (cut && key === 'given' ? before : Reflect.get(l, key)) }))
@@ -96,11 +96,11 @@ async function cutAt(
   return { files, life, cut }
 }
 
-test('the power is cut at every operation of a small life: the next start has all that was acknowledged', async () => {
+test('after a power cut at every operation of a short run the next start has everything that was acknowledged', async () => {
   const fresh = new MemFiles()
   let points = 0
   for (; points < 2000; points++) {
-    // one life for the losses that tear alike: what is lost is decided after it
+    // one run for the losses that tear alike: what is lost is decided after it
     const lives = new Map<number, Awaited<ReturnType<typeof cutAt>>>()
     for (const [kept, zeros, tear] of [
       [0, false, 0],
@@ -118,7 +118,7 @@ test('the power is cut at every operation of a small life: the next start has al
   assert.ok(points > 60, `${points} points`)
 })
 
-test('the power is cut at every operation of a recovery: it can be done again, and losses are counted once', async () => {
+test('after a power cut at every operation of a recovery it can be repeated, and losses are counted once', async () => {
   const first = new MemFiles()
   const log = await open(first)
   for (let k = 0; k < 30; k++) {
@@ -156,13 +156,13 @@ test('the power is cut at every operation of a recovery: it can be done again, a
   assert.fail('recovery never ended')
 })
 
-test('the disk refuses at every operation of a small life, once: it heals, and what was acknowledged survives a power cut', async () => {
+test('the disk refuses at every operation of a short run, once: the log recovers, and acknowledged records survive a power cut', async () => {
   for (const code of ['EIO', 'ENOSPC', 'EROFS'])
     for (let point = 1; point < 2000; point++) {
       const files = new MemFiles()
       const life: Life = { acknowledged: [], given: new Map(), cursor: 0 }
       const refused = files.refuseOnce(point, code)
-      // a stop that the disk refuses says so; the next start is as after a kill
+      // a stop that the disk refuses reports that; the next start is as after a kill
       await live(files, life).catch((error: { code?: unknown }) => {
         assert.match(String(error.code), /^(STORAGE|DISK_FULL)$/, `${code} at ${point}`)
       })

@@ -1,6 +1,6 @@
-// PUBACK after the commit (D19): a receiver with a persistent session is killed at any moment, again and again, while
-// packets stream in. Only the first packet of each template is a FULL and every other builds on the one before it, so one
-// lost packet, or one template forgotten, would show in all that follow. In the end every packet that the broker took is in
+// PUBACK after the commit (D19): a receiver with a persistent session is killed at any moment, repeatedly, while packets
+// stream in. Only the first packet of each template is a FULL and every other builds on the one before it, so one lost
+// packet, or one forgotten template, would affect all later ones. In the end every packet that the broker accepted is in
 // the log once, with the values that were sent.
 // Long: more kills, every QoS with every version
 import assert from 'node:assert/strict'
@@ -21,11 +21,11 @@ import { startMosquitto } from '../lib/servers'
 const units = { ...wireUnits(), resolve }
 const T0 = 1_710_000_000_001
 const ROUNDS = rounds(2, 5)
-/** packets of a round, so that a machine whose starts take long has no more to do */
+/** packets of a round, so that a machine with slow starts has no more to do */
 const MOST = 800
 const AIDS = [7, 8, 9]
 
-// killed on purpose, again and again: no reason to doubt the configuration
+// killed on purpose, repeatedly: no reason to distrust the configuration
 process.env.OS_NODE_SAFE_MODE = 'off'
 
 const dir = tempDir()
@@ -35,7 +35,7 @@ after(async () => {
   removeDir(dir)
 })
 
-/** The values of packet k: each sensor has a pace of its own. */
+/** The values of packet k: each sensor changes at its own rate. */
 const values = (k: number): number[] => [k, 100 + Math.floor(k / 7), 5000 + Math.floor(k / 50)]
 
 const KINDS = [
@@ -126,5 +126,5 @@ for (const [qos, version] of KINDS.slice(0, rounds(2, 4)))
     for (const [id, list] of times) assert.deepEqual(list, wanted, `${id}: every packet once, in order`)
     assert.equal(received.refused, 0, 'nothing could not be decoded')
     assert.equal(received.late_dropped, 0)
-    assert.equal(nacks, 0, 'nothing was asked for again')
+    assert.equal(nacks, 0, 'nothing was requested again')
   })

@@ -1,6 +1,6 @@
-// Plugins of other makers that never come back from a call, in a real gateway: the watch over the event loop ends the process
-// and tells where the loop was; the next start leaves that plugin off by name, and everything else runs. So does one after a
-// plugin that ended the process itself.
+// Third-party plugins whose calls never return, in a real gateway: the watchdog of the event loop ends the process and
+// reports where the loop was; the next start disables that plugin by name, and everything else runs. The same for a plugin
+// that ended the process itself.
 import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { freePort, Machine, removeDir, tempDir, until } from '../lib/gateway'
 
 const stuck = 'for (;;);'
 
-/** What spins, by where; most wait for a fact, so that the gateway is up before. */
+/** What spins, by place; most wait for a fact, so that the gateway is up before. */
 const LOOPS = {
   listener: `start: () => void host.gateway.onFact(function spin() { ${stuck} })`,
   timer: `start: () => { let heard = false; host.gateway.onFact(() => { heard = true })
@@ -51,7 +51,7 @@ async function world(t: TestContext, loop: string): Promise<{ gw: Machine; start
   return { gw, start: () => gw.start(['--port', String(web)]) }
 }
 
-/** How the plugin is once the others run. */
+/** The state of the plugin once the others run. */
 async function spins({ dataDir }: Machine): Promise<Item> {
   const of = await until('the others run', async () => {
     const { items } = (await askControl(dataDir, 'plugin-list')) as { items: Item[] }
@@ -61,24 +61,24 @@ async function spins({ dataDir }: Machine): Promise<Item> {
   return of('spins')
 }
 
-test('a plugin that ends the process is left off by the next start', async t => {
+test('a plugin that ends the process is disabled by the next start', async t => {
   const { gw, start } = await world(t, 'start: () => void setTimeout(() => process.exit(0), 1000)')
   await start().catch(() => undefined)
   await until('it has ended', () => gw.ended)
   await start()
   const { running, error } = await spins(gw)
-  assert.deepEqual([running, error], [false, 'spins is left off: it ended the process'])
+  assert.deepEqual([running, error], [false, 'spins is not started: it ended the process'])
   assert.equal((await askControl(gw.dataDir, 'safe-mode')).crashes, 1)
-  // by hand it is started again, and an orderly stop is nobody's fault
+  // it can be started by hand, and a clean stop is not attributed to it
   assert.equal((await askControl(gw.dataDir, 'plugin-load', { name: 'good' })).running, true)
   await gw.stop('SIGTERM')
   await start()
   assert.equal((await spins(gw)).running, false)
 })
 
-describe('a plugin that never comes back', { concurrency: 2 }, () => {
+describe('a plugin whose call never returns', { concurrency: 2 }, () => {
   for (const [where, loop] of Object.entries(LOOPS))
-    test(`in a ${where}: the process ends, and the next start leaves it off by name`, async t => {
+    test(`a plugin that blocks in a ${where} ends the process, and the next start disables it by name`, async t => {
       const { gw, start } = await world(t, loop)
       // it may end before it answered
       await start().catch(() => undefined)
@@ -88,10 +88,10 @@ describe('a plugin that never comes back', { concurrency: 2 }, () => {
       await start()
       const { running, error } = await spins(gw)
       assert.equal(running, false)
-      assert.match(error!, /^spins is left off: it froze the gateway in .*spins\.mjs:\d+\)?$/)
+      assert.match(error!, /^spins is not started: it froze the gateway in .*spins\.mjs:\d+\)?$/)
       const facts = async (): Promise<number> =>
         ((await askControl(gw.dataDir, 'status')) as { intake: { facts: number } }).intake.facts
-      await until('readings come', async () => (await facts()) > 10)
+      await until('readings arrive', async () => (await facts()) > 10)
       assert.equal(gw.ended, undefined)
       assert.equal((await askControl(gw.dataDir, 'safe-mode')).crashes, 1)
       assert.match(gw.output, /the last run was ended: the event loop has been frozen for \d+ s in .*spins\.mjs/)

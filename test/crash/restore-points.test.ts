@@ -1,6 +1,6 @@
-// The power is cut at every write, sync, rename and remove of a restore; then what was cut off is taken to its end, as the next command
-// does. The state is the old one or the new one, whole, never a mixture. The same with a real process that is killed at each of its
-// steps; the file is also that process when the variable is set.
+// The power is cut at every write, sync, rename and remove of a restore; then the restore is completed, as the next command does. The
+// state is the old one or the new one, complete, never a mixture. The same with a real process that is killed at each of its steps; the
+// file is also that process when the variable is set.
 // Long: every step
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -61,7 +61,7 @@ async function makeBackup(dir: string): Promise<string> {
   return file
 }
 
-/** Fails unless it is one of the two, whole. Returns which. */
+/** Fails unless it is one of the two, complete. Returns which. */
 function check(dir: string, files: Files, where: string): 'old' | 'new' {
   const found = Object.fromEntries(
     filesIn(dir, files, path => path !== 'data/restore' && !path.endsWith('.tmp')).map(path => [
@@ -74,7 +74,7 @@ function check(dir: string, files: Files, where: string): 'old' | 'new' {
   return which
 }
 
-test('the power is cut at every step of a restore: the next command finds the old state or the new one', async t => {
+test('after a power cut at every step of a restore the next command finds the old state or the new one', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-restore-'))
   t.after(() => rmSync(dir, { recursive: true }))
   const backup = readFileSync(await makeBackup(dir))
@@ -117,7 +117,7 @@ test('the power is cut at every step of a restore: the next command finds the ol
       done = !cut
       const left = files.afterPowerCut(kept, zeros, survives)
       const where = `operation ${point}, kept ${kept} ${survives ?? ''}`
-      // cut once more while it is taken to its end
+      // cut once more while it is being completed
       let again = 0
       left.gate = operation => {
         if (operation !== 'read' && operation !== 'close' && ++again === 1 + (point % 7)) throw new PowerCut('again')
@@ -125,7 +125,7 @@ test('the power is cut at every step of a restore: the next command finds the ol
       try {
         finishRestore('/gw/data', left)
       } catch {
-        // the next command goes on
+        // the next command continues
       }
       const later = left.afterPowerCut(kept, zeros, survives)
       finishRestore('/gw/data', later)
@@ -135,7 +135,7 @@ test('the power is cut at every step of a restore: the next command finds the ol
   assert.ok(point > 40 && seen.old > 20 && seen.new > 20, JSON.stringify({ point, seen }))
 })
 
-/** Kills this process at the operation `at`. */
+/** Kills this process at operation `at`. */
 function killedAt(at: number): Files {
   let n = 0
   const changing = ['mkdir', 'open', 'write', 'syncNow', 'truncate', 'rename', 'remove', 'syncDir']
@@ -159,7 +159,7 @@ if (process.env[CHILD]) {
   })
   process.exit(0)
 } else
-  test('kill -9 at the steps of a restore: the next one finds the old state or the new one', async t => {
+  test('after kill -9 at the steps of a restore the next command finds the old state or the new one', async t => {
     const dir = mkdtempSync(join(tmpdir(), 'os-node-restore-'))
     t.after(() => rmSync(dir, { recursive: true }))
     await makeBackup(dir)

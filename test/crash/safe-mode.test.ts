@@ -1,5 +1,5 @@
-// Crashes in a row of a real gateway (R25): killed again and again it starts in safe mode, with its page and commands up and
-// its links and plugins off; it is left over HTTP or by a command, and what was logged before is all there.
+// Crashes in a row of a real gateway (R25): killed repeatedly it starts in safe mode, with its page and commands up and its
+// links and plugins off; it is left over HTTP or by a command, and everything logged before is present.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -13,7 +13,7 @@ after(async () => {
   removeDir(dir)
 })
 
-test('killed five times in a row: safe mode, the reason shown, and a way out', async () => {
+test('five kills in a row lead to safe mode with the reason shown, and it can be left', async () => {
   const port = await freePort()
   const gw = new Machine(join(dir, 'gw'), 'run', {
     device_id: 'GW1',
@@ -72,7 +72,7 @@ test('killed five times in a row: safe mode, the reason shown, and a way out', a
   assert.equal((await answerOf(gw, 'safe-mode')).active, false)
   await until('the links are open again', async () => (await status()).links.cpu?.state === 'up')
   assert.equal((await status()).safe_mode, undefined)
-  await until('the view is there', async () => (await fetch(`http://127.0.0.1:${port}/api/data/packets`)).ok)
+  await until('the view is ready', async () => (await fetch(`http://127.0.0.1:${port}/api/data/packets`)).ok)
   await until('the plugins run', async () => (await running()).join() === 'port_forwarder,env_guard')
   await gw.stop('SIGTERM')
   assert.equal(gw.json('safe-mode').crashes, 0)

@@ -1,14 +1,14 @@
-// The faults of test/sim/variants.mjs that it is known to notice, built into the gateway one after the other, are noticed by the simulated world within a bounded
-// number of seeds. A quarter of them are those of the day.
+// The faults of test/sim/variants.mjs that are known to be noticed, built into the gateway one after the other, are noticed by the simulated world
+// within a limited number of seeds. A quarter run covers those of the day.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { QUARTER } from '../lib/random'
 import { simulate, variants } from '../lib/simulated'
 
-/** what a fault may take; most are noticed by the first five */
+/** seeds that a fault may take; most are noticed by the first five */
 const SEEDS = 30
 
-test('faults built into the gateway are noticed', async t => {
+test('the simulated world notices faults built into the gateway', async t => {
   const day = Math.floor(Date.now() / 86_400_000)
   const all = (await variants()).filter((_, k) => !QUARTER || k % 4 === day % 4)
   for (const { id, what, media } of all)

@@ -1,10 +1,10 @@
-// The simulated world, which `npm run test:sim` runs on as many seeds as wanted: the same seed is the same run, and two faults that are
-// built in are noticed. All of them: simulated.long.test.ts.
+// The simulated world, which `npm run test:sim` runs on any number of seeds: the same seed is the same run, and two built-in faults are
+// noticed. All of them: simulated.long.test.ts.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { simulate } from '../lib/simulated'
 
-test('a seed is the same run twice, byte for byte, and another seed is another', async () => {
+test('a seed gives the same run twice, byte for byte, and another seed another run', async () => {
   // each seed runs twice, and fails where the traces differ
   const [first, other] = await simulate(2, { hours: 0.05 })
   assert.deepEqual([first?.failure, other?.failure], [undefined, undefined])

@@ -1,8 +1,8 @@
 // Every write, sync, rename, remove and folder sync of the small files: configuration, identity, token, users, sessions. At each of them
-// the power is cut, with unsynced bytes lost, half there, there as zeros, and new names kept or not (so later ones before earlier ones);
-// or the disk refuses once, and once with half of a write done. The next start reads what was told last, or the change that was under
-// way, whole; a change after a refusal is kept. The log, the ids, the windows and a restore have tests of their own: log-points.test.ts,
-// id-points.test.ts, restore-points.test.ts and test/unit/storage/view-windows.test.ts.
+// the power is cut, with unsynced bytes lost, half present, present as zeros, and new names kept or not (so later ones before earlier
+// ones); or the disk refuses once, and once with half of a write done. The next start reads the last reported state, or the change in
+// progress, complete; a change after a refusal is kept. The log, the ids, the windows and a restore have their own tests:
+// log-points.test.ts, id-points.test.ts, restore-points.test.ts and test/unit/storage/view-windows.test.ts.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Subject, subjects } from '../lib/state-subjects'
@@ -10,18 +10,18 @@ import { MemFiles, PowerCut, systemError } from '../unit/log/memfiles'
 
 const SUBJECTS = subjects('/data')
 
-/** the share of unsynced bytes that is kept, whether as zeros, how much of the last write happens, which new names stay */
+/** the share of unsynced bytes that is kept, whether as zeros, how much of the last write is done, which new names stay */
 const LOSSES = [
   [0, false, 0, () => false],
   [1, false, 0.5, () => true],
   [0.5, false, 0.3, () => true],
   [0.7, true, 0, () => true],
-  // the rename is on the medium, its folder's older entries are not; and the other way round
+  // the rename is on the medium, its folder's older entries are not; and the reverse
   [1, false, 0, (name: string) => !name.endsWith('.tmp')],
   [1, false, 0, (name: string) => name.endsWith('.tmp')],
 ] as const
 
-/** What each operation of a life does to it. */
+/** What each operation of a run does to it. */
 type Fault = (files: MemFiles, operation: number) => void
 
 async function life(subject: Subject, tear: number, fault: Fault) {
@@ -31,7 +31,7 @@ async function life(subject: Subject, tear: number, fault: Fault) {
   files.gate = operation => {
     if (operation !== 'read' && operation !== 'close') fault(files, files.operations)
   }
-  /** what a start found after each change that was told; the first: nothing was changed */
+  /** what a start found after each reported change; the first: nothing was changed */
   const told: unknown[] = [subject.read(new MemFiles())]
   let refused = 0
   let at = 0
@@ -43,7 +43,7 @@ async function life(subject: Subject, tear: number, fault: Fault) {
       } catch (error) {
         if (error instanceof PowerCut || cutOff(error)) throw error
         refused++
-        // the disk takes it again
+        // the disk accepts it again
         await change(at + 10)
       }
       told.push(subject.read(files.copy()))
@@ -65,7 +65,7 @@ const text = (value: unknown): string => JSON.stringify(value)
 
 for (const [name, subject] of Object.entries(SUBJECTS)) {
   const { changes = 2 } = subject
-  test(`${name}: the power is cut at every operation, the next start has what was told or the change under way`, async () => {
+  test(`${name}: after a power cut at every operation the next start has the last reported state or the change in progress`, async () => {
     const whole = (await life(subject, 0, () => undefined)).told.map(text)
     assert.equal(new Set(whole).size, changes + 1)
     let points = 0
@@ -81,7 +81,7 @@ for (const [name, subject] of Object.entries(SUBJECTS)) {
         if (!ended) left++
         const found = text(subject.read(files.afterPowerCut(kept, zeros, survives)))
         const where = `${name}, operation ${points}, kept ${kept}${zeros ? ' zeros' : ''}`
-        // a token is another one in each life: what is found is the last told, or none that was told before it
+        // a token is another one in each run: the found one is the last reported, or none that was reported before it
         const last = text(told.at(-1))
         const earlier = told.slice(0, -1).map(text)
         assert.ok(found === last || (!ended && !earlier.includes(found)), `${where}: ${found} after ${last}`)
@@ -92,7 +92,7 @@ for (const [name, subject] of Object.entries(SUBJECTS)) {
     assert.ok(points >= 4 * changes, `${points} points`)
   })
 
-  test(`${name}: the disk refuses at every operation, once: it is said, the old state stays, the next change is kept`, async () => {
+  test(`${name}: the disk refuses at every operation, once: that is reported, the old state stays, the next change is kept`, async () => {
     let refusals = 0
     for (const code of ['EIO', 'ENOSPC', 'EROFS'])
       for (let point = 1; point < 400; point++) {
@@ -102,7 +102,7 @@ for (const [name, subject] of Object.entries(SUBJECTS)) {
           failed = true
           throw systemError(code)
         })
-        // where it fails while it is opened, nothing is told
+        // a failure during the opening is not reported
         const lived = await run.catch((error: unknown) => {
           assert.match(String((error as { code?: unknown }).code), /^(CONFIG_WRITE|DATA_DIR|STORAGE|E[A-Z]+)$/)
           return undefined

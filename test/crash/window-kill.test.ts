@@ -28,14 +28,14 @@ async function child(dir: string): Promise<void> {
     const fact = {
       id: `dev-${k % 4}`,
       state: 'ONLINE',
-      // each second one is delivered twice
+      // every second one is delivered twice
       tRaw: 1_710_000_000_000 + Math.floor((log.lastSeq + 1) / 2) * 1000,
       aid: 7,
       sensors: [{ id: 's', status: 'OK', unit: 'K', value: 1 }],
     }
     log.appendFact(fact, { medium: 'local' }, 'synced')
     if (k % 20 !== 0) continue
-    // what the parent counts: it has its turn whatever else this machine does
+    // the parent's count: it gets its turn whatever else this machine does
     writeSync(1, '.')
     await new Promise(resolve => setTimeout(resolve, 1))
   }
@@ -64,8 +64,8 @@ async function parent(): Promise<void> {
       try {
         const seen = new Set<string>()
         for (const { fact } of log.read(0, { kinds: ['fact'] })) seen.add(`${fact!.id} ${fact!.tRaw}`)
-        // a view that is being built says so after a while, and is asked again
-        const { total } = await until('the view is there', () => db.queryPackets({ limit: 1 }))
+        // a view that is being built reports that after a while, and is queried again
+        const { total } = await until('the view is ready', () => db.queryPackets({ limit: 1 }))
         assert.equal(total, seen.size, `round ${round}`)
         const { devices } = await db.queryDevices()
         assert.equal(

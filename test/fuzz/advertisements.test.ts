@@ -1,4 +1,4 @@
-// Advertisements, as anybody in radio range may send them: every format reads every input, with and without a key.
+// Advertisements as any sender in radio range may send them: every format reads every input, with and without a key.
 
 import { localName } from '../../drivers/bluetooth/ad'
 import { BthomeDecoder } from '../../drivers/bluetooth/bthome'

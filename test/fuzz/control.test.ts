@@ -1,4 +1,4 @@
-// Control packets and the delivery exchange, as anybody may send them.
+// Control packets and the delivery exchange, as any sender may send them.
 import assert from 'node:assert/strict'
 import { Fusion } from '../../src/pipeline/fuse'
 import * as control from '../../src/protocol/control'
@@ -19,7 +19,7 @@ import { type Random, repeated } from './mutate'
 const clock = new ManualClock()
 const IDS = 2000
 
-// ---- everything but data goes to the handshake manager, in each role
+// ---- everything but data is passed to the handshake manager, in each role
 
 const allocator = new IdAllocator({ endId: IDS }, { store: memoryIdStore(), now: () => clock.wall() / 1000 })
 const parser = new Fusion(null, { clock, localId: 1 })
@@ -157,7 +157,7 @@ function deliveryFrame(n: number, base = 1, first = 1, size = 3): Uint8Array {
   return delivery.finishFrame(writer, n).slice()
 }
 
-/** The right CRC, an epoch and numbers that mean something, and lengths that fit as often as not. */
+/** The right CRC, a plausible epoch and numbers, and lengths that fit half of the time. */
 function shape(input: Buffer, random: Random): Buffer {
   if (input.length < 7 || (input[0] !== 0x10 && input[0] !== 0x05)) return input
   const head = input[0] === 0x10 ? 1 : 3

@@ -1,8 +1,8 @@
-// R19 in full: a million mutated inputs for every deframer of a serial line. What streams.test.ts and slip.test.ts
-// look at deeply with few inputs, this looks at flatly with many: damaged frames, one after the other through the same
-// deframers, once whole and once cut at random. Nothing throws, no packet is longer than it may be, nothing waits after
-// silence, both hand on the same packets, and the work per byte is bounded.
-// Long: the million; `npm test` takes a part of it
+// R19 in full: a million mutated inputs for every deframer of a serial line. streams.test.ts and slip.test.ts test few
+// inputs in depth, this one tests many: damaged frames, one after the other through the same deframers, once complete
+// and once split at random. Nothing throws, no packet exceeds its limit, nothing waits after silence, both give the
+// same packets, and the work per byte is limited.
+// Long: the million; `npm test` runs a part of it
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LineSplitter } from '../../drivers/lines/splitter'
@@ -64,13 +64,13 @@ const KINDS: Record<string, { make: Make; frame: (packet: Uint8Array) => Uint8Ar
       const splitter = new LineSplitter(Uint8Array.of(0x0a), MAX_PACKET, onPacket)
       return { push: chunk => splitter.push(chunk), idle: () => splitter.push(Uint8Array.of(0x0a)), waiting: false }
     },
-    // text that is now and then longer than a line may be
+    // text that is sometimes longer than a line may be
     frame: packet => Buffer.from(`$${Buffer.from(packet).toString('hex')}\r\n`),
     marks: [0x0a, 0x0d, 0x24],
   },
 }
 
-/** Takes packets, keeping only how many there were and a sum that their order and bytes make. */
+/** Accepts packets, keeping only their number and a checksum over their order and bytes. */
 class Sink {
   count = 0
   sum = 0

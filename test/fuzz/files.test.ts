@@ -122,7 +122,7 @@ const journal = Buffer.from(
   [{ set: 5, record }, { free: 1 }, { touch: 5, last_seen: 2, lease_expires_at: 3, addr: 'x' }].map(line).join(''),
 )
 
-/** Right checksums on every line. */
+/** Correct checksums on every line. */
 const sealed = (input: Buffer): Buffer =>
   Buffer.from(
     input
@@ -181,7 +181,7 @@ fuzz({
       assert.ok(Number.isInteger(id) && id >= 1 && id <= 60_000, `${id} is no id`)
       assert.ok(!before.has(String(id)), `${id} belongs to somebody`)
     }
-    // what was given is known to the next run, with the checkpoint and without; commit() writes before it waits for the disk
+    // the next run knows all assigned ids, with the checkpoint and without; commit() writes before it waits for the disk
     allocator.commit().catch(() => undefined)
     for (const id of ids) assert.ok(open().isAllocated(id), `${id} was forgotten`)
     allocator.stop()
@@ -310,7 +310,7 @@ fuzz({
   },
 })
 
-// ---- records of the log, read back from a damaged flash
+// ---- records of the log, read from a damaged flash
 
 const fact: Fact = {
   id: 'D',
@@ -329,7 +329,7 @@ const written = (write: (into: Buffer) => number): Buffer => {
   return into.subarray(0, write(into))
 }
 
-/** A record of the right length and CRC, whatever its body says. */
+/** A record with correct length and CRC, whatever its body contains. */
 function sealedRecord(input: Buffer, random: Random): Buffer {
   if (input.length < 40 || input[0] !== 0xc5) return input
   const out = Buffer.from(input)

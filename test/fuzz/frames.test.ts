@@ -1,5 +1,5 @@
-// Data frames from anybody: the gateway's receiver in both dialects, fusion, and what follows from a decoded fact: the log's
-// record of it, and the frame it is forwarded in.
+// Data frames from any sender: the gateway's receiver in both dialects, fusion, and the use of a decoded fact: its log
+// record, and the frame in which it is forwarded.
 import assert from 'node:assert/strict'
 import { OsError } from '../../src/lib/errors'
 import { checkRecord, decodeRecord } from '../../src/log/decode'
@@ -34,7 +34,7 @@ function frame(cmd: number, tid: number, ts: number, body: string | Uint8Array, 
   return out
 }
 
-/** Right checksums, a right cipher, and often a header that finds the templates of earlier frames. */
+/** Correct checksums, a correct cipher, and often a header that matches the templates of earlier frames. */
 function shape(input: Buffer, random: Random): Buffer {
   if (input.length < FRAME_OVERHEAD) return input
   const out = Buffer.from(input)
@@ -61,7 +61,7 @@ const encoder = new UplinkEncoder({ aid: 7, units, clock })
 const records = new RecordEncoder(1)
 const space = Buffer.alloc(MAX_RECORD + 64)
 
-/** A decoded fact can be written down and forwarded, or is refused by a name. */
+/** A decoded fact can be logged and forwarded, or is refused by name. */
 function follow(fact: Fact): string {
   for (const { value } of fact.sensors) assert.ok(value === null || Number.isFinite(value), 'a value that is none')
   assert.ok(fact.tRaw > 0 && fact.tRaw < 2 ** 48)

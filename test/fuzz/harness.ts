@@ -1,17 +1,17 @@
-// The mutation fuzzer (S14): a target is a parser and what it may answer. Inputs that once failed (and others of
-// interest) lie in test/corpus/<target>.txt, one base64 line each, and go first; then mutations of them and of the target's
-// own seeds. An input whose outcome is new joins the pool, so that the search goes deeper. Adding a target is one call of
-// fuzz().
+// The mutation fuzzer (S14): a target is a parser and its allowed outcomes. Inputs that once failed (and other interesting
+// ones) are in test/corpus/<target>.txt, one base64 line each, and run first; then mutations of them and of the target's own
+// seeds. An input with a new outcome is added to the pool, so that the search goes deeper. One call of fuzz() adds a target.
 //
-// The run of `npm test` is the same on every day and machine: a fixed seed and a fixed number of inputs, fewer only where a
-// slow machine has used up its time; `npm run test:long` takes twelve times as many. New inputs are looked for by a long run, with a seed of its own each time:
-//   OS_NODE_FUZZ_SECONDS=3600 npm run test:fuzz        (seconds for the whole group; OS_NODE_FUZZ_SEED repeats a run)
-// A failing input is printed as the line that belongs into the corpus file.
+// The run of `npm test` is the same on every day and machine: a fixed seed and a fixed number of inputs, fewer only if a
+// slow machine has used up its time; `npm run test:long` runs twelve times as many. A long run with a different seed each
+// time searches for new inputs:
+//   OS_NODE_FUZZ_SECONDS=3600 npm run test:fuzz        (seconds for the complete group; OS_NODE_FUZZ_SEED repeats a run)
+// A failing input is printed as a line for the corpus file.
 //
-// What is proven: no input of the run throws but for errors of the allowed codes; counts of what is kept, and the heap, stay
-// within their bounds. Time grows with the input and not with its square: of inputs made to be slow, one of 64 KiB takes no
-// more than EXCESS times the processor time of sixteen of 4 KiB (n² steps would take 16 times), in the best of some trials in
-// one run; what takes less than FAST_MS is fast enough to prove nothing.
+// What a run proves: no input throws, except errors of the allowed codes; the counts of stored items, and the heap, stay
+// within their limits. Time grows linearly with the input: of inputs designed to be slow, one of 64 KiB takes no more than
+// EXCESS times the processor time of sixteen of 4 KiB (n² steps would take 16 times), in the best of some trials in one run;
+// an input that takes less than FAST_MS is fast enough to prove nothing.
 // Long: twelve times the inputs
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -26,10 +26,10 @@ import { mutate, Random } from './mutate'
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 const SEARCH = process.env.OS_NODE_FUZZ_SECONDS !== undefined
 const SEED = Number(process.env.OS_NODE_FUZZ_SEED ?? (SEARCH ? Date.now() % 0x7fff_ffff : 1))
-/** targets of the whole group, for the share of one */
+/** targets in the group, to compute the share of one */
 const TARGETS = 28
 const SECONDS = SEARCH ? Number(process.env.OS_NODE_FUZZ_SECONDS) / TARGETS : rounds(5, 20)
-/** inputs of one target, unless it says otherwise: `npm test` takes a fifth of them, test:long five times as many */
+/** inputs of one target, unless it sets its own number: `npm test` runs a fifth of them, test:long five times as many */
 const INPUTS = 20_000
 /** the largest input; a UDP datagram is smaller */
 export const MAX_INPUT = 0x10400
@@ -42,23 +42,23 @@ const gc = runInNewContext('gc') as () => void
 export interface Target {
   readonly name: string
   readonly seeds: readonly Uint8Array[]
-  /** what follows from an input in a few words, equal for inputs of the same kind; throws `allowed` errors or fails */
+  /** the outcome of an input in a few words, equal for inputs of the same kind; throws `allowed` errors or fails */
   run(input: Buffer): string
   /** codes of errors that are answers, not faults; none by default */
   readonly allowed?: readonly string[]
-  /** after the blind mutations: makes checksums right, keeps a form; called for most inputs */
+  /** after the blind mutations: corrects checksums, keeps a format; called for most inputs */
   shape?(input: Buffer, random: Random): Buffer
-  /** words and fragments to be woven in */
+  /** words and fragments to insert */
   readonly words?: readonly (string | Uint8Array)[]
-  /** sizes of what the target keeps, each with its bound */
+  /** sizes of what the target stores, each with its limit */
   kept?(): Record<string, readonly [size: number, bound: number]>
   /** instead of INPUTS, for targets that are slow */
   readonly inputs?: number
-  /** inputs of about n bytes, made to be slow */
+  /** inputs of about n bytes, designed to be slow */
   readonly growing?: Record<string, (n: number) => Uint8Array>
 }
 
-/** The inputs of the corpus file; lines that start with # say why one is there. */
+/** The inputs of the corpus file; a line that starts with # says why an input is in it. */
 export function corpus(name: string): Buffer[] {
   const path = join(root, 'test/corpus', `${name}.txt`)
   if (!existsSync(path)) return []
@@ -68,7 +68,7 @@ export function corpus(name: string): Buffer[] {
     .map(line => Buffer.from(line.trim(), 'base64'))
 }
 
-/** Every case of the vectors, as it stands in the files. */
+/** Every case of the vectors, as it is in the files. */
 export function vectors(): { op: string; in: Record<string, unknown> }[] {
   const dir = join(root, 'test/vectors')
   return readdirSync(dir).flatMap(file => JSON.parse(readFileSync(join(dir, file), 'utf8')).cases)
@@ -106,7 +106,7 @@ export function fuzz(target: Target): void {
         else pool[random.below(POOL)] = input
       }
       bounded(target)
-      // what a target does later (a file that is written in slices) is done before it counts as memory
+      // deferred work of a target (a file that is written in slices) is done before memory is measured
       await turn()
     }
     const took = (performance.now() - started) / 1000
@@ -167,7 +167,7 @@ function cost(target: Target, what: string, input: Uint8Array, times: number): n
   return (user + system) / 1000
 }
 
-/** The ratio of one run, judged by the best trial; a parser that never returns is ended by the runner. */
+/** The ratio of one run, judged by the best trial; the runner ends a parser that never returns. */
 function linear(target: Target, name: string, make: (n: number) => Uint8Array): void {
   const what = `growing ${name}`
   const told: string[] = []

@@ -1,5 +1,5 @@
-// What comes in over HTTP besides queries: bodies of every route against their schemas, command lines, kinds of events,
-// dotted keys of the configuration as they meet the prefixes that may be written.
+// HTTP input besides queries: bodies of every route against their schemas, command lines, kinds of events, dotted
+// configuration keys against the prefixes that may be written.
 import assert from 'node:assert/strict'
 import { auditText, splitCommand } from '../../src/commands/argv'
 import { mayWrite } from '../../src/config'
@@ -31,7 +31,7 @@ fuzz({
     try {
       body = JSON.parse(input.toString('utf8'))
     } catch {
-      // not JSON is refused before a schema sees it
+      // non-JSON is refused before a schema sees it
       return 'no JSON'
     }
     if (typeof body !== 'object' || body === null || Array.isArray(body)) return 'no object'
@@ -86,7 +86,7 @@ fuzz({
   run(input) {
     const key = input.toString('utf8')
     const may = mayWrite(key, WRITABLE_PREFIXES)
-    // what may be written begins with a prefix, letter for letter and up to a dot
+    // a writable key begins with an allowed prefix, letter for letter and up to a dot
     if (may)
       assert.ok(
         WRITABLE_PREFIXES.some(prefix => key === prefix || key.startsWith(`${prefix}.`)) ||

@@ -1,5 +1,5 @@
-// Senders that mean harm, or a bus gone mad: however many addresses, templates and long texts come in, what is kept of them
-// stays within its bounds. Sizes are the counters' own and the heap's after a collection.
+// Malicious senders, or a faulty bus: however many addresses, templates and long texts arrive, the stored part stays within
+// its limits. Sizes are those of the counters and of the heap after a collection.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
@@ -59,7 +59,7 @@ for (const [kind, text] of Object.entries(KINDS))
     assert.ok(receiver.sources > 0, 'the counters are still in use')
   })
 
-test('a source within the bounds is not forgotten for others that are not heard again', () => {
+test('a source within the limits is not evicted for others that are not heard again', () => {
   const receiver = new Receiver({ units, clock, maxBytes: 1 << 20 })
   receiver.receive(full(1, 1, T0, 'a>K.K:1'))
   for (let k = 1; k <= 3000; k++) {

@@ -1,4 +1,4 @@
-// Mutations of byte inputs, blind ones and such that know text and numbers. All randomness comes from one seeded generator.
+// Mutations of byte inputs, blind ones and ones that know text and numbers. All randomness comes from one seeded generator.
 
 /** mulberry32 */
 export class Random {
@@ -27,7 +27,7 @@ export class Random {
 const BYTES = [
   0, 1, 2, 3, 0x0a, 0x1f, 0x20, 0x22, 0x2c, 0x2e, 0x2f, 0x3a, 0x3b, 0x3e, 0x3f, 0x7c, 0x7f, 0x80, 0xaa, 0xfe, 0xff,
 ]
-/** UTF-8 that is none: cut sequences, an overlong slash, a surrogate half, beyond U+10FFFF, a byte order mark */
+/** invalid UTF-8: truncated sequences, an overlong slash, a surrogate half, beyond U+10FFFF, a byte order mark */
 const BROKEN = ['c3', 'e282', 'f09f98', 'c0af', 'eda080', 'f5808080', 'efbbbf', 'e280a8', 'cc81'].map(hex =>
   Buffer.from(hex, 'hex'),
 )
@@ -70,7 +70,7 @@ const MUTATIONS: readonly Mutation[] = [
     const at = random.below(input.length + 1)
     return cut(input, at, at, Buffer.from(Array.from({ length: 1 + random.below(8) }, () => random.below(256))))
   },
-  // a piece again and again
+  // a piece repeated
   (input, random) => {
     const [from, to] = span(input, random)
     const times = random.chance(0.95) ? 1 + random.below(4) : 1 + random.below(4000)
@@ -131,7 +131,7 @@ export function mutate(
   return input
 }
 
-/** A text or piece again and again, up to n bytes. */
+/** A text or piece repeated, up to n bytes. */
 export const repeated = (piece: string, n: number): Buffer => {
   const one = Buffer.from(piece)
   return Buffer.alloc(Math.max(one.length, n - (n % one.length)), one)

@@ -1,4 +1,4 @@
-// What a browser or another program of this machine asks: query strings, parts of paths, lines of the control socket.
+// Requests of a browser or another program of this machine: query strings, parts of paths, lines of the control socket.
 import assert from 'node:assert/strict'
 import { parseRequest } from '../../src/gateway/control'
 import { decodePart, limit, offset, parseQuery, seconds, text } from '../../src/web/query'

@@ -1,4 +1,5 @@
-// What devices and their makers write: DBC files, frames decoded by them, long J1939 messages, lines of text, NMEA 0183.
+// Input from devices and their vendors: DBC files, frames decoded by them, long J1939 messages, lines of text, NMEA
+// 0183.
 import assert from 'node:assert/strict'
 import { MessageDecoder } from '../../drivers/can/signals/codec'
 import { parseDbc } from '../../drivers/can/signals/dbc'
@@ -45,7 +46,7 @@ const WORDS =
 const options = checkOptions(canSourceOptions, { interface: 'can0', dbc: 'x.dbc' }, 'x')
 const frame = Uint8Array.from({ length: 64 }, (_, k) => (k * 37) & 255)
 
-/** Every signal of a message out of frames of every length: within the message's channels, numbers or reasons. */
+/** Every signal of a message from frames of every length: within the message's channels, numbers or reasons. */
 function decodeAll(message: DbcMessage): number {
   const channels = new Map(message.signals.map(({ name }, k) => [name, k]))
   const decoder = new MessageDecoder(message, channels, { j1939: message.format === 'j1939', checkRange: true })
@@ -95,7 +96,7 @@ fuzz({
   },
 })
 
-// ---- long messages: two bytes of addresses, then a frame, again and again
+// ---- long messages: two bytes of addresses, then a frame, repeated
 
 fuzz({
   name: 'j1939-transport',
@@ -140,7 +141,7 @@ const reader = patternReader(['T=(?<t>\\S+)', '(?<a>[-+0-9.,]+);(?<b>\\w+)?'], t
   ['b', { place: 2, options: { base: 16 } }],
 ])) // biome-ignore format: short
 
-/** Makes the checksums of an input's sentences right. */
+/** Corrects the checksums of an input's sentences. */
 function sum(input: Buffer): Buffer {
   const lines = input.toString('latin1').split('\r\n').map(line => {
     const text = line.replace(/\*..$/, '')

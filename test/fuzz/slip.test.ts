@@ -1,5 +1,5 @@
-// IPv4 over SLIP as a board may send it: whatever comes, what is taken lies inside the frame, and the packets do not depend
-// on how the bytes were cut.
+// IPv4 over SLIP as a board may send it: for any bytes, an accepted packet is inside the frame, and the packets do not
+// depend on how the bytes were split.
 import assert from 'node:assert/strict'
 import {
   decode,
@@ -57,7 +57,7 @@ fuzz({
   seeds: [...packets.map(packet => framed(datagram(packet))), Buffer.concat(packets.map(p => framed(datagram(p))))],
   words: [Uint8Array.of(0xc0), Uint8Array.of(0xdb), Uint8Array.of(0xdb, 0xdc), Uint8Array.of(0x45, 0)],
   shape: (input, random) => {
-    // the checksum of the header made right, so that mutations get past it
+    // the checksum of the header is corrected, so that mutations pass it
     const bytes = Buffer.from(input.subarray(0, MTU))
     if (bytes.length < 20 || random.chance(0.3)) return input
     bytes[0] = 0x45

@@ -1,5 +1,5 @@
-// Byte streams: the deframers of serial lines, and the delivery exchange over TCP. However the bytes are cut into chunks, the
-// packets are the same, and what is kept stays bounded.
+// Byte streams: the deframers of serial lines, and the delivery exchange over TCP. However the bytes are split into chunks,
+// the packets are the same, and the stored part stays limited.
 import assert from 'node:assert/strict'
 import { OsError } from '../../src/lib/errors'
 import { CobsDeframer, frameCobs } from '../../src/links/line/cobs'
@@ -17,7 +17,7 @@ const packets = [...examples(), Buffer.from(buildPoll(9, 7, 512)), Buffer.from(b
   bytes => bytes.length > 2,
 )
 
-/** Sizes of chunks that follow from the bytes alone, so that an input is the same in every run. */
+/** Sizes of chunks computed from the bytes alone, so that an input gives the same chunks in every run. */
 function* chunks(input: Uint8Array): Generator<Uint8Array> {
   for (let at = 0, k = 0; at < input.length; k++) {
     const size = 1 + ((input[at]! * 31 + k) % 40)
@@ -76,7 +76,7 @@ for (const [name, { make, frame }] of Object.entries(KINDS))
       Uint8Array.of(2, 0x10),
       Uint8Array.of(0x4f, 0x53, 0x4e, 2),
     ],
-    // whole frames between the noise
+    // complete frames between the noise
     shape: (input, random: Random) =>
       random.chance(0.5) ? Buffer.concat([input, frame(random.pick(packets)), Buffer.of(random.below(4))]) : input,
     run(input) {

@@ -47,7 +47,7 @@ fuzz({
   run(input) {
     const text = input.toString('utf8')
     const encoded = encodeBase62(text)
-    assert.equal(encodeInteger(decodeInteger(encoded)), encoded, 'what was encoded comes back')
+    assert.equal(encodeInteger(decodeInteger(encoded)), encoded, 'the decoded value equals the encoded one')
     const n = readBase62(input, 0, input.length)
     const short = parseBase62(text)
     if (Number.isNaN(n) && text !== '') assert.throws(() => decodeInteger(text), { code: 'BAD_TEXT' })
@@ -72,7 +72,7 @@ const engines = (['ucum', 'attribute'] as const).map(unitDialect => new Engine(n
 const fusions = (['ucum', 'attribute'] as const).map(
   unitDialect => new Fusion(null, { unitDialect, units, clock, localId: 42 }),
 )
-/** what it threw by name, '' when it did not */
+/** the name of what it threw, '' when it did not */
 function refused(run: () => unknown, codes: readonly string[]): string {
   try {
     run()
@@ -119,7 +119,7 @@ fuzz({
       outcome += refused(() => (fact = engine.decompress(text)), ['BAD_TEXT'])
       if (!fact) continue
       outcome += Object.keys(fact).length
-      // what a text says can be said again, but for units and values that cannot
+      // a decoded text can be encoded again, except for units and values that cannot
       outcome += refused(() => engine.compress(fact!), ['BAD_TEXT', 'E_PRECISION', 'BAD_READING'])
       if (fact.id !== undefined) factToDict(dictToFact(fact, 1))
     }
@@ -199,8 +199,8 @@ fuzz({
       assert.doesNotMatch(law.canonical, /[|;>:@]/, 'a canonical unit that cuts packets')
       assert.equal(resolve(law.canonical)?.canonical, law.canonical, `${law.canonical} is not its own canonical unit`)
       const back = units.fromToken(units.toToken(law.canonical))
-      assert.equal(back.unit, law.canonical, 'the wire text comes back as another unit')
-      assert.ok(Math.abs(back.factor - 1) < 1e-9 || law.canonical === 'B', 'the wire text comes back scaled')
+      assert.equal(back.unit, law.canonical, 'the wire text is decoded as another unit')
+      assert.ok(Math.abs(back.factor - 1) < 1e-9 || law.canonical === 'B', 'the wire text is decoded scaled')
     }
     assert.ok(units.prefixed(got.unit).length < 20)
     assert.ok(units.prefixed(text).length < 20)

@@ -1,5 +1,5 @@
-// The Wi-Fi that the image opens where it has no network: its name, password and label, when it opens and when it closes; and what a board
-// says of itself at every start. boot.long.test.ts has it with a radio.
+// The Wi-Fi access point that the image opens when it has no network: its name, password and label, when it opens and when it closes; and
+// the messages of a board at every start. boot.long.test.ts tests it with a radio.
 // Needs: linux rigtools
 import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ const SCRIPTS = join(root, 'src/build/image/root/usr/lib/os-node')
 const WIRE = '2: eth0    inet 10.0.2.15/24 brd 10.0.2.255 scope global eth0'
 const OWN = '3: wlan0    inet 192.168.4.1/24 brd 192.168.4.255 scope global wlan0'
 
-/** The folders that a script of the image works on, and programs in the place of the system's. */
+/** The folders that a script of the image works on, and programs that replace the system's. */
 class Place {
   readonly dir = tempDir()
   readonly #script: string
@@ -69,7 +69,7 @@ class Place {
   }
 }
 
-test('name and password are made once, are on the label, and a label that is gone comes back', () => {
+test('name and password are created once, are on the label, and a lost label is written again', () => {
   const board = new Place('access-point')
   assert.ok(board.accessPoint('wanted'))
   const name = board.read('data/access-point/name')
@@ -87,23 +87,23 @@ test('name and password are made once, are on the label, and a label that is gon
   assert.notEqual(other.read('data/access-point/password'), password)
 })
 
-test('no access point is wanted where another interface has an address, nor a second one', () => {
+test('no access point opens when another interface has an address, and never a second one', () => {
   const board = new Place('access-point')
   board.write('addresses', `${WIRE}\n`)
   assert.ok(!board.accessPoint('wanted'))
-  assert.ok(existsSync(join(board.dir, 'boot/os-node-label.txt')), 'the label is there before it is needed')
+  assert.ok(existsSync(join(board.dir, 'boot/os-node-label.txt')), 'the label exists before it is needed')
   board.write('addresses', `${OWN}\n`)
   assert.ok(board.accessPoint('wanted'), 'its own address is no network')
   mkdirSync(join(board.dir, 'run/os-node-access-point'))
   assert.ok(!board.accessPoint('wanted'))
 })
 
-test('it opens with WPA2 and gives addresses but no route, says name and password, and closes once there is a network', () => {
+test('the access point opens with WPA2 and gives addresses but no route, shows name and password, and closes once there is a network', () => {
   const board = new Place('access-point')
   board.programs = {
     wpa_supplicant: `${board.logged('wpa_supplicant')}exec tail -f /dev/null\n`,
     busybox: `${board.logged('busybox')}exec tail -f /dev/null\n`,
-    // the wire gets its address between two looks
+    // the wired interface gets its address between two checks
     sleep: `#!/bin/sh\necho '${WIRE}' >>${board.dir}/addresses\n`,
   }
   board.write('run/os-node-country', 'DE\n')
@@ -121,7 +121,7 @@ test('it opens with WPA2 and gives addresses but no route, says name and passwor
   assert.match(board.read('run/systemd/network/60-access-point.network'), /^Address=192\.168\.4\.1\/24$/m)
   assert.match(board.read('run/os-node-access-point/text'), new RegExp(`Wi-Fi: ${name}\nPassword: ${password}\n`))
   const log = board.read('log').replaceAll(`${state}/`, '')
-  // two programs begin at once
+  // two programs start at the same time
   assert.deepEqual(log.split('\n').sort(), [
     '',
     'busybox udhcpd -f udhcpd.conf',
@@ -130,7 +130,7 @@ test('it opens with WPA2 and gives addresses but no route, says name and passwor
     'systemd-notify --ready',
     'wpa_supplicant -c wpa.conf -i wlan0',
   ])
-  // of a second radio nothing is closed
+  // nothing of a second radio is closed
   assert.ok(board.accessPoint('close', 'wlan1'))
   assert.ok(existsSync(state))
   assert.ok(board.accessPoint('close'))
@@ -138,7 +138,7 @@ test('it opens with WPA2 and gives addresses but no route, says name and passwor
   assert.ok(!existsSync(join(board.dir, 'run/systemd/network/60-access-point.network')))
 })
 
-test('a radio that cannot be an access point ends with an error, and leaves nothing that keeps the next try out', () => {
+test('a radio without access point mode ends with an error, and leaves nothing that blocks the next try', () => {
   const board = new Place('access-point')
   board.programs = { wpa_supplicant: '#!/bin/sh\nexit 1\n', sleep: '#!/bin/sh\nexit 0\n' }
   assert.ok(board.accessPoint('wanted'))
@@ -148,7 +148,7 @@ test('a radio that cannot be an access point ends with an error, and leaves noth
   assert.ok(board.accessPoint('wanted'))
 })
 
-test('a board says at every start what a person has to know: other board, radio without firmware, no network, full card', () => {
+test('at every start a board reports what its user has to know: other board, radio without firmware, no network, full card', () => {
   const board = new Place('problems')
   board.write('addresses', `${WIRE}\n`)
   board.write('proc/cmdline', 'console=tty1 os_node.board=rpi-4 os_node.version=1.2.3\n')

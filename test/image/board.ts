@@ -20,7 +20,7 @@ export const BOOT_MS = 600_000
 export const PLACES = { start: MIB, bootA: 17 * MIB, bootB: 65 * MIB, rootA: 114 * MIB, data: 372 * MIB }
 const BUILT_AT = Date.parse('2026-01-02T03:04:05Z')
 
-/** Waits as `until` of gateway.ts, for as long as an emulated board may take for anything on a busy machine. */
+/** Waits like `until` of gateway.ts, for as long as an emulated board may take for anything on a busy machine. */
 export const until: typeof untilIn = (what, ask, ms = BOOT_MS) => untilIn(what, ask, ms)
 
 interface Maker {
@@ -36,46 +36,46 @@ export interface Answer {
   fingerprint: string
 }
 
-/** What the emulator is, up to the card and the network `n`. */
+/** The options of the emulator, up to the card and the network `n`. */
 export interface Machine {
   readonly args: readonly string[]
-  /** how the card is put in */
+  /** how the card is attached */
   readonly drive: string
   readonly devices: readonly string[]
 }
 
 /** One running board. */
 export interface Power {
-  /** what its serial console said so far */
+  /** output of its serial console so far */
   said(): string
-  /** Whether the emulator has ended: a board that starts again does so where `machine` has -no-reboot. */
+  /** Whether the emulator has exited: a board that restarts does so if `machine` has -no-reboot. */
   ended(): boolean
   /** A command for the emulator itself. */
   tell(command: string): Promise<void>
-  /** Pulls the cable of the network, or plugs it in. */
+  /** Unplugs the network cable, or plugs it in. */
   cable(plugged: boolean): Promise<void>
-  /** What became of the writes that the card had not on its medium; nothing is lost where loseUnflushed was not called. */
+  /** What happened to the unflushed writes of the card; nothing is lost unless loseUnflushed was called. */
   cut(): Promise<Cut>
 }
 
 export class Board {
   readonly place = mkdtempSync(join(tmpdir(), 'os-node-image-'))
   readonly card = join(this.place, 'card.img')
-  /** more of the emulator's command line */
+  /** more options of the emulator */
   extra: readonly string[] = []
   /**
    * The kernel gets a seed for KASLR, as on a real board, and so has page tables of its own (KPTI). The emulator then loses what it translated
    * at each system call: a start takes twice the time.
    */
   separated = false
-  /** The board has a GPIO chip, which the emulator gives only without ACPI. */
+  /** The board has a GPIO chip, which the emulator has only without ACPI. */
   pins = false
   /** the machine of the next start */
   machine: () => Machine = () => this.#virt()
   readonly #running = new Set<Power>()
   readonly #key = join(this.place, 'key')
   readonly #ssh = join(this.place, 'id')
-  /** where the board takes packets, once its receiver listens on 8080 */
+  /** the address for packets to the board, once its receiver listens on 8080 */
   packets = 0
   #image = ''
   #disk: VolatileDisk | undefined
@@ -87,7 +87,7 @@ export class Board {
 
   constructor(readonly kind = 'qemu-virt') {}
 
-  /** Makes the image, and a card as a person has it: larger than the image, with an os-node.conf of theirs. `trial`: see makeImage. */
+  /** Makes the image, and a card as a user has it: larger than the image, with an os-node.conf of the user. `trial`: see makeImage. */
   async make(conf: string, trial: string): Promise<void> {
     const { makeImage } = (await import(join(root, 'src/build/image/index.mjs'))) as Maker
     execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', this.#key], { stdio: 'pipe' })
@@ -111,7 +111,7 @@ export class Board {
     this.write('os-node.conf', `${conf}ssh_key=${readFileSync(`${this.#ssh}.pub`, 'utf8')}`)
   }
 
-  /** From now on the card has a volatile cache, and a cut of the power loses a part of it, by `random`; what it lost is in the answer of `power`. */
+  /** From now on the card has a volatile cache, and a power cut loses a part of it, by `random`; the result of `power` says what was lost. */
   async loseUnflushed(random: () => number): Promise<VolatileDisk> {
     const path = join(this.place, 'disk.sock')
     this.#served?.close()
@@ -123,14 +123,14 @@ export class Board {
     return disk
   }
 
-  /** Where a copy of the file `name` of the partition at `place` is. Throws where the partition has none. */
+  /** The path of a copy of the file `name` of the partition at `place`. Throws if the partition has no such file. */
   takeOut(place: number, name: string): string {
     const to = join(this.place, name)
     execFileSync('mcopy', ['-o', '-i', `${this.card}@@${place}`, `::${name}`, to], { stdio: 'pipe' })
     return to
   }
 
-  /** A file of the start partition. Throws where it is not there. */
+  /** A file of the start partition. Throws if it does not exist. */
   read(name: string): string {
     return readFileSync(this.takeOut(PLACES.start, name), 'utf8')
   }
@@ -140,7 +140,7 @@ export class Board {
     execFileSync('mcopy', ['-o', '-i', `${this.card}@@${PLACES.start}`, join(this.place, name), `::${name}`])
   }
 
-  /** Each free cluster of the start partition gets `text` over and over, as removed files leave it. */
+  /** Fills each free cluster of the start partition with `text`, as removed files leave it. */
   fillFreeSpace(text: string): void {
     const partition = ['-i', `${this.card}@@${PLACES.start}`]
     const said = execFileSync('mdir', [...partition, '::'], { encoding: 'utf8' })
@@ -241,7 +241,7 @@ export class Board {
     })
   }
 
-  /** Where the plain port of the board sends `path`; null: it answers 200. */
+  /** The redirect target of the board's plain port for `path`; null: it answers 200. */
   redirected(path: string): Promise<string | null> {
     return new Promise((resolve, reject) => {
       const place = { host: '127.0.0.1', port: this.#plainPort, path, headers: { host: 'greenhouse-1.local' } }
@@ -266,14 +266,14 @@ export class Board {
     return [...args, 'root@127.0.0.1', command]
   }
 
-  /** A command of the remote shell that goes on until the power is cut; `onLine`: what it prints. */
+  /** A command of the remote shell that runs until the power is cut; `onLine`: its output. */
   follow(command: string, onLine: (line: string) => void): ChildProcess {
     const child = spawn('ssh', this.#sshArguments(command), { stdio: ['ignore', 'pipe', 'ignore'] })
     createInterface({ input: child.stdout }).on('line', onLine)
     return child
   }
 
-  /** Runs a command by the remote shell: what it said, and its exit code; 255 where the board does not answer. */
+  /** Runs a command by the remote shell: its output and exit code; 255 if the board does not answer. */
   shell(command: string): Promise<{ code: number; text: string }> {
     return new Promise(resolve => {
       execFile('ssh', this.#sshArguments(command), { timeout: BOOT_MS }, (error, stdout, stderr) => {
@@ -282,7 +282,7 @@ export class Board {
     })
   }
 
-  /** The version that runs and what became of the last update, once the board answers. */
+  /** The running version and the result of the last update, once the board answers. */
   slots(want: (slots: SlotsAnswer) => boolean): Promise<SlotsAnswer> {
     return until('the slots', async () => {
       const { code, text } = await this.shell('os-node slots --json')
@@ -320,7 +320,7 @@ export class Board {
     return to
   }
 
-  /** A server for files of `place` that knows ranges; `sent`: bytes of each answer. */
+  /** A server for files of `place` that supports ranges; `sent`: bytes of each answer. */
   serve(sent: number[]): Promise<{ url: string; server: Server }> {
     const server = createServer((req, res) => {
       const bytes = readFileSync(join(this.place, req.url!))
@@ -348,7 +348,7 @@ export class Board {
   }
 }
 
-/** What the system uses of its memory, in MB (2^20 bytes). */
+/** The memory in use by the system, in MB (2^20 bytes). */
 export interface Use {
   system: number
   gateway: number
@@ -370,7 +370,7 @@ export async function use(board: Board): Promise<Use> {
 export const shown = ({ system, gateway }: Use): string =>
   `system ${Math.round(system)} MB, os-node ${Math.round(gateway)} MB`
 
-/** What the emulator's monitor says to `command`; null where it does not answer yet. */
+/** The answer of the emulator's monitor to `command`; null while it does not answer yet. */
 function tell(path: string, command: string): Promise<string | null> {
   return new Promise(resolve => {
     let text = ''

@@ -1,5 +1,5 @@
-// Plays the firmware of a Raspberry Pi up to the kernel, after its documentation (config.txt, autoboot.txt, conditional filters): which
-// boot partition starts, and with which files of it. What it does not play: what no file of ours uses (boot.img, network, USB).
+// Plays the firmware of a Raspberry Pi up to the kernel, by its documentation (config.txt, autoboot.txt, conditional filters): which
+// boot partition starts, and with which of its files. It does not play features that no file of ours uses (boot.img, network, USB).
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { orElse } from '../../src/lib/errors'
 import { removeDir } from '../lib/gateway'
 
-/** A file of a partition; undefined where it is not there. */
+/** A file of a partition; undefined if it does not exist. */
 export type Reader = (partition: number, name: string) => Buffer | undefined
 
 export interface Start {
@@ -24,7 +24,10 @@ export interface Start {
 /** autoboot.txt is not read beyond this */
 const AUTOBOOT_BYTES = 512
 
-/** The lines of a file whose sections hold: `[all]` always, `[tryboot]` in a try, the name of the model, else not. */
+/**
+ * The lines of a file whose sections apply: `[all]` always, `[tryboot]` in a trial, the name of the model, otherwise
+ * not.
+ */
 function linesOf(text: string, holds: ReadonlySet<string>): string[] {
   const lines: string[] = []
   let on = true
@@ -43,13 +46,13 @@ const last = (lines: string[], key: string): string | undefined =>
     .at(-1)
     ?.slice(key.length + 1)
 
-/** What the firmware of `model` (pi4, cm4 …) starts; `flag`: the restart was one with the flag of tryboot. Undefined: nothing. */
+/** What the firmware of `model` (pi4, cm4 …) starts; `flag`: the restart was one with the tryboot flag. Undefined: nothing. */
 export function startOf(read: Reader, { flag, model = 'pi4' }: { flag: boolean; model?: string }): Start | undefined {
   const holds = new Set([model, ...(flag ? ['tryboot'] : [])])
   const autoboot = read(1, 'autoboot.txt')?.subarray(0, AUTOBOOT_BYTES).toString('latin1') ?? ''
   const choice = linesOf(autoboot, holds)
   const partition = Number(last(choice, 'boot_partition') ?? 1)
-  // without tryboot_a_b a try is another file of the same partition
+  // without tryboot_a_b a trial is another file of the same partition
   const configName = flag && last(choice, 'tryboot_a_b') !== '1' ? 'tryboot.txt' : 'config.txt'
   const config = read(partition, configName)?.toString('latin1')
   if (config === undefined) return undefined
@@ -74,7 +77,7 @@ export function startOf(read: Reader, { flag, model = 'pi4' }: { flag: boolean; 
   }
 }
 
-/** The boot partitions of the card in the file `card`; `places`: where each begins, in bytes. */
+/** The boot partitions of the card in the file `card`; `places`: the offset of each, in bytes. */
 export function cardReader(card: string, places: Readonly<Record<number, number>>): Reader {
   return (partition, name) => {
     const dir = mkdtempSync(join(tmpdir(), 'os-node-fat-'))

@@ -1,8 +1,8 @@
-// The image for the emulated board, booted by U-Boot, its own kernel and early system: a first boot tells address, token and
+// The image for the emulated board, booted by U-Boot, its own kernel and early system: a first boot shows address, token and
 // fingerprint on the console and on the start partition, and serves the page; after a power cut the next boot has the same identity
-// and data; an update is tried, confirmed or rolled back; a factory reset by file or button leaves nothing of them; without a
-// cable the board opens a Wi-Fi; a changed system is refused.
-// `npm run test:image` also tries the updates that must fail, the Wi-Fi and the button; the quarter of `.ci/run` does not reset.
+// and data; an update is tried, confirmed or rolled back; a factory reset by file or button deletes all of them; without a cable
+// the board opens a Wi-Fi; a modified system is refused. `npm run test:image` also tests updates that must fail, the Wi-Fi and the
+// button; the quarter of `.ci/run` does not reset.
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
@@ -30,16 +30,16 @@ const tokenOn = (power: Power): Promise<string> =>
     FINGERPRINT.test(power.said()) ? /Your token:\s+([\w-]{43})\n/.exec(power.said())![1]! : null,
   )
 
-// a busy machine is no reason to give a good version up
+// a busy machine is no reason to roll a good version back
 before(async () => {
   await board.make('hostname=before\r\ncolour=blue\r\n', whole ? '240s' : '20min')
-  // what Raspberry Pi Imager leaves on a card
+  // the files that Raspberry Pi Imager leaves on a card
   board.write('user-data', '#cloud-config\nhostname: greenhouse-1\nuser:\n  name: pi\n  passwd: "$y$j9T$x"\n')
   board.write('cmdline.txt', ' ds=nocloud;i=rpi-imager-1')
 })
 after(() => board.remove())
 
-/** What the system of the image is: nothing is written but to the data partition, and nothing comes in but what is configured. */
+/** The system of the image: only the data partition is written, and only configured connections are accepted. */
 async function noteSystem(): Promise<void> {
   const asked = 'cat /proc/mounts /proc/swaps; nft list ruleset; busybox ps w; find /var/log/journal'
   const { text } = await board.shell(asked)
@@ -65,7 +65,7 @@ test('a first boot shows address, token and fingerprint, names a bad line of os-
   const text = power.said()
   assert.match(text, new RegExp(`open https://10\\.0\\.2\\.15/#/\\?token=${token}`))
   assert.match(text, /The page is also at https:\/\/greenhouse-1\.local\//)
-  await until('the complaint', () => power.said().includes('os-node.conf line 2: no setting colour'))
+  await until('the error report', () => power.said().includes('os-node.conf line 2: no setting colour'))
   assert.match(power.said(), /user-data line 5: passwd: no password is set/)
   for (const name of ['user-data', 'cmdline.txt']) assert.throws(() => board.read(name), /::/, `${name} is gone`)
   assert.match(board.read('os-node.conf'), /^# by Raspberry Pi Imager\nhostname=greenhouse-1$/m)
@@ -88,7 +88,7 @@ test('a first boot shows address, token and fingerprint, names a bad line of os-
   })
   await noteSystem()
   t.diagnostic(`boot to the token: ${seconds} s; image ${board.imageBytes / MIB} MB; ${shown(await use(board))}`)
-  // what was written is committed within a second of the board
+  // written data is committed within a second on the board's clock
   await sleep(10_000)
   await power.cut()
   const table = JSON.parse(execFileSync('sfdisk', ['-J', board.card], { encoding: 'utf8' })) as {
@@ -98,17 +98,17 @@ test('a first boot shows address, token and fingerprint, names a bad line of os-
   assert.ok(size * 512 > 600 * MIB, `the data partition reaches to the end of the card: ${size} sectors`)
 })
 
-/** A damage that e2fsck mends only where it may answer its own questions: a folder whose parent is gone. */
+/** A damage that e2fsck repairs only if it may answer its own questions: a folder whose parent is missing. */
 function damageData(): void {
   const data = `${board.card}?offset=${PLACES.data}`
-  // the first writes what the journal holds, and then loses the offset
+  // the first writes what is in the journal, and then loses the offset
   for (let run = 0; run < 2; run++) spawnSync('e2fsck', ['-fy', data])
   for (const request of ['mkdir /torn', 'mkdir /torn/inner', 'clri /torn', 'set_super_value state 2'])
     execFileSync('debugfs', ['-w', '-R', request, data], { stdio: 'pipe' })
   assert.equal(spawnSync('e2fsck', ['-n', data]).status, 4, 'the data partition is damaged')
 }
 
-test('after the power was cut and the data partition damaged the next boot has the same identity and readings, and shows no token; an update is tried and stays', async t => {
+test('after a power cut and damage to the data partition the next boot has the same identity and readings, and shows no token; an update is tried and stays', async t => {
   damageData()
   const lan = new Lan()
   t.after(() => lan.close())
@@ -138,7 +138,7 @@ test('after the power was cut and the data partition damaged the next boot has t
   ])
 
   const name = board.update('1.2.4')
-  // the system looks at its slots while the gateway starts
+  // the system checks its slots while the gateway starts
   await until('the slots on the page', async () => (await board.ask('/api/update', { token })).status === 200)
   const asked = await board.ask('/api/update', { token, post: { source: `${url}/${name}` } })
   assert.equal(asked.status, 200, asked.text)
@@ -166,10 +166,10 @@ test('after the power was cut and the data partition damaged the next boot has t
     return bytes
   }
   const refused: [string, RegExp][] = [
-    [changed('1.3.0', flipped), /signature of the update is not by a key of this image/],
+    [changed('1.3.0', flipped), /update was not signed with a key of this image/],
     [board.update('1.3.1', ['', ''], 'rpi-4'), /the update is for rpi-4, this board is qemu-virt/],
     [board.update('1.2.2'), /the update has version 1\.2\.2, this board runs 1\.2\.4/],
-    [changed('1.3.2', bytes => bytes.subarray(0, 2000)), /is cut short/],
+    [changed('1.3.2', bytes => bytes.subarray(0, 2000)), /is truncated/],
     [changed('1.3.3', bytes => bytes.subarray(0, bytes.length / 2)), /./],
   ]
   for (const [path, reason] of refused) {
@@ -202,7 +202,7 @@ test('after the power was cut and the data partition damaged the next boot has t
   }
 })
 
-/** What a board with a second radio does: it joins the Wi-Fi, asks for an address and then for the page. Run without the cable. */
+/** The actions of a board with a second radio: it joins the Wi-Fi, requests an address and then the page. Run without the cable. */
 const JOIN = `
 wire=$(ls /sys/class/net | grep '^e')
 printf '[Match]\\nName=wlan1\\n\\n[Link]\\nUnmanaged=yes\\n' >/run/systemd/network/10-client.network
@@ -222,7 +222,7 @@ ip link set "$wire" up
 const closed = async (): Promise<boolean> =>
   (await board.shell('[ -e /run/os-node-access-point ] || echo closed')).text.trim() === 'closed'
 
-/** The console and the card name the Wi-Fi that the board opened. */
+/** The console and the card show the Wi-Fi that the board opened. */
 function noteAccessPoint(said: string, fresh: string): void {
   const opened = /opens this Wi-Fi:\n+Wi-Fi: (os-node-[0-9a-f]{4})\nPassword: (\w{12})\n/.exec(said)
   assert.ok(opened, said.slice(-3000))
@@ -244,7 +244,7 @@ async function joinAccessPoint(): Promise<void> {
 }
 
 async function resetByButton(power: Power): Promise<void> {
-  // the emulated board has a chip whose lines are all at ground
+  // the emulated board has a chip whose lines are all grounded
   const { text: held } = await board.shell('os-node-update reset-button 5 9030000.pl061')
   assert.match(held, /everything on this board is erased in 10 s/)
   const reset = (): boolean => power.said().split('everything on the data partition is erased').length > 2
@@ -254,7 +254,7 @@ async function resetByButton(power: Power): Promise<void> {
 }
 
 if (!QUARTER) {
-  test('a file factory-reset on the start partition: a new identity, and nothing of the old one on the card', async t => {
+  test('with a file factory-reset on the start partition the board gets a new identity, and nothing of the old one is on the card', async t => {
     const old = dataPartition()
     const at = old.indexOf('-----BEGIN PRIVATE KEY-----')
     assert.ok(at > 0)
@@ -291,8 +291,8 @@ if (!QUARTER) {
     assert.throws(() => board.read('factory-reset'), /File "::factory-reset" not found/)
   })
 
-  test('a data partition that cannot be mounted: the console names it, and the board starts again', async t => {
-    // no file system is made over what is something already
+  test('a data partition that cannot be mounted is named on the console, and the board restarts', async t => {
+    // no file system is created over existing data
     const swap = join(board.place, 'swap')
     writeFileSync(swap, Buffer.alloc(8 * MIB))
     execFileSync('mkswap', [swap], { stdio: 'pipe' })
@@ -306,7 +306,7 @@ if (!QUARTER) {
   })
 }
 
-test('a system that was changed on the card does not start', async t => {
+test('a system modified on the card does not start', async t => {
   const file = openSync(board.card, 'r+')
   for (const slot of [PLACES.rootA, PLACES.rootA + 129 * MIB])
     writeSync(file, Buffer.alloc(64 * 1024, 0x5a), 0, 64 * 1024, slot)

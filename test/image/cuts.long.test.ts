@@ -1,8 +1,7 @@
-// The power of the emulated board is cut at random moments: while it starts, while readings come, packets are received, questions are
-// answered and an update is written or tried. Its card has a volatile cache that loses a part of what was not flushed and tears blocks
-// (test/lib/volatile-disk.ts). Every start comes back, with what was acknowledged or called committed (R26), and programs that skip the
-// flush are caught. `npm run test:image` cuts 40 times, `npm run test:long` five times, `.ci/run` twice, OS_NODE_CUTS=N another number; OS_NODE_SEED
-// repeats a run's choices.
+// The power of the emulated board is cut at random moments: while it starts, while readings are logged, packets received, queries answered and an
+// update is written or tried. Its card has a volatile cache that loses a part of the unflushed data and tears blocks (test/lib/volatile-disk.ts).
+// Every start succeeds, with everything that was acknowledged or reported as committed (R26), and programs that skip the flush are caught. `npm run
+// test:image` cuts 40 times, `npm run test:long` five times, `.ci/run` twice, OS_NODE_CUTS=N another number; OS_NODE_SEED repeats a run's choices.
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
@@ -22,13 +21,13 @@ const FIRST = whole ? Math.ceil(CUTS / 5) : Math.floor(CUTS / 2)
 const RUNNING = CUTS - FIRST
 /** writes of a first start, of a later one, of ten seconds of load, and of an update until it is confirmed */
 const WRITES = { first: 600, start: 60, load: 150, update: 1500 }
-/** where fewer are made, the power is cut after this time */
+/** with fewer writes, the power is cut after this time */
 const LATEST_MS = whole ? 90_000 : 60_000
 const seed = Number(process.env.OS_NODE_SEED ?? randomInt(2 ** 31))
 const random = prng(seed)
 const CONF = 'hostname=greenhouse-1\n'
 const SAVED = `cd /data; for name in synced unsynced; do echo $(tail -n 1 $name); done; tr '\\0 ' '\\n\\n' <direct | sort -n | tail -n 1`
-/** what the board does when it does not answer */
+/** the actions of a board that does not answer */
 const STATE = 'os-node status; ps -eLo pid,tid,stat,time,wchan:20,comm | grep -v " I" | tail -n 60'
 
 const board = new Board()
@@ -92,7 +91,7 @@ async function tokenThatWorks(earlier: string): Promise<string> {
   }
 }
 
-test('a first start that is cut once or twice comes back, with a token that opens the page', async t => {
+test('a first start that is cut once or twice succeeds later, with a token that opens the page', async t => {
   for (let round = 0; round < FIRST; ) {
     await power?.cut()
     board.insertNewCard(CONF)
@@ -114,14 +113,14 @@ interface UpdateState {
   last_update?: { version: string; outcome: string; reason?: string }
 }
 
-/** What the page says of the slots. */
+/** The slots as the page shows them. */
 const updateState = (token: string): Promise<UpdateState> =>
   until('the slots on the page', async () => {
     const { status, text } = await board.ask('/api/update', { token })
     return status === 200 ? (JSON.parse(text) as UpdateState) : null
   })
 
-test('cuts under load: nothing acknowledged or committed is lost, an update ends in the old slot or the new one', async t => {
+test('cuts under load lose nothing acknowledged or committed, and an update ends in the old slot or the new one', async t => {
   assert.ok(token, 'a first start came back')
   const sources = ['cpu', 'memory'].map(type => ({ name: type, type, interval_ms: 500 }))
   const config = { gateway: { receivers: [{ name: 'field', medium: 'UDP', port: 8080 }], sources } }
@@ -184,7 +183,7 @@ test('cuts under load: nothing acknowledged or committed is lost, an update ends
     const goesOn = (): boolean => load.acknowledged.size > before[0] && load.said.unsynced > before[1]
     await until('the load', goesOn)
     await cutAmong(updates ? WRITES.update : WRITES.load, () => load.stop())
-    // some fall into the start after the one before
+    // some are during the start after the previous one
     for (let cuts = whole ? Number(round % 3 === 2) : 2; cuts > 0 && round + 1 < RUNNING; cuts--, round++) {
       power = board.power()
       await cutAmong(WRITES.start)
@@ -201,7 +200,7 @@ test('cuts under load: nothing acknowledged or committed is lost, an update ends
   assert.ok(load.acknowledged.size > 5 * RUNNING, about)
   assert.ok(caught.unsynced > 0, 'a program that never syncs was not caught')
   assert.ok(!whole || caught.direct > 0, 'a program that skips the flush of the disk was not caught')
-  // what was cut again and again goes through once it is left alone; test:long tries an update in boot.long.test.ts
+  // what was cut repeatedly succeeds once it is not cut; test:long tries an update in boot.long.test.ts
   if (!whole) return
   await answered('/api/update', { token, post: { source: `${served.url}/${name}` } })
   const end = await until(
@@ -217,7 +216,7 @@ test('cuts under load: nothing acknowledged or committed is lost, an update ends
   await check('after the update')
 })
 
-/** Switches the board on and cuts the power at the `nth` write to the start partition; false where the page answered before that. */
+/** Switches the board on and cuts the power at the `nth` write to the start partition; false if the page answered before that. */
 async function cutAtStartWrite(nth: number): Promise<boolean> {
   let left = nth
   let cutting: Promise<void> | undefined
@@ -231,7 +230,7 @@ async function cutAtStartWrite(nth: number): Promise<boolean> {
   return cutting !== undefined
 }
 
-test('a factory reset that is cut is made again or was whole, and erases a card that ignores a discard', async () => {
+test('a factory reset that is cut is repeated or was complete, and erases a card that ignores a discard', async () => {
   if (!whole) return
   await power!.cut()
   const data = (): Buffer => readFileSync(board.card).subarray(PLACES.data)
@@ -247,7 +246,7 @@ test('a factory reset that is cut is made again or was whole, and erases a card 
   assert.ok(!data().includes(secret), `seed ${seed}: the old key is on the card`)
 })
 
-test('a cut at any write to the start partition leaves what Imager set, or the lines made of it', async t => {
+test('a cut at any write to the start partition leaves the settings of Imager, or the lines made from them', async t => {
   if (!whole) return
   const has = (name: string, text: string): boolean => orElse(false, () => board.read(name).includes(text))
   let nth = 0

@@ -1,4 +1,4 @@
-// Firmware of radios that the caller of `npm run image` brings.
+// Radio firmware that the caller of `npm run image` supplies.
 // Needs: image
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ interface Modules {
 }
 const load = async (name: string): Promise<Modules> => (await import(join(root, 'src/build/image', name))) as Modules
 
-test('files go where the driver looks for them, what a link means is copied, and the board that lacks some has it then', async () => {
+test('files are copied to where the driver looks for them, the target of a link is copied, and a board that needs some has it then', async () => {
   const { addFirmware, hasFirmware } = await load('firmware.mjs')
   const { IMAGE_BOARDS } = await load('boards.mjs')
   const lacks = IMAGE_BOARDS['rpi-zero-2-w']!.radio!.firmware
@@ -33,7 +33,7 @@ test('files go where the driver looks for them, what a link means is copied, and
   assert.equal(readFileSync(join(tree, 'usr/lib/firmware', lacks), 'utf8'), 'radio')
 })
 
-test('no folder, an empty one and a link to nowhere are refused by name', async () => {
+test('a missing folder, an empty one and a broken link are refused by name', async () => {
   const { addFirmware } = await load('firmware.mjs')
   const from = tempDir()
   assert.throws(() => addFirmware(join(from, 'none'), tempDir()), /E_USAGE: --firmware: there is no folder .*none/)

@@ -1,6 +1,6 @@
-// The image on a board of 512 MB: what the system and the gateway need while nothing happens, and while 200 packets a second arrive for ten
-// minutes. Every packet is received once, memory stays within bounds, and the compressed swap is not thrashed. Only `npm run test:image`
-// runs it; OS_NODE_FLOOD_SECONDS is a shorter time.
+// The image on a board of 512 MB: what the system and the gateway use while idle, and while 200 packets a second arrive for ten minutes.
+// Every packet is received once, memory stays within limits, and the compressed swap does not thrash. Only `npm run test:image` runs it;
+// OS_NODE_FLOOD_SECONDS is a shorter time.
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
@@ -18,13 +18,13 @@ const LOADED = { system: 260, gateway: 180 }
 const SWAPPED = 200
 
 const board = new Board()
-// as on a real board. Without it Node was ended three times in ten minutes of this load under qemu 7.2, twice by a check of V8 for WebAssembly
-// code (WasmTriggerTierUp); whether qemu or V8 is at fault is not known
+// as on a real board. Without it Node was killed three times in ten minutes of this load under qemu 7.2, twice by a check of V8 for
+// WebAssembly code (WasmTriggerTierUp); whether qemu or V8 is at fault is not known
 board.separated = true
 before(() => (whole ? board.make('hostname=greenhouse-1\n', '20min') : undefined))
 after(() => board.remove())
 
-test('512 MB: small while idle; 200 packets a second for ten minutes are all received, without a storm of swapping', async t => {
+test('512 MB: small while idle; 200 packets a second for ten minutes are all received, without swap thrashing', async t => {
   if (!whole) return
   const power = board.power()
   t.after(power.cut)
@@ -32,7 +32,7 @@ test('512 MB: small while idle; 200 packets a second for ten minutes are all rec
   await until('the page of the board', () => board.health())
   t.diagnostic(`boot to the page: ${Math.round((performance.now() - at) / 1000)} s`)
   const token = await until('the token', () => /Your token:\s+([\w-]{43})\n/.exec(power.said())?.[1])
-  // what a start needed is given back
+  // the memory of a start is released
   await sleep(60_000)
   const idle = await use(board)
   t.diagnostic(`idle: ${shown(idle)}`)

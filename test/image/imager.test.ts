@@ -1,5 +1,5 @@
-// Raspberry Pi Imager: the files that it reads beside an image, and what the board makes of the files that it writes. The folders
-// imager/1.9 and imager/2.0 have what these versions write for one set of answers.
+// Raspberry Pi Imager: the files that it reads next to an image, and how the board uses the files that it writes. The folders
+// imager/1.9 and imager/2.0 have the output of these versions for one set of answers.
 // Needs: linux rigtools
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -19,14 +19,14 @@ const PSK = 'b3f2a1c04d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f8'
 interface Read {
   /** what the board added to os-node.conf */
   added: string
-  /** what the screen says below the fingerprint */
+  /** the text on the screen below the fingerprint */
   said: string[]
-  /** files on the start partition afterwards */
+  /** files on the start partition after the boot */
   files: string[]
   system(name: string): string | null
 }
 
-/** What a boot makes of a start partition with `files`; a folder stands for the files in it. */
+/** The result of a boot with `files` on the start partition; a folder stands for the files in it. */
 function boot(files: string | Record<string, string>, start = tempDir()): Read {
   const run = tempDir()
   if (!existsSync(join(start, 'os-node.conf'))) writeFileSync(join(start, 'os-node.conf'), shipped)
@@ -51,7 +51,7 @@ for (const { version, ssid, lines } of [
   { version: '1.9', ssid: 'My Wi-Fi', lines: { passwd: 17, timezone: 24 } },
   { version: '2.0', ssid: 'Häuschen "2"', lines: { passwd: 22, timezone: 14 } },
 ])
-  test(`host name, keys and Wi-Fi by Imager ${version} hold from the first boot on, and its files are gone`, () => {
+  test(`host name, keys and Wi-Fi by Imager ${version} apply from the first boot on, and its files are removed`, () => {
     const start = tempDir()
     const read = boot(join(root, 'test/image/imager', version), start)
     const settings = [
@@ -82,7 +82,7 @@ for (const { version, ssid, lines } of [
     }
   })
 
-test('a card without files of Imager, or with empty answers, changes nothing and says nothing', () => {
+test('a card without files of Imager, or with empty answers, changes and reports nothing', () => {
   const none: Record<string, string>[] = [{}, cloud(), { 'meta-data': 'instance-id: rpi-imager-1\n' }]
   for (const files of none) {
     const { added, said } = boot(files)
@@ -97,7 +97,7 @@ test('the same answers once more, as after a power cut, add nothing', () => {
   assert.equal(added, '\n# by Raspberry Pi Imager\nhostname=a\n')
 })
 
-test('a line of user-data that cannot be used is named, and the others hold', () => {
+test('an invalid line of user-data is named, and the others apply', () => {
   const read = boot(
     cloud(
       'hostname: -bad',
@@ -133,7 +133,7 @@ test('a line of user-data that cannot be used is named, and the others hold', ()
   assert.equal(read.system('os-node-hostname'), null)
 })
 
-test('a network-config that cannot be used is named, and the board starts without Wi-Fi', () => {
+test('an invalid network-config is named, and the board starts without Wi-Fi', () => {
   const wifi = (...lines: string[]) => ({
     'network-config': ['version: 2', 'wifis:', '  wlan0:', '    access-points:', ...lines, ''].join('\n'),
   })
@@ -175,7 +175,7 @@ test('a script, a foreign command line and a foreign user-data are named and not
   assert.deepEqual(read.files, ['os-node.conf'])
 })
 
-test('a start partition that cannot be written keeps the files, and the report says so', () => {
+test('a read-only start partition keeps the files, and the report says so', () => {
   const start = tempDir()
   mkdirSync(join(start, 'os-node.conf.new'))
   const { added, said, files } = boot(cloud('hostname: a'), start)
@@ -184,7 +184,7 @@ test('a start partition that cannot be written keeps the files, and the report s
   assert.ok(files.includes('user-data'))
 })
 
-test('the files beside an image have the fields of Imager, and the same bytes for the same image', async () => {
+test('the files next to an image have the fields of Imager, and the same bytes for the same image', async () => {
   const { writeForImager } = (await import(join(root, 'src/build/image/imager.mjs'))) as {
     writeForImager(image: string, about: object): string[]
   }
@@ -217,7 +217,7 @@ test('the files beside an image have the fields of Imager, and the same bytes fo
   assert.match(first[0]!, /"url": "os-node-rpi-4-1\.2\.3\.img\.xz"/)
 })
 
-test('what Imager wrote goes after the lines made of it were flushed, each file by its name: a sync of everything leaves the cache of the card as it is', () => {
+test('the files of Imager are removed after the lines made from them were flushed, each file by name: a sync of everything does not flush the cache of the card', () => {
   const start = tempDir()
   for (const [name, text] of Object.entries({ ...cloud('hostname: greenhouse-1'), 'os-node.conf': shipped }))
     writeFileSync(join(start, name), text)

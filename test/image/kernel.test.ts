@@ -1,4 +1,5 @@
-// A kernel of the caller for an image: only the package with the named hash, for the right processor, and with a kernel inside is taken.
+// A kernel supplied by the caller for an image: only a package with the named hash, for the right processor, and with a kernel inside is
+// accepted.
 // Needs: image
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -54,7 +55,7 @@ function pack(files: Record<string, string>, arch = 'arm64'): { deb: string; sha
   return { deb, sha256: createHash('sha256').update(readFileSync(deb)).digest('hex') }
 }
 
-test('a package is laid out by its hash; its modules take the place of those of Debian, its overlays that of ours', async () => {
+test('a package is unpacked if its hash is right; its modules replace those of Debian, its overlays ours', async () => {
   const { layOutKernel, takeModules, packedKernel, ownOverlays } = await load('kernel.mjs')
   const kernel = pack(KERNEL)
   const to = join(tempDir(), 'kernel')
@@ -87,13 +88,13 @@ test('another hash, none, another processor, and a package without a kernel are 
   assert.throws(() => make('qemu-virt'), /E_USAGE: --kernel is for Raspberry Pi, not for board qemu-virt/)
 })
 
-test('a kernel of Linux 7 has its program beside its modules, and what else is there goes', async () => {
+test('a kernel of Linux 7 has its program next to its modules, and other files are removed', async () => {
   const { takeModules, packedKernel, ownOverlays } = await load('kernel.mjs')
   const base = tempDir()
   const at = 'usr/lib/modules/7.3.4'
   const packed = gzipSync('seven')
   put(base, { [`${at}/vmlinuz`]: packed, [`${at}/config`]: 'x', [`${at}/modules.dep`]: '', [`${at}/dtb/a/b.dtb`]: 'x' })
-  // a packed one is not packed again
+  // a compressed one is not compressed again
   assert.ok(packedKernel(base, '7.3.4').equals(packed))
   assert.equal(ownOverlays(base, '7.3.4'), undefined)
   assert.equal(takeModules(base, base), '7.3.4')
@@ -101,7 +102,7 @@ test('a kernel of Linux 7 has its program beside its modules, and what else is t
   assert.equal(existsSync(join(base, at, 'vmlinuz')), false)
 })
 
-test('modules are loaded behind those that they need; one with ? may be missing, another one not', async () => {
+test('modules are loaded after those they need; one with ? may be missing, another one not', async () => {
   const { modulesInOrder } = await load('initramfs.mjs')
   const dir = tempDir()
   put(dir, { 'modules.dep': KERNEL[`lib/modules/${RELEASE}/modules.dep`]!, 'modules.builtin': 'kernel/fs/inside.ko\n' })
@@ -110,7 +111,7 @@ test('modules are loaded behind those that they need; one with ? may be missing,
   assert.throws(() => modulesInOrder(dir, ['b', 'gone']), /E_IMAGE: the kernel has no module gone/)
 })
 
-test('the kernel of each Raspberry Pi leaves outputs as they are while the service restarts', async () => {
+test('the kernel of each Raspberry Pi keeps outputs as they are while the service restarts', async () => {
   const { IMAGE_BOARDS } = (await import(join(root, 'src/build/image/boards.mjs'))) as {
     IMAGE_BOARDS: Record<string, { chip?: string; options?: string }>
   }

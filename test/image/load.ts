@@ -1,7 +1,7 @@
-// What keeps a board busy until its power is cut, and what it promised by then: packets that its receiver acknowledged, records that it
-// called committed, and numbers that three programs in it wrote down. One of them syncs each number before it says it; the
-// second never syncs; the third writes past the page cache, and leaves out only the flush of the disk. The last two break the rule on
-// purpose: a rig that does not catch them could not catch the gateway either.
+// The load of a board until its power is cut, and its promises by then: packets that its receiver acknowledged, records reported as
+// committed, and numbers that three programs in it wrote. One of them syncs each number before it reports it; the second never syncs;
+// the third bypasses the page cache, and leaves out only the flush of the disk. The last two break the rule on purpose: a rig that does
+// not catch them could not catch the gateway either.
 import { createSocket } from 'node:dgram'
 import { UplinkEncoder } from '../../src/pipeline/sender'
 import { SequenceCounter } from '../../src/protocol/control'
@@ -16,7 +16,7 @@ const T0 = 1_710_000_000_000
 const BLOCKS = 64
 const units = { ...wireUnits(), resolve }
 
-/** numbers go on where the file of the second boot's left off */
+/** numbers continue where the file of the second boot's left off */
 const WRITERS = `cd /data
 [ -e direct ] || { dd if=/dev/zero of=direct bs=4096 count=${BLOCKS} 2>/dev/null; sync direct; }
 n=FROM
@@ -33,11 +33,11 @@ export type Writer = 'synced' | 'unsynced' | 'direct'
 
 export class Load {
   readonly acknowledged = new Set<number>()
-  /** the newest number that each program said it wrote */
+  /** the newest number that each program reported as written */
   readonly said: Record<Writer, number> = { synced: 0, unsynced: 0, direct: 0 }
-  /** the newest record of the log that was called committed */
+  /** the newest record of the log that was reported as committed */
   committed = 0
-  /** what /metrics says was lost, and received since the start */
+  /** losses by /metrics, and packets received since the start */
   lost = 0
   received = 0
   queries = 0
@@ -67,12 +67,12 @@ export class Load {
     this.#stops.push(() => shell.kill('SIGKILL'))
   }
 
-  /** No new packet is sent; those that were are sent again until they are acknowledged. */
+  /** No new packet is sent; earlier ones are resent until they are acknowledged. */
   pause(): void {
     this.#paused = true
   }
 
-  /** Nothing that comes from now on counts: call it before the power is cut. */
+  /** Later reports do not count: call it before the power is cut. */
   stop(): void {
     for (const stop of this.#stops.splice(0)) stop()
   }
@@ -86,7 +86,7 @@ export class Load {
     this.received = number('received_total{what="facts"}')
   }
 
-  /** Of what was acknowledged, what the board does not have any more. */
+  /** The acknowledged items that the board no longer has. */
   async missing(from: number): Promise<number[]> {
     const has = new Set<number>()
     const since = (T0 + from * 1000) / 1000
@@ -100,7 +100,7 @@ export class Load {
     }
   }
 
-  /** Sends this many packets ten times in a second, and each again until it is acknowledged. */
+  /** Sends this many packets ten times in a second, and resends each until it is acknowledged. */
   send(packets: number): void {
     const fact = (number: number) => ({
       id: DEVICE,
@@ -121,7 +121,7 @@ export class Load {
     this.#encoder.opened(true)
     const again: number[] = []
     const timer = setInterval(() => {
-      // a board that was too busy to answer for a while: the link is opened again, as by a gateway
+      // a board too busy to answer for a while: the link is reopened, as by a gateway
       if (sender.mode === 'silent') {
         again.push(...sender.reset())
         this.#encoder.opened(true)

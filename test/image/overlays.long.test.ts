@@ -1,5 +1,5 @@
 // Each overlay of board/overlays applies to the device tree of each board that gets it, as the firmware does at the start, and the bus that
-// the board's file promises for it is then on, on the pins that the file names.
+// the board's file declares for it is then enabled, on the pins that the file names.
 // Needs: image
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'

@@ -15,14 +15,14 @@ async function boardOf(t: TestContext, kind: string): Promise<Board> {
   return board
 }
 
-/** The token of the console opens the page. */
+/** The token on the console opens the page. */
 async function opens(board: Board, power: Power): Promise<void> {
   const token = await until('the token', () => /Your token:\s+([\w-]{43})\n/.exec(power.said())?.[1], 2 * BOOT_MS)
   const answered = async (): Promise<boolean> => (await board.ask('/api/dashboard', { token })).status === 200
   await until('the page of the board', answered, 2 * BOOT_MS)
 }
 
-test('Raspberry Pi 3: U-Boot of the card starts the system, and the token of the console opens the page', async t => {
+test('Raspberry Pi 3: U-Boot of the card starts the system, and the token on the console opens the page', async t => {
   if (!whole) return
   const board = await boardOf(t, 'rpi-3')
   board.addToCommandLine(PLACES.bootA, NO_WATCHDOG)
@@ -36,7 +36,7 @@ test('Raspberry Pi 3: U-Boot of the card starts the system, and the token of the
   const from = performance.now()
   const power = board.power()
   await until('the system', () => power.said().includes('Starting kernel'))
-  // not before the kernel has the bus: what U-Boot saw is lost to it in this emulator
+  // not before the kernel has the bus: it loses the device that U-Boot saw in this emulator
   await until('the bus', () => /serial0-0: probe|Your token/.test(power.said()), 2 * BOOT_MS)
   await power.tell('device_add usb-net,netdev=n')
   await opens(board, power)
@@ -44,7 +44,7 @@ test('Raspberry Pi 3: U-Boot of the card starts the system, and the token of the
   t.diagnostic(`page after ${Math.round((performance.now() - from) / 1000)} s`)
 })
 
-test('Raspberry Pi 4: an update is tried by the flag and stays; one that panics is back in the old slot', async t => {
+test('Raspberry Pi 4: an update is tried by the flag and stays; one that panics is rolled back to the old slot', async t => {
   if (!whole) return
   const board = await boardOf(t, 'rpi-4')
   const starts = await playFirmware(board)
@@ -56,9 +56,9 @@ test('Raspberry Pi 4: an update is tried by the flag and stays; one that panics 
   assert.deepEqual(starts[0]!.overlays, ['spi0-2cs'])
   assert.equal(starts[0]!.watchdog, undefined)
   const install = (name: string): ReturnType<Board['shell']> => board.shell(`os-node update ${url}/${name}`)
-  /** Installs an update, and starts the board again where it did so itself. */
+  /** Installs an update, and restarts the board if it did not restart itself. */
   const next = async (name: string): Promise<void> => {
-    // this emulator does not answer the question that the module asks
+    // this emulator does not answer the request of the module
     await board.shell('echo Y >/run/known; mount --bind /run/known /sys/module/os_node_tryboot/parameters/known')
     const { text } = await install(name)
     await until('the restart', () => power.ended()).catch(error => {
@@ -81,7 +81,7 @@ test('Raspberry Pi 4: an update is tried by the flag and stays; one that panics 
 
   await next(board.update('1.2.5', ['ro quiet loglevel=4', 'rdinit=/nothing qu ']))
   assert.equal(starts[2]!.partition, 2)
-  // before the early system runs nothing is loaded that restarts this board, but the firmware started its watchdog, which the test plays
+  // before the early system runs no driver is loaded that restarts this board; a newer firmware starts the watchdog, which the test plays
   assert.equal(starts[2]!.watchdog, 60)
   await until('the panic', () => /Kernel panic/.test(power.said()))
   await power.cut()

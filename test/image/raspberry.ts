@@ -1,5 +1,5 @@
-// The emulator's Raspberry Pi 3, in the place of the boards whose images are tried. It has no firmware, so the test plays it (boot-sim.ts); no
-// SPI, radio or Ethernet, so the network is a USB adapter; and its watchdog restarts the board at once, so the system leaves it alone.
+// The emulator's Raspberry Pi 3, in place of the boards whose images are tested. It has no firmware, so the test plays it (boot-sim.ts); no
+// SPI, radio or Ethernet, so the network is a USB adapter; and its watchdog restarts the board immediately, so the system does not use it.
 import { execFileSync } from 'node:child_process'
 import {
   closeSync,
@@ -20,7 +20,7 @@ import { cardReader, type Start, startOf } from './boot-sim'
 
 /** for the kernel: pid 1 does not use the watchdog */
 export const NO_WATCHDOG = 'systemd.watchdog_sec=0'
-/** what the log of the emulator says where the module of board/tryboot asks for a try */
+/** the emulator's log line when the module of board/tryboot requests a trial */
 const ASKS_FOR_TRY = 'unhandled tag 0x00038064'
 const MODEL = 'bcm2837-rpi-3-b.dtb'
 
@@ -31,7 +31,7 @@ const raspi = (...args: string[]): string[] => {
 
 const reader = (board: Board) => cardReader(board.card, { 1: PLACES.start, 2: PLACES.bootA, 3: PLACES.bootB })
 
-/** The firmware of a Raspberry Pi 3: it starts U-Boot from the start partition. The adapter has to be plugged in when the kernel runs. */
+/** The firmware of a Raspberry Pi 3: it starts U-Boot from the start partition. The adapter must be plugged in when the kernel runs. */
 export function ubootMachine(board: Board): Machine {
   const read = reader(board)
   const config = read(1, 'config.txt')!.toString()
@@ -44,7 +44,7 @@ export function ubootMachine(board: Board): Machine {
   return { args: raspi('-kernel', files[0]!, '-dtb', files[1]!), drive: 'if=sd', devices: [] }
 }
 
-/** The next start tries slot B, whose boot partition is that of slot A. In a try U-Boot starts the watchdog, and this emulator's ends at once. */
+/** The next start tries slot B, with the boot partition of slot A. In a try U-Boot starts the watchdog, and this emulator's ends immediately. */
 export function tryTheOther(board: Board): void {
   const card = openSync(board.card, 'r+')
   const boot = Buffer.alloc(PLACES.bootB - PLACES.bootA)
@@ -54,7 +54,7 @@ export function tryTheOther(board: Board): void {
   sectorChooser(2, board.card).tryOnce(3)
 }
 
-/** The device tree of the emulated board, whose card is where that of a Raspberry Pi 4 is, with an EEPROM that is new enough. */
+/** The device tree of the emulated board, with its card where that of a Raspberry Pi 4 is, and an EEPROM that is new enough. */
 async function treeFor(board: Board): Promise<string> {
   const { baseSystem } = (await import(join(root, 'src/build/image/system.mjs'))) as {
     baseSystem(root: string, say: (line: string) => void): string
@@ -73,7 +73,7 @@ async function treeFor(board: Board): Promise<string> {
   return tree
 }
 
-/** The firmware of a Raspberry Pi 4: at each start of `board` it chooses the boot partition, whose own kernel the emulator runs. The starts it made. */
+/** The firmware of a Raspberry Pi 4: at each start of `board` it chooses the boot partition, whose kernel the emulator runs. Returns its starts. */
 export async function playFirmware(board: Board): Promise<Start[]> {
   const tree = await treeFor(board)
   const log = join(board.place, 'emulator.log')

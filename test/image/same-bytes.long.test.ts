@@ -1,5 +1,5 @@
-// Two images of the same sources are the same bytes, whatever rights the files of who makes them get: a strict umask would make a system
-// whose service can read nothing of it. Only `npm run test:image` makes them.
+// Two images of the same sources have equal bytes, whatever permissions the files of the caller get: a strict umask would make a system
+// whose service can read none of it. Only `npm run test:image` makes them.
 // Needs: x64 boards debs image
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'

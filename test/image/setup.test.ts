@@ -1,4 +1,5 @@
-// os-node.conf on the start partition, as the image reads it at every boot: what each line becomes, and what a bad line says.
+// os-node.conf on the start partition, as the image reads it at every boot: what each line is converted to, and the message
+// for a bad line.
 // Needs: linux rigtools
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -10,7 +11,7 @@ import { prng } from '../lib/random'
 
 const SETUP = join(root, 'src/build/image/root/usr/lib/os-node/setup')
 
-/** What the system has after it read `text`; null: there is no file. */
+/** The system's files after it read `text`; null: there is no file. */
 function setUp(text: string | null): (name: string) => string | null {
   const dir = tempDir()
   if (text !== null) writeFileSync(join(dir, 'os-node.conf'), text)
@@ -20,7 +21,7 @@ function setUp(text: string | null): (name: string) => string | null {
 
 const shipped = readFileSync(join(root, 'src/build/image/os-node.conf'), 'utf8')
 
-test('the shipped file, an empty one and none change nothing and complain about nothing', () => {
+test('the shipped file, an empty one and a missing one change and report nothing', () => {
   for (const text of [shipped, '', null]) {
     const read = setUp(text)
     assert.equal(read('os-node-setup.txt'), '')
@@ -36,7 +37,7 @@ test('the shipped file, an empty one and none change nothing and complain about 
   }
 })
 
-test('every setting of the shipped file is taken once its # is away, from any editor', () => {
+test('every setting of the shipped file is accepted once its # is removed, by any editor', () => {
   const settings = shipped.replace(/^#(\w+=)/gm, '$1').replace('AAAA…', 'AAAAC3Nz')
   for (const text of [
     settings,
@@ -64,7 +65,7 @@ test('every setting of the shipped file is taken once its # is away, from any ed
   }
 })
 
-test('a line that cannot be used is left out and named; the others hold', () => {
+test('an invalid line is left out and named; the others apply', () => {
   const read = setUp(
     [
       'hostname=-bad',
@@ -96,7 +97,7 @@ test('a line that cannot be used is left out and named; the others hold', () => 
   assert.equal(read('ssh/authorized_keys'), null)
 })
 
-test('a Wi-Fi password that cannot be used leaves Wi-Fi off; what holds secrets is for root only', () => {
+test('an invalid Wi-Fi password leaves Wi-Fi off; files with secrets are readable by root only', () => {
   assert.equal(setUp('wifi_ssid=Home\nwifi_password=short\n')('os-node-wifi.conf'), null)
   const dir = tempDir()
   writeFileSync(join(dir, 'c'), 'wifi_ssid=Home\nwifi_password=long enough\nssh_key=ssh-ed25519 AAAA x\n')
@@ -105,7 +106,7 @@ test('a Wi-Fi password that cannot be used leaves Wi-Fi off; what holds secrets 
     assert.equal(statSync(join(dir, name)).mode & 0o777, 0o600, name)
 })
 
-test('the schedule of updates: every night without more, over midnight, and lines that cannot be used', () => {
+test('the schedule of updates: every night without more, over midnight, and invalid lines are named', () => {
   const url = 'update_url=http://10.0.0.1:8080/a.update'
   const timer = 'systemd/system/os-node-fetch.timer'
   const nightly = setUp(`${url}\n`)
@@ -129,7 +130,7 @@ test('the schedule of updates: every night without more, over midnight, and line
   }
 })
 
-test('a damaged os-node.conf: the board starts with defaults, ten lines are named, and the rest is counted', () => {
+test('with a damaged os-node.conf the board starts with defaults, ten lines are named, and the others are counted', () => {
   const random = prng(15)
   const bytes = Buffer.from(Array.from({ length: 200_000 }, () => 256 * random()))
   const dir = tempDir()
@@ -149,7 +150,7 @@ test('a damaged os-node.conf: the board starts with defaults, ten lines are name
   assert.match(readFileSync(join(dir, 'os-node-setup.txt'), 'utf8'), /os-node\.conf is no file: nothing of it is used/)
 })
 
-test('a file of an editor that writes two bytes for each letter is read', () => {
+test('a UTF-16 file of an editor is read', () => {
   const dir = tempDir()
   writeFileSync(join(dir, 'c'), Buffer.from('\ufeffhostname=good-1\r\n', 'utf16le'))
   runOnBusybox(SETUP, join(dir, 'c'), dir)
@@ -157,7 +158,7 @@ test('a file of an editor that writes two bytes for each letter is read', () => 
   assert.equal(readFileSync(join(dir, 'os-node-setup.txt'), 'utf8'), '')
 })
 
-test('the reset button has a GPIO of the header that is no identification; the country of the Wi-Fi is also that of the access point', () => {
+test('the reset button must be a GPIO of the header that is no identification pin; the country of the Wi-Fi is also that of the access point', () => {
   for (const gpio of ['2', '9', '10', '27'])
     assert.equal(setUp(`reset_button=${gpio}`)('os-node-reset-button'), `${gpio}\n`)
   for (const gpio of ['0', '1', '28', 'GPIO21', '021', '']) {

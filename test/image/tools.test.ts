@@ -1,5 +1,5 @@
-// What making an image needs of the machine: all that is missing is named at once, and programs of /usr/sbin are found by ordinary users, whose PATH
-// has no such folder on Debian.
+// What making an image needs from the machine: all missing programs are named at once, and programs of /usr/sbin are found by ordinary users, whose
+// PATH has no such folder on Debian.
 // Needs: image
 import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,6 @@
-// The kernel module that asks the firmware for a try: compiled for the kernel of the image, loaded there on an emulated Raspberry Pi 3. The
-// emulator does not know the flag, so its log shows what the module asks: the tag that reads the flags, and after an ordered restart the one that sets them.
+// The kernel module that requests a trial from the firmware: compiled for the kernel of the image, loaded there on an emulated Raspberry Pi 3. The
+// emulator does not know the flag, so its log shows the module's requests: the tag that reads the flags, and after an ordered restart the one that
+// sets them.
 // Needs: image boards
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
@@ -19,7 +20,7 @@ const say = (): void => {}
 const READ = 'unhandled tag 0x00030064'
 const SET = 'unhandled tag 0x00038064'
 
-/** What the console and the log of the emulator say of a board that loads the module, runs `script` and restarts. */
+/** The output of console and emulator log of a board that loads the module, runs `script` and restarts. */
 async function run(dir: string, module: Uint8Array, script: string): Promise<{ console: string; log: string }> {
   const base = (await load('system.mjs')).baseSystem(root, say)
   const init = `#!/bin/busybox sh
@@ -57,7 +58,7 @@ echo "known $(/bin/busybox cat known) armed $(/bin/busybox cat armed)"
   let text = ''
   child.stdout.on('data', chunk => (text += chunk))
   try {
-    // the module of the watchdog, which restarts the board, is not loaded: it halts there
+    // the module of the watchdog, which restarts the board, is not loaded: the board halts
     await until('the restart', () => /reboot: Restarting system/.test(text), 300_000)
   } finally {
     child.kill('SIGKILL')
@@ -65,7 +66,7 @@ echo "known $(/bin/busybox cat known) armed $(/bin/busybox cat armed)"
   return { console: text.replaceAll('\r', ''), log: readFileSync(join(dir, 'log'), 'utf8') }
 }
 
-test('the module fits the kernel of the image, and an ordered restart asks for a try only where it is armed', async () => {
+test('the module fits the kernel of the image, and an ordered restart requests a trial only if it is armed', async () => {
   const base = (await load('system.mjs')).baseSystem(root, say)
   const [release] = readdirSync(join(base, 'usr/lib/modules'))
   const module = (await load('tryboot.mjs')).makeTryboot(root, { release, say })
@@ -74,7 +75,7 @@ test('the module fits the kernel of the image, and an ordered restart asks for a
   const about = execFileSync('modinfo', [join(dir, 'os_node_tryboot.ko')], { encoding: 'utf8' })
   assert.match(about, new RegExp(`vermagic:\\s+${release!.replaceAll('+', '\\+')} `))
   const ordinary = await run(dir, module, '')
-  // the emulator leaves the value as it is, as firmware that does not know the flag
+  // the emulator leaves the value unchanged, like firmware that does not know the flag
   assert.match(ordinary.console, /known N armed N/)
   assert.ok(ordinary.log.includes(READ) && !ordinary.log.includes(SET), ordinary.log)
   const armed = await run(dir, module, 'echo Y >armed')

@@ -1,5 +1,5 @@
-// Updates that nobody types: a USB stick that is put into the running board, and the schedule of os-node.conf. Refused is what is older, and
-// what went back is not tried again. `npm run test:image`.
+// Updates without a command: a USB stick that is plugged into the running board, and the schedule of os-node.conf. An older version is
+// refused, and a rolled-back one is not tried again. `npm run test:image`.
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -9,13 +9,13 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { BOOT_MS, Board, MIB, until } from './board'
 
-// as long as a test of many starts is: only in npm run test:image
+// the time-out of a test with many starts; only in npm run test:image
 const whole = process.env.OS_NODE_IMAGE === 'all'
 const board = new Board()
 const at = (name: string): string => join(board.place, name)
 after(() => board.remove())
 
-/** A stick with `files` and one partition of FAT, as it is bought. */
+/** A stick with `files` and one FAT partition, as sold. */
 function fatStick(name: string, files: readonly string[]): void {
   const part = `${at(name)}@@${MIB}`
   writeFileSync(at(name), '')
@@ -25,7 +25,7 @@ function fatStick(name: string, files: readonly string[]): void {
   for (const file of files) execFileSync('mcopy', ['-i', part, at(file), '::'])
 }
 
-/** A stick without a partition table, whose file system asks the kernel to panic at errors. */
+/** A stick without a partition table, whose file system asks the kernel to panic on errors. */
 function ext4Stick(name: string, files: readonly string[]): void {
   const folder = at(`${name}-files`)
   mkdirSync(folder)
@@ -48,7 +48,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
   if (!whole) return
   const { url, server } = await board.serve([])
   t.after(() => server.close())
-  // all the day but for an hour that is far
+  // all day except an hour that is far away
   const hour = (ahead: number): string => String((new Date().getUTCHours() + ahead) % 24).padStart(2, '0')
   const time = `${hour(13)}:00-${hour(12)}:00`
   const conf = `hostname=greenhouse-1\nupdate_url=${url}/next.update\nupdate_time=${time}\n`
@@ -64,7 +64,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
   const plug = (name: string) => tell(`device_add usb-storage,bus=usb.0,drive=${name},id=stick-${name}`)
   const power = board.power()
   t.after(power.cut)
-  /** The board started so often, and answers. */
+  /** The board has started so often, and answers. */
   const started = async (times: number): Promise<void> => {
     const starts = () => power.said().match(/^os-node: boot partition \d$/gm)?.length ?? 0
     await until(`start ${times}`, () => starts() >= times, 2 * BOOT_MS)
@@ -72,7 +72,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
   }
   const look = async (): Promise<string> => {
     const { text } = await board.shell('systemctl start os-node-fetch; os-node slots')
-    return /^last look: .*/m.exec(text)?.[0] ?? text
+    return /^last check: .*/m.exec(text)?.[0] ?? text
   }
 
   await started(1)
@@ -80,7 +80,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
   assert.match(timers.text, /os-node-fetch\.service/)
   assert.match(
     timers.text,
-    /^looks for updates: every day \d\d:00-\d\d:00 UTC, http:\/\/10\.0\.2\.2:\d+\/next\.update$/m,
+    /^checks for updates: every day \d\d:00-\d\d:00 UTC, http:\/\/10\.0\.2\.2:\d+\/next\.update$/m,
   )
   assert.match(await look(), /next\.update: up to date$/)
 
@@ -99,21 +99,21 @@ test('a stick with an older update changes nothing, one with a newer is installe
   await until('the update', () => /1\.2\.4 is installed: the board starts again/.test(power.said()))
   await started(2)
   const { last_check: installed } = await board.slots(({ last_update: last }) => last?.outcome === 'confirmed')
-  // the stick is still in, and its update runs
+  // the stick is still plugged in, and its update runs
   assert.deepEqual([installed!.source, installed!.result], ['USB stick, os-node-qemu-virt-1.2.4.update', 'installed'])
 
   renameSync(at(board.update('1.2.5', ['ro quiet loglevel=4', 'rdinit=/nothing qu '])), at('next.update'))
   await board.shell('systemctl start os-node-fetch')
-  // the try, and the start after it
+  // the trial, and the start after it
   await started(4)
   const { slots: back } = await board.slots(({ last_update: last }) => last?.outcome === 'rolled back')
   assert.deepEqual(
     back.filter(({ running }) => running),
     [{ slot: 'B', version: '1.2.4', running: true, state: 'active' }],
   )
-  assert.match(await look(), /next\.update: refused, 1\.2\.5 was tried on this board and went back; /)
+  assert.match(await look(), /next\.update: refused, 1\.2\.5 was tried on this board and rolled back; /)
 
-  // an uplink of os-node.conf, as a first start takes it
+  // an uplink of os-node.conf, as a first start applies it
   const command = 'printf udp://192.0.2.10:8080 >/run/os-node-uplink; systemctl restart os-node-uplink'
   const { text } = await board.shell(
     `${command}; ls -l /etc/os-node/Config.json; cat /etc/os-node/Config.json /data/uplink`,

@@ -1,4 +1,4 @@
-// The disk of the tests that cut the power: what it must keep, what it must be able to lose, and the protocol that qemu speaks to it.
+// The disk of the power-cut tests: what it must keep, what it must be able to lose, and its protocol with qemu.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -37,14 +37,14 @@ test('a flushed write and one with FUA survive every cut; a write reads back bef
     disk.write(65536, block(4), true)
     disk.cut(prng(seed))
     assert.ok(isAll(disk.read(0, 8192), 1))
-    // an older write of the cache does not come over a newer one that went past it
+    // an older cached write does not replace a newer one that bypassed the cache
     assert.ok(isAll(disk.read(8192, 4096), 3))
     assert.ok(isAll(disk.read(65536, 4096), 4))
     disk.close()
   }
 })
 
-test('of writes that were not flushed some survive, some are dropped, some are torn between sectors', () => {
+test('of unflushed writes some survive, some are dropped, some are torn between sectors', () => {
   const sum: Cut = { kept: 0, dropped: 0, torn: 0 }
   const seen = new Set<string>()
   for (const seed of SEEDS) {
@@ -65,7 +65,7 @@ test('of writes that were not flushed some survive, some are dropped, some are t
   assert.equal(sum.kept + sum.dropped + sum.torn, SEEDS.length * 16)
 })
 
-test('the newest of several writes to a block wins where it survives, an older one where only that does', () => {
+test('of several writes to a block the newest wins if it survives, an older one if only that does', () => {
   const ends = new Set<number>()
   for (const seed of SEEDS) {
     const { disk } = fresh()
@@ -81,7 +81,7 @@ test('the newest of several writes to a block wins where it survives, an older o
   )
 })
 
-test('the same seed loses the same; a cache that is full gives its oldest writes to the medium', () => {
+test('the same seed loses the same writes; a full cache writes its oldest entries to the medium', () => {
   const after = [1, 1, 2].map(seed => {
     const { disk } = fresh()
     for (let k = 0; k < 32; k++) disk.write(k * 4096, block(k + 20))
@@ -99,7 +99,7 @@ test('the same seed loses the same; a cache that is full gives its oldest writes
   disk.close()
 })
 
-test('over the protocol of qemu: sizes, reads, writes, FLUSH and FUA reach the disk; what is unknown gets an error', async t => {
+test('over the protocol of qemu sizes, reads, writes, FLUSH and FUA reach the disk; an unknown command gets an error', async t => {
   const { disk, medium } = fresh()
   const path = join(tempDir(), 'socket')
   const server = await serveDisk(path, disk)

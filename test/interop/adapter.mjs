@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Speaks the vectors' JSON lines (one request in, one answer out, in order) on top of the built library: the thin front
-// of adapter.ts, which `node build.mjs --tests` bundles to .build/test/interop/adapter.js.
+// Serves the vectors' JSON lines (one request in, one answer out, in order) with the built library: the small entry
+// point of adapter.ts, which `node build.mjs --tests` bundles to .build/test/interop/adapter.js.
 import { createRequire } from 'node:module'
 import { createInterface } from 'node:readline'
 

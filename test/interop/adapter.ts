@@ -1,4 +1,5 @@
-// Answers one request of the vectors: the operations of the self-test (src/services/test-plugin/vectors), and whole nodes.
+// Answers one request of the vectors: the operations of the self-test (src/services/test-plugin/vectors), and complete
+// nodes.
 import type * as Library from '../../src/index'
 import { OPS, answer as one } from '../../src/services/test-plugin/vectors/answer'
 import type { Ops, Request } from '../../src/services/test-plugin/vectors/common'

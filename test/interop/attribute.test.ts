@@ -1,5 +1,5 @@
-// Gateways with `engine_settings.unit_dialect` "attribute", as processes: what is measured is kept, sent, received and shown
-// under the reference's attribute names, with the reference's values.
+// Gateways with `engine_settings.unit_dialect` "attribute", as processes: readings are kept, sent, received and shown under
+// the reference's attribute names, with the reference's values.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -55,7 +55,7 @@ test('readings arrive under attribute names, rounded as the reference does; unkn
   )
   assert.deepEqual(sensorsOf(stored), want)
   assert.deepEqual(sensorsOf(gateway.logFacts().find(fact => fact.id === 'HAND')!), want)
-  const own = await until('the cpu is there', async () =>
+  const own = await until('the cpu source is listed', async () =>
     (await databaseFacts(serverWeb, token)).find(fact => fact.id.startsWith('GW')),
   )
   assert.ok(

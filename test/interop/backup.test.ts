@@ -1,6 +1,6 @@
-// A gateway and its upstream as real processes. A backup is taken while the gateway runs; it goes on with other readings, and is lost
-// with its data. Restored from the old backup into a new directory it goes on: the upstream has each reading once, none with a
-// wrong value, and no record number is used twice. Then the upstream is replaced in the same way: no id is handed out twice.
+// A gateway and its upstream as real processes. A backup is taken while the gateway runs; the gateway continues with other readings,
+// and is lost with its data. Restored from the old backup into a new directory it continues: the upstream has each reading once, none
+// with a wrong value, and no record number is used twice. Then the upstream is replaced in the same way: no id is assigned twice.
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ after(async () => {
   removeDir(dir)
 })
 
-/** What was measured: value by device. The value says which reading it is, the kind which sensors it has, so which template. */
+/** The readings: value by device. The value identifies the reading, the kind determines its sensors and so its template. */
 const measured = new Map<string, { kind: number; value: number }>()
 
 async function measure(from: number, count: number, kinds: readonly number[]): Promise<void> {
@@ -57,7 +57,7 @@ let restart: { gw(): Promise<void>; up(): Promise<void> }
 let udp = 0
 let gwWeb = 0
 
-test('a lost gateway goes on from an old backup on new hardware: nothing doubled, nothing wrong, no number twice', async () => {
+test('a lost gateway restored from an old backup on new hardware continues: nothing duplicated, nothing wrong, no number reused', async () => {
   await startBoth()
   await measure(0, 20, [0, 1])
   await arrived()
@@ -65,7 +65,7 @@ test('a lost gateway goes on from an old backup on new hardware: nothing doubled
   const file = join(dir, 'gw.backup')
   const made = gw.json('backup', file)
   assert.deepEqual([made.secrets, made.via], [false, 'local'])
-  // what the page downloads is the same kind of file, and is what is restored below
+  // the page downloads the same kind of file, and that is what is restored below
   const { token } = gw.json('token', '--new') as { token: string }
   const headers = { 'X-Admin-Token': token, 'Content-Type': 'application/json' }
   const answer = await fetch(`http://127.0.0.1:${gwWeb}/api/backup`, { method: 'POST', headers, body: '{}' })
@@ -86,7 +86,7 @@ test('a lost gateway goes on from an old backup on new hardware: nothing doubled
   const restored = gw.json('restore', file)
   assert.deepEqual([restored.device_id, restored.assigned_id, restored.old_state], ['GW1', aid, null])
   await restart.gw()
-  // other templates again, where a TID used twice would decode with those of before
+  // other templates again, where a reused TID would be decoded with those of before
   await measure(200, 40, [5, 6, 7])
   await arrived()
   await until('the mark is gone', () => !existsSync(join(gw.dataDir, 'restored.json')))
@@ -111,7 +111,7 @@ test('a lost gateway goes on from an old backup on new hardware: nothing doubled
   assert.ok((await gw.json('log', 'verify')).ok)
 })
 
-test('a lost upstream goes on from an old backup: ids granted since are not granted again, and values stay right', async () => {
+test('a lost upstream restored from an old backup continues: ids granted since are not granted again, and values stay right', async () => {
   const ask = (name: string): number => {
     const device = new Machine(join(dir, name), 'run', { device_id: name, storage: sql })
     const { ok, assigned_id } = device.json('ensure-id', '--host', '127.0.0.1', '--port', String(udp))
@@ -124,7 +124,7 @@ test('a lost upstream goes on from an old backup: ids granted since are not gran
   writeFileSync(passphrase, 'correct horse battery\n')
   up.json('backup', file, '--with-secrets', '--passphrase-file', passphrase)
   const since = ask('N2')
-  // templates that the backup does not have, and the gateway goes on with DIFFs of them
+  // templates missing in the backup, of which the gateway continues to send DIFFs
   await measure(300, 30, [8, 9])
   await arrived()
   const token = readFileSync(join(up.dataDir, 'token.json'), 'utf8')
@@ -138,7 +138,7 @@ test('a lost upstream goes on from an old backup: ids granted since are not gran
   await restart.up()
   const fresh = ask('N3')
   assert.ok(![first, since].includes(fresh) && fresh > since, `${fresh}`)
-  // what the upstream acknowledged after the backup is gone with it
+  // what the upstream acknowledged after the backup is lost with it
   for (const id of [...measured.keys()]) if (Number(id.slice(1)) >= 300) measured.delete(id)
   await measure(400, 30, [8, 9])
   await arrived()

@@ -1,5 +1,5 @@
-// D17: every command through a running gateway and without one, against the finished file: the same keys, the same exit code,
-// `via` telling which way it went. And what only a real process shows: the names it goes by after `npm i`, the token of a
+// D17: every command through a running gateway and without one, with the built file: the same keys and exit code, and `via`
+// says which way was used. And behaviour that only a real process shows: the program names after `npm i`, the token of a
 // first start, repair-config under a running gateway, watch until Ctrl-C, demo.
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
@@ -17,7 +17,7 @@ const dir = tempDir()
 let upstream: Machine
 let running: Machine
 let alone: Machine
-/** what the page of `run --lan` answers over TLS, and for whom its certificate is */
+/** the answer of the page of `run --lan` over TLS, and the names in its certificate */
 let lan: { status: number | undefined; names: string; redirect: Response }
 let ports: { udp: number; web: number; page: number; plain: number }
 
@@ -37,7 +37,7 @@ before(async () => {
     Client_Core: { server_host: '127.0.0.1', server_port: ports.udp },
   }
   alone = new Machine(join(dir, 'alone'), 'run', config)
-  // it ran once, so that there is a log to read, and for the network
+  // it ran once, so that a log exists, and on the network
   await alone.start(['--lan'])
   const redirect = await fetch(`http://127.0.0.1:${ports.plain}/api/x`, { redirect: 'manual' })
   lan = await new Promise((resolve, reject) => {
@@ -51,7 +51,7 @@ before(async () => {
   await alone.stop()
   running = new Machine(join(dir, 'running'), 'run', config)
   await running.start([], ports.page)
-  // its first packet shows that the upstream acknowledges; a reading that is sent before may be kept for later
+  // its first packet shows that the upstream acknowledges; an earlier reading may be kept for later
   await until('the uplink delivers', async () => (await answerOf(running, 'status')).uplinks.up.acked > 0)
 })
 
@@ -64,11 +64,11 @@ after(async () => {
 const READINGS = '[["T1","OK",21.5,"Cel"],["P1","OK",101.3,"kPa"]]'
 const FULL = '3f01000000070100018f2a5b3c00'
 
-/** Through the gateway by the command line in this process (what follows has processes of it too), without one as a process. */
+/** Through the gateway by the command line in this process (later tests use processes for it too), without one as a process. */
 const say = (machine: Machine, ...line: string[]) =>
   machine === running ? askGateway(running, ...line) : machine.run(...line)
 
-/** command line, keys of the result besides `via`, exit code; keys that one way alone adds */
+/** command line, keys of the result besides `via`, exit code; keys that only one way adds */
 const COMMANDS: [line: string[], keys: string[], exit?: number, onlyGateway?: string[]][] = [
   [
     ['transmit', '--sensors', READINGS],
@@ -143,7 +143,7 @@ const COMMANDS: [line: string[], keys: string[], exit?: number, onlyGateway?: st
 ]
 
 for (const [line, keys, exit = 0, more = []] of COMMANDS)
-  test(`${line.join(' ').slice(0, 60)}: through the gateway and without one`, async () => {
+  test(`${line.join(' ').slice(0, 60)}: the same through the gateway and without one`, async () => {
     for (const [machine, via, expected] of [
       [running, 'gateway', [...keys, ...more]],
       [alone, 'local', keys],
@@ -156,7 +156,7 @@ for (const [line, keys, exit = 0, more = []] of COMMANDS)
     }
   })
 
-/** the rest of the commands: by either way the same keys and the same exit code */
+/** the other commands: both ways have the same keys and exit code */
 const ALIKE: string[][] = [
   ['board'],
   ['gpio'],
@@ -182,11 +182,11 @@ for (const line of ALIKE)
     })
     const [there, here] = await Promise.all(both)
     assert.deepEqual([there!.code, there!.keys], [here!.code, here!.keys])
-    // what fails says why, and where it failed is no part of that
+    // an error says why, and the location of the failure is not compared
     if (there!.code === 0) assert.deepEqual([there!.via, here!.via], ['gateway', 'local'])
   })
 
-test('status tells a running gateway from files; reload, gpio set and session forget need one', () => {
+test('status distinguishes a running gateway from files; reload, gpio set and session forget need a gateway', () => {
   assert.deepEqual([running.json('status').role, running.json('status').via], ['run', 'gateway'])
   assert.deepEqual([alone.json('status').role, alone.json('status').via], ['none', 'local'])
   assert.equal(running.json('reload').via, 'gateway')
@@ -199,13 +199,13 @@ test('status tells a running gateway from files; reload, gpio set and session fo
   }
 })
 
-test('outputs safe sets outputs only where no gateway holds them', () => {
+test('outputs safe sets outputs only where no gateway controls them', () => {
   assert.equal(running.json('outputs', 'safe').code, 'LOCKED')
   const { code, stdout } = alone.run('outputs', 'safe', '--json')
   assert.deepEqual([code, JSON.parse(stdout).outputs], [0, []])
 })
 
-test('log export prints JSON lines by either way', () => {
+test('log export prints JSON lines both ways', () => {
   for (const machine of [running, alone]) {
     const { code, stdout, stderr } = machine.run('log', 'export', '--from', '1')
     assert.equal(code, 0, stderr)
@@ -214,7 +214,7 @@ test('log export prints JSON lines by either way', () => {
   }
 })
 
-test('db export writes a file of its own here, beside a gateway and without one', () => {
+test('db export writes its own file locally, with a gateway running and without one', () => {
   for (const [name, machine] of Object.entries({ running, alone })) {
     const file = join(dir, `${name}.sqlite`)
     const { code, stdout, stderr } = machine.run('db', 'export', file, '--json')
@@ -226,7 +226,7 @@ test('db export writes a file of its own here, beside a gateway and without one'
   }
 })
 
-test('every command is tried both ways, here or where its own test says', () => {
+test('every command is tested both ways, here or in its own test', () => {
   const tried = [...COMMANDS.map(([line]) => line), ...ALIKE].map(line => line.join(' '))
   const named = [
     ...tried,
@@ -244,7 +244,7 @@ test('every command is tried both ways, here or where its own test says', () => 
     'watch',
     'demo',
   ]
-  // a gateway itself, a terminal, a shell, the suites of the test plugin, the SD image, and a card
+  // the gateway itself, a terminal, a shell, the suites of the test plugin, the SD image, and a card
   const elsewhere = [
     'run',
     'completion',
@@ -263,23 +263,23 @@ test('every command is tried both ways, here or where its own test says', () => 
   )
 })
 
-test('flash lists the removable disks and writes none that was not named', () => {
+test('flash lists the removable disks and writes only a named one', () => {
   const { ok, disks } = alone.json('flash')
   assert.deepEqual([ok, Array.isArray(disks)], [true, true])
   const { code, stderr } = alone.run('flash', '/dev/null', '--image', join(root, 'package.json'), '--yes')
   assert.equal(code, 1)
-  assert.match(stderr, /^os-node: \/dev\/null is no disk$/m)
+  assert.match(stderr, /^os-node: \/dev\/null is not a disk$/m)
 })
 
-test('pipeline-info and doctor: a gateway tells what it counts and how its links are', async () => {
+test('pipeline-info and doctor: a running gateway reports its counters and links', async () => {
   assert.equal(alone.json('pipeline-info').intake, undefined)
   assert.ok(running.json('pipeline-info').intake.facts > 0)
   const of = (machine: Machine, name: string): { state: string; text: string } =>
     machine.json('doctor').checks.find((check: { name: string }) => check.name === name)
-  // asked again: the upstream may be slow to answer
+  // queried again: the upstream may be slow to answer
   await until('it carries', () => /up is active/.test(of(running, 'upstream').text))
   await until('it answers', () => /UDP 127\.0\.0\.1:\d+ answers/.test(of(alone, 'upstream').text))
-  // the page is where this gateway was told to open it
+  // the page is at the configured address of this gateway
   assert.match(of(running, 'ports').text, new RegExp(`the gateway listens; page on http://127.0.0.1:${ports.page}$`))
   const taken = of(alone, 'ports')
   assert.equal(taken.state, 'failed')
@@ -290,7 +290,7 @@ test('pipeline-info and doctor: a gateway tells what it counts and how its links
   assert.doesNotMatch(stdout, /\x1b/)
 })
 
-test('watch: rows for as long as asked, by either way, with what changed', () => {
+test('watch: rows for the requested time, both ways, with the changes', () => {
   const rows = (machine: Machine, ...more: string[]) =>
     machine
       .run('watch', '--module', 'transport', '--interval', '0.1', '--json', ...more)
@@ -306,7 +306,7 @@ test('watch: rows for as long as asked, by either way, with what changed', () =>
   }
 })
 
-test('watch ends by Ctrl-C with exit 0, through the gateway too, and sees a change made meanwhile', async () => {
+test('watch ends by Ctrl-C with exit 0, through the gateway too, and shows a change made meanwhile', async () => {
   for (const machine of [running, alone]) {
     const args = [
       'watch',
@@ -335,7 +335,7 @@ test('watch ends by Ctrl-C with exit 0, through the gateway too, and sees a chan
   }
 })
 
-test('repair-config mends a file that no other command takes; a running gateway takes it over at once', () => {
+test('repair-config repairs a file that no other command accepts; a running gateway applies it immediately', () => {
   for (const machine of [running, alone]) {
     const sound = readFileSync(machine.config, 'utf8')
     writeFileSync(
@@ -343,7 +343,7 @@ test('repair-config mends a file that no other command takes; a running gateway 
       sound.replace(/"device_id": *"gw"/, '"device_id": 5').replace(/"log_level": *"debug"/, '"log_level": "x"'),
     )
     if (machine === alone) {
-      // no last good copy: everything else ends with the fault of the file
+      // no last good copy: every other command ends with the error of the file
       removeDir(join(machine.dataDir, 'config.last-good.json'))
       assert.equal(machine.run('status').code, 3)
       const check = machine.json('doctor').checks.find(({ name }: { name: string }) => name === 'config')
@@ -363,7 +363,7 @@ test('repair-config mends a file that no other command takes; a running gateway 
   }
 })
 
-test('a first start prints the token once, with its link, and no QR code of the loopback; the token opens the API', async () => {
+test('a first start prints the token once, with its link, and no QR code for the loopback; the token opens the API', async () => {
   const first = running.output.match(/log in with +(\S+)/)?.[1]
   assert.ok(first?.startsWith(`http://127.0.0.1:${ports.page}/#/?token=`), running.output)
   assert.equal(running.output.split('admin token').length, 2)
@@ -376,7 +376,7 @@ test('a first start prints the token once, with its link, and no QR code of the 
   assert.equal((await ask(first!.split('token=')[1]!)).status, 401)
 })
 
-test('run --lan: the page is encrypted, and the QR code of the first start is a login a phone in the network can open', () => {
+test('run --lan: the page is encrypted, and the QR code of the first start is a login that a phone on the network can open', () => {
   assert.equal(lan.status, 200)
   // web_user.redirect_port
   assert.equal(lan.redirect.status, 308)
@@ -390,14 +390,14 @@ test('run --lan: the page is encrypted, and the QR code of the first start is a 
   assert.match(output, /web page on https:\/\/0\.0\.0\.0:/)
   assert.match(output, /self-signed/)
   if (address) assert.ok(lan.names.includes(`IP Address:${address}`), lan.names)
-  // an open page is no page for a network
+  // a page without login is not available on the network
   const open = new Machine(join(dir, 'open'), 'run', { web_user: { auth_enabled: false } })
   const { code, stderr } = open.run('run', '--lan')
   assert.equal(code, 3)
   assert.match(stderr, /open to the whole network[\s\S]*config-set web_user\.auth_enabled true/)
 })
 
-test('after npm i of the packed file every program of package.json is there and works', () => {
+test('after npm i of the packed file every program of package.json is installed and works', () => {
   const place = join(dir, 'installed')
   mkdirSync(place)
   writeFileSync(join(place, 'package.json'), '{"private":true}')
@@ -425,7 +425,7 @@ test('after npm i of the packed file every program of package.json is there and 
   assert.equal(JSON.parse(run('os-node', 'id-info', '--json', '--config', alone.config)).assigned_id, 7)
 })
 
-test('a reader of the log that leaves ends nothing: the gateway goes on and ends well', async () => {
+test('a log reader that disconnects ends nothing: the gateway continues and stops cleanly', async () => {
   const child = spawn(process.execPath, [script, 'demo', '--duration', '3', '--web-port', '0'], {
     stdio: ['ignore', 'ignore', 'pipe'],
   })
@@ -434,8 +434,8 @@ test('a reader of the log that leaves ends nothing: the gateway goes on and ends
   assert.equal(await code, 0)
 })
 
-test('demo runs in a folder of its own that is gone afterwards, and prints where to look', () => {
-  // others on this machine have folders in /tmp too
+test('demo runs in its own temporary folder, removes it, and prints the address to open', () => {
+  // other processes of this machine have folders in /tmp too
   const { TMPDIR } = process.env
   const place = join(dir, 'tmp')
   mkdirSync(place)

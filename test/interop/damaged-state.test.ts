@@ -1,4 +1,4 @@
-// Whatever state file is damaged, a gateway starts, works, and says which file it is and what happened to it.
+// With any damaged state file a gateway starts, works, and reports which file it is and what happened to it.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { answerOf } from '../lib/ask'
 import { freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
 
-/** Every file of state, but for Config.json. */
+/** Every state file except Config.json. */
 const FILES = [
   'config.last-good.json',
   'device_registry/clean-stop.json',
@@ -33,7 +33,7 @@ const FILES = [
   'web_users.json',
 ]
 
-/** Those that this start does not read or need: they count when something asks for them, or only speed a start up. */
+/** Those that this start does not read or need: they are read on request, or only make a start faster. */
 const QUIET = new Set([
   'config.last-good.json',
   'device_registry/clean-stop.json',
@@ -98,7 +98,7 @@ test('a start with damaged state files: the gateway works, the log names the fil
       kind,
     )
     assert.match(login_problems?.[1] ?? '', /web_users\.json cannot be read: .*the admin token works without it/, kind)
-    // it looks a second after the start
+    // it checks a second after the start
     await until('env_guard', () => gateway.output.includes('/env_guard/resources.json'))
     await gateway.stop()
     assert.equal(gateway.ended?.code, 0, kind)

@@ -1,5 +1,5 @@
 // The Debian packages: installed into a fresh Debian, where the command of the unit runs as its user, keeps its data over an
-// upgrade and leaves nothing after a purge; what those for other processors hold; and the same bytes from the same sources.
+// upgrade and leaves nothing after a purge; the content of those for other processors; and equal bytes from equal sources.
 // Needs: x64 boards debs
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
@@ -30,7 +30,7 @@ const make = async (version: string, archs: string[], out = place): Promise<stri
   return makePackages(root, { version, builtAt: BUILT_AT, archs, quick: true, out, say: () => undefined })
 }
 
-/** A Debian of its own, with what every Debian has: fetched once, kept in the user's cache. */
+/** A separate Debian with its standard packages: downloaded once, kept in the user's cache. */
 function freshDebian(): void {
   const cache = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'os-node-boards')
   const kept = join(cache, 'bookworm-1.tar')
@@ -56,13 +56,13 @@ const install = (path: string): string => {
   return inside('dpkg', '-i', '/tmp/os-node.deb')
 }
 
-/** Lines `KEY=…` of the unit that is installed. */
+/** Lines `KEY=…` of the installed unit. */
 function unit(key: string): string {
   const text = readFileSync(join(fresh, 'usr/lib/systemd/system/os-node.service'), 'utf8')
   return new RegExp(`^${key}=(.*)$`, 'm').exec(text)![1]!
 }
 
-/** The unit's command, as its user and its groups. */
+/** The unit's command, run as its user and groups. */
 function startUnit(): ChildProcess {
   const groups = `--groups=${unit('SupplementaryGroups').replaceAll(' ', ',')}`
   const user = `--userspec=${unit('User')}:${unit('User')}`
@@ -81,7 +81,7 @@ before(async () => {
   packages = await make('0.1.0', ['amd64', 'arm64', 'armhf'])
 })
 
-test('installed, run as its user, upgraded with its data, purged', { skip }, async t => {
+test('the package is installed, runs as its user, is upgraded with its data, and purged', { skip }, async t => {
   install(packages[0]!)
   assert.match(inside('id', 'os-node'), /\(dialout\).*\(gpio\).*\(i2c\).*\(spi\)/)
   assert.ok(lstatSync(join(fresh, 'etc/systemd/system/multi-user.target.wants/os-node.service')).isSymbolicLink())
@@ -96,13 +96,13 @@ test('installed, run as its user, upgraded with its data, purged', { skip }, asy
     'bytecode for a quick start',
   )
 
-  // what root changes stays the service's
+  // files that root changes stay owned by the service
   const port = String(await freePort())
   inside('os-node', 'config-set', '--key', 'RESOURCES.service_plugins.web_user.port', '--value', port)
   const first = startUnit()
   t.after(() => first.kill('SIGKILL'))
   const health = async (): Promise<number> => (await fetch(`http://127.0.0.1:${port}/health`)).status
-  await until('it serves', async () => (await health()) === 200)
+  await until('it is listening', async () => (await health()) === 200)
   const { device_id } = await until('readings are kept', () => (status().log.records > 3 ? status() : null))
   const ended = new Promise(resolve => first.once('exit', resolve))
   first.kill('SIGTERM')
@@ -114,8 +114,8 @@ test('installed, run as its user, upgraded with its data, purged', { skip }, asy
   assert.match(inside('dpkg-query', '-W', 'os-node'), /0\.1\.1/)
   const second = startUnit()
   t.after(() => second.kill('SIGKILL'))
-  await until('it serves at the same port', async () => (await health()) === 200)
-  const now = await until('what was kept is there', () => (status().log.records > records ? status() : null))
+  await until('it listens on the same port', async () => (await health()) === 200)
+  const now = await until('kept records are present', () => (status().log.records > records ? status() : null))
   assert.equal(now.device_id, device_id)
   second.kill('SIGKILL')
 
@@ -127,7 +127,7 @@ test('installed, run as its user, upgraded with its data, purged', { skip }, asy
   })
 })
 
-test('arm64 carries Node and runs; armhf has that of Debian 13', { skip }, () => {
+test('the arm64 package contains Node and runs; armhf uses Node of Debian 13', { skip }, () => {
   const [, arm64, armhf] = packages as [string, string, string]
   const field = (path: string, name: string): string =>
     execFileSync('dpkg-deb', ['-f', path, name], { encoding: 'utf8' }).trim()

@@ -1,5 +1,5 @@
-// What is a stall of a whole gateway and what is not (R23), on real processes. The faults come from outside: a file that node
-// loads before the built gateway makes the event loop spin, keeps the scheduler from its turn, or makes the disk slow.
+// What counts as a stall of a gateway and what does not (R23), on real processes. The faults are injected: a file that node
+// loads before the built gateway makes the event loop spin, blocks the scheduler, or slows down the disk.
 // Needs: cc
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
@@ -12,10 +12,10 @@ import { FakeSystemd } from '../lib/systemd'
 
 const lacks = nativeOrNull() ? false : 'no addon here'
 
-/** SIGUSR2 sets the fault off. */
+/** SIGUSR2 triggers the fault. */
 const FAULTS = {
   frozen: `process.on('SIGUSR2', () => { for (;;); })`,
-  // timers and sockets go on, but what waits for its turn after them never gets it
+  // timers and sockets continue, but work queued after them never runs
   stalled: `process.on('SIGUSR2', () => { globalThis.setImmediate = () => ({ unref() {} }) })`,
   slowDisk: `const fs = require('fs'); const real = fs.fdatasync; let slow = false
     process.on('SIGUSR2', () => { slow = true })
@@ -58,21 +58,21 @@ const status = (gw: Machine): Promise<any> => askControl(gw.dataDir, 'status')
 const uplinks = [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: 9 }]
 const sources = [{ name: 'uptime', type: 'uptime', interval_ms: 100 }]
 
-describe('a stall of a gateway', { concurrency: 3 }, () => {
-  test('a frozen event loop ends the process by SIGALRM; the next start has the log and counts a crash', async t => {
+describe('a gateway that stalls', { concurrency: 3 }, () => {
+  test('a frozen event loop is killed by SIGALRM; the next start has the log and counts a crash', async t => {
     const { gw, start } = await world(t, 'frozen', { sources, uplinks })
     await start()
     const facts = await until('facts are committed', async () => {
       const { log, guard, intake } = await status(gw)
       return guard.progress_ms >= 0 && log.committed_seq > 10 && intake.facts
     })
-    await until('the watch has begun', async () => (await status(gw)).links.up.state === 'down')
+    await until('the watchdog has started', async () => (await status(gw)).links.up.state === 'down')
     process.kill(gw.pid!, 'SIGUSR2')
     await until('it has ended', () => gw.ended)
     assert.equal(gw.ended!.signal, 'SIGALRM')
     assert.match(gw.output, /the event loop has been frozen for \d+ s; ending the process/)
     await start()
-    await until('it takes readings again', async () => (await status(gw)).intake.facts > 3)
+    await until('it accepts readings again', async () => (await status(gw)).intake.facts > 3)
     assert.equal((await askControl(gw.dataDir, 'safe-mode')).crashes, 1)
     assert.ok((await status(gw)).log.last_seq > facts)
     await gw.stop('SIGTERM')
@@ -83,8 +83,8 @@ describe('a stall of a gateway', { concurrency: 3 }, () => {
   test('a stalled pipeline without systemd ends the process with 71, and the reason is kept', async t => {
     const { gw, start } = await world(t, 'stalled', { sources, uplinks, safe_mode: { after_crashes: 1 } })
     await start()
-    await until('readings come', async () => (await status(gw)).intake.facts > 3 && (await status(gw)).guard)
-    await until('links were tried', async () => (await status(gw)).links.up.state === 'down')
+    await until('readings arrive', async () => (await status(gw)).intake.facts > 3 && (await status(gw)).guard)
+    await until('links were opened once', async () => (await status(gw)).links.up.state === 'down')
     process.kill(gw.pid!, 'SIGUSR2')
     await until('it has ended', () => gw.ended)
     assert.deepEqual([gw.ended!.code, gw.ended!.signal], [71, null], gw.output)
@@ -93,7 +93,7 @@ describe('a stall of a gateway', { concurrency: 3 }, () => {
     assert.equal(gw.json('log', 'verify').ok, true)
   })
 
-  test('a stalled pipeline under systemd: its watchdog is not fed any more, STATUS says why', {
+  test('a stalled pipeline under systemd: its watchdog is no longer notified, and STATUS says why', {
     skip: lacks,
   }, async t => {
     const { dir, gw, start } = await world(t, 'stalled', { sources, uplinks })
@@ -112,7 +112,7 @@ describe('a stall of a gateway', { concurrency: 3 }, () => {
     assert.equal(systemd.with('WATCHDOG').length, fed, `told at ${told.at}, ${later} messages before`)
   })
 
-  test('no sources, a dead uplink, sources that fail and a slow disk are no stall', { skip: lacks }, async t => {
+  test('no sources, a dead uplink, failing sources and a slow disk are no stall', { skip: lacks }, async t => {
     const failing = [{ name: 'none', type: 'disk', interval_ms: 100, match: 'no such disk' }, ...sources]
     const quiet = await world(t, 'slowDisk', { sources: [], uplinks })
     const busy = await world(t, 'slowDisk', { sources: failing, uplinks })
@@ -123,9 +123,9 @@ describe('a stall of a gateway', { concurrency: 3 }, () => {
     const env = (k: number) => ({ NOTIFY_SOCKET: heard[k]!.path, WATCHDOG_USEC: '1000000' })
     await Promise.all([quiet, busy].map(({ start }, k) => start(env(k))))
     for (const { gw } of [quiet, busy]) process.kill(gw.pid!, 'SIGUSR2')
-    // far longer than the stall of 5 s
+    // far longer than the stall limit of 5 s
     for (const systemd of heard) await systemd.next('WATCHDOG', systemd.with('WATCHDOG').length + 30)
-    await until('the disk is behind', async () => (await status(busy.gw)).log.pending > 0)
+    await until('the disk is slow', async () => (await status(busy.gw)).log.pending > 0)
     const { links, guard } = await status(busy.gw)
     assert.notEqual(links.up.state, 'up')
     assert.notEqual(links.none.state, 'up', JSON.stringify(links.none))

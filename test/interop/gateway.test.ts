@@ -1,5 +1,5 @@
-// A gateway as its users meet it: every command through a running gateway and without one (D17), HTTP, peers that know
-// nothing of the delivery exchange, and what bad input gets.
+// A gateway as its users see it: every command through a running gateway and without one (D17), HTTP, peers without the
+// delivery exchange, and invalid input.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -55,13 +55,13 @@ const get = async (path: string, headers: Record<string, string> = { 'X-Admin-To
   return { status: response.status, body: (await response.json()) as Record<string, unknown> }
 }
 
-/** whom a command asks, with patience for a machine that does other things */
+/** which process a command queries, with a time-out for a busy machine */
 const upstream = () => ['--host', '127.0.0.1', '--port', String(packets), '--timeout', '60']
-/** UNIX seconds told since `asked`, which is in ms; either clock may be cut to whole seconds */
+/** UNIX seconds reported since `asked`, which is in ms; either clock may be truncated to whole seconds */
 const isNow = (told: number, asked: number): boolean => told > asked / 1000 - 2 && told < Date.now() / 1000 + 2
 
-describe('a gateway at work', () => {
-  test('source test: the link of the gateway is read, one that is down is tried and says why', () => {
+describe('a running gateway', () => {
+  test('source test reads the open link of the gateway; one that is down is opened, or the reason is shown', () => {
     const { via, sources } = gateway.json('source', 'list')
     assert.equal(via, 'gateway')
     assert.deepEqual(
@@ -83,7 +83,7 @@ describe('a gateway at work', () => {
     assert.match(unknown.stderr, /sources: cpu, chips/)
   })
 
-  test('status tells identity, time, links, log, uplinks, storage and what was dropped', async () => {
+  test('status shows identity, time, links, log, uplinks, storage and what was dropped', async () => {
     const status = gateway.json('status')
     assert.equal(status.via, 'gateway')
     assert.equal(status.identity.device_id, 'GW')
@@ -110,7 +110,7 @@ describe('a gateway at work', () => {
     for (const key of counters.split(' ')) assert.equal(typeof status.received[key], 'number', key)
   })
 
-  test('transmit goes through the intake and leaves by the uplink; the server has it', async () => {
+  test('transmit goes through the intake and the uplink; the server has it', async () => {
     const sent = gateway.json(
       'transmit',
       '--sensors',
@@ -131,7 +131,7 @@ describe('a gateway at work', () => {
     assert.equal(JSON.parse(bad.stdout).code, 'ALL_READINGS_REFUSED')
   })
 
-  test('config-get, config-set, config-show, ensure-id, time-sync, decode, log verify, log export', () => {
+  test('config-get, config-set, config-show, ensure-id, time-sync, decode, log verify and log export work through the gateway', () => {
     assert.deepEqual(gateway.json('config-get', '--key', 'engine_settings.precision').value, 4)
     const key = 'engine_settings.network_retry.max_retries'
     const change = gateway.json('config-set', '--key', key, '--value', '3', '--type', 'int')
@@ -212,7 +212,7 @@ describe('a gateway at work', () => {
     assert.match(await page.text(), /<title>/)
   })
 
-  test('a second gateway on the same data directory is refused and named', () => {
+  test('a second gateway on the same data directory is refused, and the error names the first', () => {
     const second = gateway.run('run', '--port', '0', '--json')
     assert.equal(second.code, 4)
     assert.equal(JSON.parse(second.stdout).code, 'LOCKED')
@@ -247,7 +247,7 @@ describe('peers without the delivery exchange', () => {
     assert.equal(refused.subarray(3).toString(), 'Unknown CMD 0x77')
   })
 
-  test('a plain FULL packet is stored; one without its template is answered NEED_FULL; garbage is counted', async () => {
+  test('a plain FULL packet is stored; one without its template is answered NEED_FULL; invalid bytes are counted', async () => {
     const socket = createSocket('udp4')
     socket.send(Buffer.from(FULL, 'hex'), packets, '127.0.0.1')
     await until('the fact is stored', async () =>
@@ -266,7 +266,7 @@ describe('peers without the delivery exchange', () => {
   })
 })
 
-describe('bad input', () => {
+describe('invalid input', () => {
   const machine = (name: string, text: string): string[] => {
     const home = join(dir, name)
     mkdirSync(home, { recursive: true })
@@ -274,7 +274,7 @@ describe('bad input', () => {
     return ['--config', join(home, 'Config.json'), '--data-dir', join(home, 'data'), '--json']
   }
 
-  test('a broken Config.json: file, line and what is wrong, and nothing runs on silent defaults', () => {
+  test('a broken Config.json is an error with file, line and reason, and the gateway never runs on defaults instead', () => {
     const ran = cli([
       'config-get',
       '--key',
@@ -295,7 +295,7 @@ describe('bad input', () => {
     assert.match(JSON.parse(value.stdout).error, /:3: engine_settings\.precision/)
   })
 
-  test('after a good start the last good copy is used, loudly', async () => {
+  test('after a good start the last good copy is used, with a warning', async () => {
     const args = machine('lastgood', '{ "device_id": "GOOD", "gateway": { "uplinks": [] } }')
     assert.equal(cli(['config-set', '--key', 'engine_settings.full_every', '--value', '50', ...args]).code, 0)
     writeFileSync(join(dir, 'lastgood', 'Config.json'), '{ "device_id": ')
@@ -304,7 +304,7 @@ describe('bad input', () => {
     assert.equal(JSON.parse(ran.stdout).value, 'GOOD')
   })
 
-  test('a busy port is named, with what to do, and the data directory is free again', async () => {
+  test('a busy port is named, with what to do, and the data directory is unlocked again', async () => {
     const taken = createServer()
     await new Promise<void>(resolve => taken.listen(0, '127.0.0.1', resolve))
     const { port } = taken.address() as { port: number }
@@ -319,10 +319,10 @@ describe('bad input', () => {
     assert.match(error.error, new RegExp(String(port)))
     assert.match(error.hint, /--port/)
     taken.close()
-    assert.equal(cli(['config-set', '--key', 'device_id', '--value', 'X', ...args]).code, 0, 'the lock was given back')
+    assert.equal(cli(['config-set', '--key', 'device_id', '--value', 'X', ...args]).code, 0, 'the lock was released')
   })
 
-  test('a data directory that cannot be written', () => {
+  test('a read-only data directory is reported', () => {
     const home = join(dir, 'unwritable')
     mkdirSync(home, { recursive: true })
     writeFileSync(join(home, 'file'), '')
@@ -332,7 +332,7 @@ describe('bad input', () => {
     assert.equal(JSON.parse(ran.stdout).code, 'DATA_DIR')
   })
 
-  test('wrong command line: the option or command is named, a near one suggested, exit 2', () => {
+  test('a wrong command line is exit 2 with the option or command, and the nearest one suggested', () => {
     const option = cli(['transmit', '--vallue', '1', '--json'])
     assert.equal(option.code, 2)
     assert.match(JSON.parse(option.stdout).error + JSON.parse(option.stdout).hint, /--value/)
@@ -344,7 +344,7 @@ describe('bad input', () => {
 })
 
 describe('without a gateway', () => {
-  test('commands work on the files and say via local', async () => {
+  test('commands work on the files and report via local', async () => {
     const home = new Machine(join(dir, 'local'), 'run', {
       device_id: 'LOC',
       Client_Core: { server_host: '127.0.0.1', server_port: packets },

@@ -1,4 +1,4 @@
-// The HTTP service of real gateways: every answer as the table of routes says, and the security rows that need a whole
+// The HTTP service of real gateways: every answer matches the table of routes, and the security tests that need a complete
 // gateway: fresh installs (S1), ten thousand idle sockets (S9), hostile queries on the real database (S10), secrets (S11).
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -20,7 +20,7 @@ interface Answer {
 
 const SECRET = 'hunter2-correct-horse'
 
-/** A gateway of its own with two quick sources and an uplink whose broker is not there. */
+/** A gateway with two fast sources and an uplink whose broker is absent. */
 async function world(t: TestContext) {
   const dir = tempDir()
   const port = await freePort()
@@ -86,10 +86,10 @@ function request(port: number, method: string, path: string, body?: unknown, tok
   })
 }
 
-test('a running gateway answers every GET as its schema says, keeps its secrets (S11) and its database (S10)', async t => {
+test('a running gateway answers every GET according to its schema, keeps its secrets (S11) and its database (S10)', async t => {
   const { gw, send, token, port } = await world(t)
 
-  await t.test('every GET', async () => {
+  await t.test('every GET matches its schema', async () => {
     const [packet] = (await send('GET', '/api/data/packets?limit=1')).json.packets
     const document = (await send('GET', '/api/openapi.json')).json
     assert.deepEqual(documentProblems(document), [])
@@ -115,7 +115,7 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
     }
   })
 
-  await t.test('every section in every format', async () => {
+  await t.test('every section is rendered in every format', async () => {
     const { providers } = (await send('GET', '/api/display/providers')).json.metadata
     assert.ok(providers.length >= 6)
     for (const { section_path } of providers)
@@ -185,7 +185,7 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
     assert.ok((await send('GET', '/api/data/packets')).json.total >= before)
   })
 
-  await t.test('S11: no secret leaves, by any route, format or command, nor in the log', async () => {
+  await t.test('S11: no secret is returned by any route, format or command, or written to the log', async () => {
     const paths = [
       '/api/config',
       '/api/config?key=gateway.uplinks',
@@ -236,7 +236,7 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
     assert.ok(!gw.output.includes(SECRET))
   })
 
-  await t.test('a write counts in the running gateway; reload without enabled only reloads', async () => {
+  await t.test('a write applies to the running gateway; reload without enabled only reloads', async () => {
     const put = await send('PUT', '/api/config', { engine_settings: { precision: 6 } })
     assert.deepEqual(put.json.changed[0].new, 6)
     assert.equal(JSON.parse(readFileSync(gw.config, 'utf8')).engine_settings.precision, 6)
@@ -265,7 +265,7 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
     assert.deepEqual((await run('token --new')).json.error, 'role admin required')
     assert.equal((await send('PUT', '/api/config', { engine_settings: { precision: 5 } }, as)).status, 403)
     assert.equal((await send('POST', '/api/transport', { medium: 'tcp', enabled: false }, as)).status, 200)
-    // another way than the answer's
+    // by another path than that of the answer
     await until('it is noted', () => gw.output.includes('oli at 127.0.0.1: status'))
   })
 
@@ -337,7 +337,7 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
     assert.deepEqual([cancelled.json.job.status, cancelled.json.job.exit_code], ['cancelled', 130])
   })
 
-  await t.test('live events of the real gateway', async () => {
+  await t.test('the real gateway sends live events', async () => {
     const seen = new Set<string>()
     await new Promise<void>((resolve, reject) => {
       const stream = http.get(
@@ -347,7 +347,7 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
           response.setEncoding('utf8').on('data', chunk => {
             text += chunk
             for (const [, kind] of text.matchAll(/^event: (\w+)$/gm)) seen.add(kind!)
-            // more readings than those at the beginning
+            // more readings than at the beginning
             if (seen.has('link') && (text.match(/^event: reading$/gm)?.length ?? 0) > 10) {
               stream.destroy()
               resolve()
@@ -360,7 +360,7 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
     assert.ok(seen.has('reading') && seen.has('link'))
   })
 
-  await t.test('a new token ends the old one and its sessions at once', async () => {
+  await t.test('a new token ends the old one and its sessions immediately', async () => {
     const login = await send('POST', '/api/login', { token }, null)
     const session = login.json.session as string
     const { token: next } = gw.json('token', '--new') as { token: string }
@@ -394,10 +394,10 @@ test('S9: ten thousand idle sockets stop neither the sensors nor the page', asyn
   const readings = async (): Promise<number> =>
     (await send('GET', '/api/dashboard?sections=status')).json.dashboard.status.intake.readings
   const first = await readings()
-  await until('readings go on', async () => (await readings()) > first + 10)
+  await until('readings continue', async () => (await readings()) > first + 10)
   assert.equal((await send('GET', '/health')).status, 200)
   assert.equal(sockets.length, 10_000)
-  await until('the bound holds', () => dropped >= 10_000 - 256)
+  await until('the limit is kept', () => dropped >= 10_000 - 256)
   const { dropped_connections } = (await send('GET', '/api/dashboard?sections=overview_metrics')).json.dashboard
     .overview_metrics.http_stats
   assert.ok(dropped_connections >= 10_000 - 256)
@@ -410,7 +410,7 @@ const contents = (dir: string): string =>
     .map(entry => readFileSync(join(entry.parentPath ?? entry.path, entry.name), 'latin1'))
     .join('\n')
 
-test('S1: auth is on, nothing is known beforehand, and two fresh installs share no secret and no id', async t => {
+test('S1: auth is on, no secret is predictable, and two fresh installs share no secret and no id', async t => {
   const dir = tempDir()
   t.after(() => removeDir(dir))
   const installs = []
@@ -422,7 +422,7 @@ test('S1: auth is on, nothing is known beforehand, and two fresh installs share 
     })
     t.after(() => machine.stop('SIGKILL'))
     await machine.start(['--json'], port)
-    const info = await until('what it tells', () => JSON.parse(/^\{.*\}$/m.exec(machine.output)?.[0] ?? 'null'))
+    const info = await until('its output', () => JSON.parse(/^\{.*\}$/m.exec(machine.output)?.[0] ?? 'null'))
     for (const token of ['', 'admin', 'password', 'token', 'os-node', 'changeme', 'default', 'os-session-'])
       assert.equal((await request(port, 'GET', '/api/config', undefined, token || null)).status, 401, token)
     for (const [username, password] of [
@@ -441,10 +441,10 @@ test('S1: auth is on, nothing is known beforehand, and two fresh installs share 
   for (const { token, files, output } of installs) {
     assert.ok(!files.includes(token), 'the token itself is not kept')
     const told = output.split('\n').filter(line => line.includes(token))
-    assert.equal(told.length, 1, 'the token is told once, with its link')
+    assert.equal(told.length, 1, 'the token is printed once, with its link')
   }
-  // whatever looks random in the one install is nowhere in the other: hashes, salts, keys, ids of the install. Of this machine
-  // both know the same boot.
+  // random-looking text of one install is nowhere in the other: hashes, salts, keys, ids of the install. Both know the same
+  // boot id of this machine.
   const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
   const random = (text: string): string[] =>
     (text.match(/[\w-]{22,}|[0-9a-f]{16,}/g) ?? []).filter(

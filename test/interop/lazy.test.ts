@@ -1,6 +1,6 @@
-// What nobody uses is not loaded: a process of the finished file with every medium switched on, but links over UDP alone,
-// has neither TLS (which TCP and MQTT bring) nor the native file of QUIC in memory. The same
-// file with such links does: so the test would see it. (Bluetooth with an adapter: test/rig/bluetooth.test.ts.)
+// Unused modules are not loaded: a process of the built file with every medium enabled, but links over UDP alone, has
+// neither TLS (which TCP and MQTT load) nor the native file of QUIC in memory. The same file with such links has: this
+// proves that the test would notice. (Bluetooth with an adapter: test/rig/bluetooth.test.ts.)
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../li
 const dir = tempDir()
 after(() => removeDir(dir))
 
-/** Written by the process at its end: what is loaded. */
+/** Written by the process at its end: the loaded modules. */
 const PROBE = `
 const { isMainThread } = require('node:worker_threads')
 const { readFileSync, writeFileSync } = require('node:fs')
@@ -41,7 +41,7 @@ async function loadedBy(name: string, receivers: readonly object[]) {
     delete process.env.NODE_OPTIONS
     delete process.env.OS_NODE_TEST_LOADED
   }
-  await until('the receivers were tried', async () =>
+  await until('the receivers were opened', async () =>
     Object.values<{ state: string }>((await answerOf(machine, 'status')).links).every(link => link.state !== 'opening'),
   )
   await machine.stop()
@@ -52,14 +52,14 @@ async function loadedBy(name: string, receivers: readonly object[]) {
 
 const none = { tls: false, quic: false }
 
-test('a gateway with links over UDP alone loads no other medium, whatever is switched on', async () => {
+test('a gateway with links over UDP alone loads no other medium, even if all are enabled', async () => {
   assert.deepEqual(await loadedBy('plain', []), none)
 })
 
 test('a medium is loaded by the first link over it', async () => {
   const mqtt = { name: 'broker', medium: 'MQTT', host: '127.0.0.1', port: 1 }
   assert.deepEqual(await loadedBy('mqtt', [mqtt]), { ...none, tls: true })
-  const serial = { name: 'port', medium: 'UART', port: '/dev/ptmx' } // each who opens it has a terminal of its own
+  const serial = { name: 'port', medium: 'UART', port: '/dev/ptmx' } // each opener has a separate terminal
   assert.deepEqual(await loadedBy('serial', [serial]), none, 'the addon opens it')
   const device = { name: 'device', medium: 'Bluetooth', peers: ['office'] }
   assert.deepEqual(await loadedBy('bluetooth', [device]), none, 'without an adapter nothing is needed')

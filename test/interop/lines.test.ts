@@ -1,5 +1,5 @@
-// A gateway that reads lines of text from serial ports: a satellite receiver, and a device that answers when asked. The ports
-// are pseudo-terminals, the devices are the test.
+// A gateway that reads lines of text from serial ports: a satellite receiver, and a device that answers requests. The ports
+// are pseudo-terminals, the test plays the devices.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -71,7 +71,7 @@ after(async () => {
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the status holds
 const status = (): Promise<any> => askControl(machine.dataDir, 'status')
-/** The newest reading of a sensor that has a value. The log is read here: a command would stop the devices of this test. */
+/** The newest reading of a sensor that has a value. The log is read here: a command would block the devices of this test. */
 const newest = (id: string): Promise<LoggedSensor> =>
   until(`a value of ${id}`, () =>
     ([...exportFacts(join(machine.dataDir, 'log'), 1, realFiles)] as LoggedFact[])
@@ -80,7 +80,7 @@ const newest = (id: string): Promise<LoggedSensor> =>
       .at(-1),
   )
 
-test('a position is in the log in degrees, the rest in its units', async () => {
+test('a position is logged in degrees, other values in their units', async () => {
   const lat = await newest('gps_lat')
   assert.ok(Math.abs(lat.value! - 48.1173) < 1e-9)
   assert.equal(lat.unit, '{deg}')
@@ -88,7 +88,7 @@ test('a position is in the log in degrees, the rest in its units', async () => {
   assert.deepEqual([(await newest('gps_fix')).value, (await newest('gps_satellites')).value], [1, 8])
 })
 
-test('a device that answers is asked before each reading; its status follows the value', async () => {
+test('a device with requests is queried before each reading; its status follows the value', async () => {
   assert.deepEqual(await newest('scale'), { id: 'scale', status: 'ALARM', unit: 'kg', value: 12.5 })
 })
 
@@ -98,7 +98,7 @@ test('source test shows the line and the value', () => {
   assert.match(text, /48\.1173/)
 })
 
-test('a plug that is pulled is a state; plugged in again the position is back', async () => {
+test('an unplugged port is a link state; after replugging the position returns', async () => {
   await gps.unplug()
   await until('down', async () => (await status()).links.gps.state === 'down')
   await gps.plug()

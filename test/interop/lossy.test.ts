@@ -1,5 +1,5 @@
-// Two real processes with a bad network between them: datagrams are lost, doubled and overtaken, at times nothing passes,
-// and the upstream dies without notice. In the end both sides hold the same facts with the same values, none twice.
+// Two real processes with a bad network between them: datagrams are lost, duplicated and reordered, sometimes nothing
+// passes, and the upstream is killed. In the end both sides have the same facts with the same values, none twice.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -17,7 +17,7 @@ after(async () => {
   removeDir(dir)
 })
 
-test('a bad network, black-outs and a dying upstream: the same facts and values on both sides, none twice', async () => {
+test('after a bad network, black-outs and a killed upstream both sides have the same facts and values, none twice', async () => {
   const packets = await freeUdpPort()
   const road = await freeUdpPort()
   const upWeb = await freePort()
@@ -40,7 +40,7 @@ test('a bad network, black-outs and a dying upstream: the same facts and values 
   const { token } = up.json('token', '--new') as { token: string }
   await up.start(serveArgs, upWeb)
   await gw.start(['--port', String(gwWeb)], gwWeb)
-  // by the control socket: a command would stop the proxy, which is in this process
+  // by the control socket: a command would block the proxy, which is in this process
   const status = () => askControl(gw.dataDir, 'status')
   const uplink = async (): Promise<{ acked: number; backlog: number; resent: number }> => (await status()).uplinks.up
   await until('packets are acknowledged', async () => (await uplink()).acked > 20)
@@ -50,18 +50,18 @@ test('a bad network, black-outs and a dying upstream: the same facts and values 
     proxy.black = false
     await sleep(1000)
   }
-  // without its templates, so that every DIFF on its way must be refused and not guessed
+  // without its templates, so that every DIFF in flight must be refused and not guessed
   await up.stop('SIGKILL')
   await sleep(300)
   await up.start(serveArgs, upWeb)
   await sleep(1500)
-  // with its templates as they were
+  // with its templates unchanged
   await up.stop('SIGTERM')
   await up.start(serveArgs, upWeb)
   await sleep(1500)
   const { counters } = proxy
   await until('it was a bad network', () => counters.dropped > 0 && counters.doubled > 0 && counters.late > 0)
-  await until('packets were sent again', async () => (await uplink()).resent > 0)
+  await until('packets were resent', async () => (await uplink()).resent > 0)
   await until('there are many facts', async () => (await status()).log.committed_seq > 250)
   await gw.stop('SIGKILL')
 

@@ -41,7 +41,7 @@ function newNode(name: string, config: Record<string, unknown> = {}): LibraryNod
 }
 
 describe('without an id', () => {
-  test('transmit is refused with the text of the specification', () => {
+  test('without an id transmit is refused with the text of the specification', () => {
     assert.throws(
       () => newNode('NOID').transmit([['T1', 'OK', 1, 'Cel']]),
       (error: unknown) =>
@@ -51,13 +51,13 @@ describe('without an id', () => {
     )
   })
 
-  test('ensureId gets one over UDP and keeps it in Config.json', async () => {
+  test('ensureId gets an id over UDP and stores it in Config.json', async () => {
     const node = newNode('ID1')
     assert.equal(await node.ensureId('127.0.0.1', packets, null, 60), true)
     assert.ok(node.assignedId > 0 && node.assignedId < 4294967295)
     const kept = JSON.parse(readFileSync(node.configPath, 'utf8')) as { assigned_id: number }
     assert.equal(kept.assigned_id, node.assignedId)
-    assert.equal(await node.ensureId('127.0.0.1', 1), true, 'already there: nobody is asked')
+    assert.equal(await node.ensureId('127.0.0.1', 1), true, 'already present: no request')
     const again = newNode('ID1b', { device_id: 'ID1' })
     assert.equal(await again.ensureId('127.0.0.1', packets, null, 60), true)
     assert.equal(again.assignedId, node.assignedId, 'the same device gets its id back')
@@ -66,7 +66,7 @@ describe('without an id', () => {
     assert.notEqual(other.assignedId, node.assignedId)
   })
 
-  test('ensureId answers false, ensureTime and dispatchWithReply null, when nobody answers', async () => {
+  test('ensureId returns false, ensureTime and dispatchWithReply null, when no server answers', async () => {
     const silent = createSocket('udp4')
     await new Promise<void>(resolve => silent.bind(0, '127.0.0.1', resolve))
     const { port } = silent.address()
@@ -80,7 +80,7 @@ describe('without an id', () => {
 })
 
 describe('with an id', () => {
-  test('three FULL, then DIFF, then HEART as a DIFF_PACKET; every packet is decoded to what was sent', () => {
+  test('three FULL, then DIFF, then HEART as a DIFF_PACKET are sent; every packet decodes to what was sent', () => {
     const node = newNode('N1', { assigned_id: 77 })
     const names: string[] = []
     for (const value of [20, 21, 22, 23, 23]) {
@@ -111,7 +111,7 @@ describe('with an id', () => {
     assert.deepEqual(names, ['FULL_PACKET 3f', 'FULL_PACKET 3f', 'FULL_PACKET 3f', 'DIFF_PACKET aa', 'DIFF_PACKET 7f'])
   })
 
-  test('bad rows are left out and named; when none is left it throws; an empty list is a FULL without sensors', () => {
+  test('invalid rows are left out and named; if all are invalid it throws; an empty list is a FULL without sensors', () => {
     const node = newNode('N2', { assigned_id: 78 })
     const [packet] = node.transmit([
       ['T1', 'OK', 1, 'Cel'],
@@ -133,7 +133,7 @@ describe('with an id', () => {
     assert.throws(() => node.transmit([['T1', 'OK', 1, 'Cel']], null, 'ONLINE', { t: -5 }), { code: 'BAD_TIME' })
   })
 
-  test('transmitFast and transmitBatch give finished packets that are never overwritten', () => {
+  test('transmitFast and transmitBatch return packets that are never overwritten', () => {
     const node = newNode('N3', { assigned_id: 79 })
     const results = node.transmitBatch(
       Array.from({ length: 2000 }, (_, k) => ({
@@ -175,7 +175,7 @@ describe('with an id', () => {
     })
   })
 
-  test('dispatchWithReply, receiveViaProtocol and ensureTime speak the control packets', async () => {
+  test('dispatchWithReply, receiveViaProtocol and ensureTime exchange control packets', async () => {
     const node = newNode('N5', { assigned_id: 81 })
     const pong = await node.dispatchWithReply(Buffer.from([0x09, 0x12, 0x34]), null, null, 60)
     assert.deepEqual([...pong!], [0x0a, 0x12, 0x34])
@@ -191,7 +191,7 @@ describe('with an id', () => {
     assert.equal(node.receiveViaProtocol(Buffer.alloc(0)).type, 'ERROR')
   })
 
-  test('relay gives a FULL of the source, or says what it lacks', () => {
+  test('relay returns a FULL of the source, or the reason why it cannot', () => {
     const source = newNode('N6', { assigned_id: 82 })
     const relay = newNode('RELAY', { assigned_id: 83 })
     const packets = [1, 2, 3, 4].map(
@@ -207,7 +207,7 @@ describe('with an id', () => {
   })
 })
 
-describe('the parts alone', () => {
+describe('parts of the library alone', () => {
   test('Standardizer, Engine and Fusion work without a node', () => {
     const fact = new Standardizer(join(dir, 'none.json')).standardize('D1', 'ONLINE', [['P1', 'OK', 101.3, 'kPa']], {
       t: 1710000000,
@@ -224,8 +224,8 @@ describe('the parts alone', () => {
   })
 })
 
-describe('with a log', () => {
-  test('what is transmitted is written there, in canonical units', async () => {
+describe('a node with a log', () => {
+  test('transmitted facts are logged in canonical units', async () => {
     const log = await FlashLog.open({ dir: join(dir, 'nodelog') })
     const path = join(dir, 'LOGGED.json')
     writeFileSync(path, JSON.stringify({ device_id: 'LOGGED', assigned_id: 90 }))
@@ -241,7 +241,7 @@ describe('with a log', () => {
     await log.close()
   })
 
-  test('an id allocator of its own answers ID_REQUEST and survives a restart', async () => {
+  test('a separate id allocator answers ID_REQUEST and survives a restart', async () => {
     const path = join(dir, 'alloc', 'Config.json')
     mkdirSync(join(dir, 'alloc'), { recursive: true })
     writeFileSync(path, '{}')

@@ -1,6 +1,6 @@
-// Gateways that begin at the same moment on a channel where everybody hears every answer (a radio, a bus of several): each
-// takes the id that was meant for it. The channel is a server that gives its answers to all. The same gateways, at rest and with 40
-// readings a second, show how often their threads wake.
+// Gateways that start at the same moment on a channel where all receive every answer (a radio, a bus of several): each uses the id
+// that was meant for it. The channel is a server that sends its answers to all. The same gateways, idle and with 40 readings a
+// second, show how often their threads wake.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -36,8 +36,8 @@ after(async () => {
   removeDir(dir)
 })
 
-test('three new gateways that ask at once do not all take the id of the first that is answered', async () => {
-  /** the newest question of each, by its port */
+test('three new gateways that request ids at the same time do not all take the first answer', async () => {
+  /** the newest request of each, by its port */
   const asked = new Map<number, number>()
   const tell = (packet: Uint8Array): void => {
     for (const port of asked.keys()) channel.send(packet, port, '127.0.0.1')
@@ -77,7 +77,7 @@ function slept({ pid }: Machine): number {
   return sum
 }
 
-test('a gateway at rest wakes at most 21 times a second, one with 40 readings a second 55 times', async () => {
+test('an idle gateway wakes at most 21 times a second, one with 40 readings a second 55 times', async () => {
   await once(unit.listen(0, '127.0.0.1'), 'listening')
   const { port } = unit.address() as AddressInfo
   const registers = Array.from({ length: 40 }, (_, k) => ({ id: `r${k}`, address: k, unit: 'V' }))
@@ -85,7 +85,7 @@ test('a gateway at rest wakes at most 21 times a second, one with 40 readings a 
   const busy = machines[0]!
   const set = busy.run('config-set', '--key', 'gateway.sources', '--value', JSON.stringify([source]))
   assert.equal(set.code, 0, set.stderr)
-  await until('the start is behind them', () => polls >= 8)
+  await until('the start is complete', () => polls >= 8)
   const from = { at: performance.now(), polls, slept: machines.map(slept) }
   await until('ten polls', () => polls >= from.polls + 10)
   const seconds = (performance.now() - from.at) / 1000

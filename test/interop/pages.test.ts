@@ -1,5 +1,5 @@
-// Every command in README and the pages is run as it stands there, one after the other, on a gateway of the finished file. What a
-// plain machine cannot run is listed with its reason, and an entry that fits no command is an error.
+// Every command in README and the pages is run as written, one after the other, on a gateway of the built file. Commands that a
+// plain machine cannot run are listed with the reason, and an entry that matches no command is an error.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { cli, freePort, Machine, removeDir, root, tempDir } from '../lib/gateway
 const dir = tempDir()
 let gateway: Machine
 
-/** A command line → why it is not run here. Some other test runs most of them. */
+/** A command line → why it is not run here. Other tests run most of them. */
 const NOT_RUN: readonly [line: RegExp, reason: string][] = [
   [/^(git clone|npm start$)/, 'test/net/native/start.long.test.ts does both, in a fresh clone'],
   [/^npm start -- --lan$/, 'opens a page to the network; test/interop/commands.test.ts runs `run --lan`'],
@@ -42,7 +42,7 @@ const NOT_RUN: readonly [line: RegExp, reason: string][] = [
   [/^(ip|systemctl|sudo) /, 'changes the system; test/rig, and test/unit/config/config-examples.test.ts for the files'],
 ]
 
-/** First words of a command line; lines of output and of configuration begin otherwise. */
+/** First words of a command line; lines of output and of configuration start otherwise. */
 const COMMAND = /^(?:npx )?(?:os-node (?!\d)|npm |node |git |curl |bash |source |ip |systemctl |sudo )/
 
 function commandsOf(page: string): string[] {
@@ -54,7 +54,7 @@ function commandsOf(page: string): string[] {
       if (mark) fence = fence === undefined ? mark[1] : undefined
       const code =
         fence === undefined ? /^ {4}(\S.*)/.exec(line)?.[1] : fence === '' || fence === 'sh' ? line : undefined
-      // a remark stands behind two blanks
+      // a remark follows two blanks
       return !mark && code && COMMAND.test(code)
         ? [
             code
@@ -92,7 +92,7 @@ after(async () => {
   removeDir(dir)
 })
 
-test('every command of the pages runs, or is listed with its reason', t => {
+test('every command of the pages runs, or is listed with the reason', t => {
   const used = new Set<RegExp>()
   let ran = 0
   for (const { page, line } of commands) {

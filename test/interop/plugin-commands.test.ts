@@ -1,5 +1,5 @@
-// Every command of every built-in plugin, in a running gateway, as people call it; and the parts of os-node damaged and brought
-// back in a copy of the finished product.
+// Every command of every built-in plugin, in a running gateway, as users call it; and parts of os-node that are damaged and
+// repaired in a copy of the built product.
 // Needs: quic
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -33,7 +33,7 @@ after(async () => {
   removeDir(dir)
 })
 
-/** A command of a plugin, run in the gateway; its exit code is 0. */
+/** A command of a plugin, run in the gateway; its exit code must be 0. */
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command prints
 async function run(plugin: string, command: string, ...args: string[]): Promise<any> {
   const value = await answerOf(gateway, 'plugin-cmd', plugin, command, ...args)
@@ -44,7 +44,7 @@ async function run(plugin: string, command: string, ...args: string[]): Promise<
 const running = async (plugin: string): Promise<boolean> =>
   (await answerOf(gateway, 'plugin-list')).items.find(({ name }: { name: string }) => name === plugin).running
 
-test('start and stop: every plugin, as plugin-list shows it', async () => {
+test('every plugin is started and stopped, as plugin-list shows', async () => {
   for (const [plugin, start, stop] of [
     ['tui', () => run('tui', 'start'), () => run('tui', 'stop')],
     ['port_forwarder', () => run('port_forwarder', 'start'), () => run('port_forwarder', 'stop')],
@@ -66,7 +66,7 @@ test('start and stop: every plugin, as plugin-list shows it', async () => {
   assert.deepEqual((await run('test_plugin', 'status')).cores, ['pycore', 'rscore'])
 })
 
-test('web_user: dashboard, all of it or some sections', async () => {
+test('web_user: dashboard is shown complete or by sections', async () => {
   const { ok, dashboard } = await run('web_user', 'dashboard')
   assert.equal(ok, true)
   for (const section of ['identity', 'plugins', 'transport', 'pipeline', 'users', 'timestamp'])
@@ -78,7 +78,7 @@ test('web_user: dashboard, all of it or some sections', async () => {
   assert.ok(Number.isInteger(uptime_s))
 })
 
-test('port_forwarder: a rule that is disabled takes nothing until it is enabled', async () => {
+test('port_forwarder: a disabled rule forwards nothing until it is enabled', async () => {
   await run('port_forwarder', 'add-rule', 'n', '--to', 'udp://127.0.0.1:9')
   assert.equal((await run('port_forwarder', 'disable-rule', 'n')).rule.enabled, false)
   assert.deepEqual((await run('port_forwarder', 'test')).matched, [])
@@ -88,7 +88,7 @@ test('port_forwarder: a rule that is disabled takes nothing until it is enabled'
   await run('port_forwarder', 'remove-rule', 'n')
 })
 
-test('test_plugin: integration and compare in the gateway', async () => {
+test('test_plugin: integration and compare run in the gateway', async () => {
   const { passed, failed } = await run('test_plugin', 'integration')
   assert.ok(passed > 3)
   assert.equal(failed, 0)
@@ -97,14 +97,14 @@ test('test_plugin: integration and compare in the gateway', async () => {
   assert.equal(typeof note, 'string')
 })
 
-test('tui: live views want a terminal, and say so', async () => {
+test('tui: live views require a terminal, and say so', async () => {
   for (const ran of [gateway.run('plugin-cmd', 'tui', 'interactive'), gateway.run('plugin-cmd', 'tui', 'bios')]) {
     assert.notEqual(ran.code, 0)
     assert.match(ran.stderr, /os-node tui/)
   }
 })
 
-test('a plugin that is given no command lists those it has', () => {
+test('a plugin called without a command lists its commands', () => {
   for (const args of [['web-user', '--help'], ['web-user']]) {
     const { code, stdout } = gateway.run('plugin-cmd', ...args)
     assert.equal(code, 0)
@@ -113,7 +113,7 @@ test('a plugin that is given no command lists those it has', () => {
   assert.match(gateway.run('plugin-cmd', '--help').stdout, /^os-node plugin-cmd: /)
 })
 
-test('deps: what is damaged is found, and repaired from the copies of sync; without npm it says what to copy where', () => {
+test('deps: damaged parts are found, and repaired from the copies of sync; without npm the message says which file to copy where', () => {
   const home = join(dir, 'copy')
   cpSync(dirname(script), join(home, 'dist'), { recursive: true })
   writeFileSync(join(home, 'Config.json'), '{}')
@@ -139,7 +139,7 @@ test('deps: what is damaged is found, and repaired from the copies of sync; with
   assert.equal(call('deps', 'repair').code, 0)
   assert.deepEqual(readFileSync(file), good)
   assert.equal(check().ok, true)
-  // the program itself: a byte of its text
+  // the program itself: one byte of its text
   const text = readFileSync(own)
   writeFileSync(own, text.toString('latin1').replace('Commands of', 'commands of'), 'latin1')
   assert.deepEqual(check().damaged, ['os-node'])
@@ -153,7 +153,7 @@ test('deps: what is damaged is found, and repaired from the copies of sync; with
   assert.match(lost.stdout, /npm is not on this machine/)
   assert.ok(lost.stdout.includes(file), lost.stdout)
   assert.equal(existsSync(file), false)
-  // the file somebody brought
+  // the file that the user copied
   writeFileSync(join(home, 'brought.node'), good)
   assert.equal(call('deps', 'install', `${name}-${platform}`, '--from', join(home, 'brought.node')).code, 0)
   assert.equal(check().ok, true)

@@ -1,4 +1,5 @@
-// The example plugin of docs/plugins.md in a real gateway: its section is on every face without anybody naming it there.
+// The example plugin of docs/plugins.md in a real gateway: its section is in every output although no other code names
+// it.
 import assert from 'node:assert/strict'
 import { copyFileSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -61,7 +62,7 @@ test('HTTP lists and renders it in every format', async () => {
   const { body } = await get('/api/display/providers')
   const paths = body.metadata.providers.map((provider: { section_path: string }) => provider.section_path)
   assert.ok(paths.includes('garden:beds'))
-  // priority 60: behind the built-in ones
+  // priority 60: after the built-in ones
   assert.ok(paths.indexOf('garden:beds') > paths.indexOf('node_core:db'))
   const rows = await until('rows', async () => {
     const { data } = (await get('/api/display/render/garden:beds')).body
@@ -95,7 +96,7 @@ test('HTTP lists and renders it in every format', async () => {
   assert.equal((await get('/api/display/render/garden:beds?format=pdf')).status, 400)
 })
 
-test('the command line and the terminal show it with a number of its own', async () => {
+test('the command line and the terminal show it with its own number', async () => {
   const { sections } = machine.json('tui', 'sections', '--category', 'garden')
   assert.deepEqual(
     sections.map((section: { name: string }) => section.name),
@@ -110,7 +111,7 @@ test('the command line and the terminal show it with a number of its own', async
   const number = / (\d+) garden:beds/.exec(screen)?.[1]
   tty.type(`${number}`)
   await tty.shows(/Garden beds \(garden:beds\)[\s\S]*north +####.* 18 % {2}water: now/)
-  // live: what comes in is on the screen at the section's own pace
+  // live: new data is on the screen at the section's own interval
   machine.json('transmit', '--sensors', JSON.stringify([['soil_north', 'OK', 55, '%']]))
   tty.type('r')
   await tty.shows(/north .* 55 % {2}water: no/)
@@ -118,7 +119,7 @@ test('the command line and the terminal show it with a number of its own', async
   assert.equal((await tty.end()).code, 0)
 })
 
-test('a plugin that is stopped takes its section along, and brings it back', async () => {
+test('a stopped plugin removes its section, and a restarted one adds it again', async () => {
   const act = async (action: string): Promise<number> => {
     const response = await until('an answer', () =>
       fetch(`http://127.0.0.1:${port}/api/plugins`, {

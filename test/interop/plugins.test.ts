@@ -1,5 +1,5 @@
-// Plugins in real processes: every verb through a running gateway and without one (D17), a plugin of another maker that does
-// what it can to end the gateway, safe mode, and a packet that is sent on.
+// Plugins in real processes: every verb through a running gateway and without one (D17), a third-party plugin that does
+// everything to end the gateway, safe mode, and a forwarded packet.
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
@@ -16,7 +16,7 @@ interface World {
   machine: Machine
   webPort: number
   udpPort: number
-  /** one command; options of the command line before what is the plugin's */
+  /** one command; options of the command line before those of the plugin */
   run(args: readonly string[], behind?: readonly string[]): ReturnType<typeof cli>
 }
 
@@ -48,7 +48,7 @@ async function world(t: TestContext, plugins: Record<string, string> = {}): Prom
   return { machine, webPort, udpPort, run }
 }
 
-/** What every verb answers; the same with a gateway and without, where each is a process. */
+/** The answer of every verb; the same with a gateway and without, where each is a process. */
 async function everyVerb({ machine, run }: World, via: 'gateway' | 'local'): Promise<void> {
   const json = async (args: readonly string[], behind?: readonly string[], code = 0) => {
     const ran =
@@ -65,7 +65,7 @@ async function everyVerb({ machine, run }: World, via: 'gateway' | 'local'): Pro
   assert.deepEqual(Object.keys(list.plugins), ['mode', 'mount_index', 'runtime_index', 'config_index'])
   assert.equal((await json(['plugin-load', 'port-forwarder'])).loaded, true)
   assert.equal((await json(['plugin-load', '--name', 'nobody'], undefined, 1)).code, 'NOT_FOUND')
-  // both spellings of everything that has a command of its own
+  // both spellings of everything that has its own command
   assert.equal((await json(['web-user', '--cmd', 'status'])).running, via === 'gateway')
   assert.equal((await json(['web-user', 'add', 'bob', '--role', 'operator'])).user.role, 'operator')
   assert.equal((await json(['web-user', '--cmd', 'update'], ['--username', 'bob', '--disable'])).user.enabled, false)
@@ -86,9 +86,9 @@ async function everyVerb({ machine, run }: World, via: 'gateway' | 'local'): Pro
   assert.match(run(['deps', '--help']).stdout, /check, doctor, sync, repair, install/)
 }
 
-test('every verb without a gateway', async t => await everyVerb(await world(t), 'local'))
+test('every verb works without a gateway', async t => await everyVerb(await world(t), 'local'))
 
-test('every verb through a gateway', async t => {
+test('every verb works through a gateway', async t => {
   const here = await world(t)
   await here.machine.start([], here.webPort)
   await everyVerb(here, 'gateway')
@@ -101,7 +101,7 @@ test('every verb through a gateway', async t => {
   assert.equal((await fetch(`http://127.0.0.1:${other}/health`)).status, 200)
 })
 
-test('a password is asked for at a terminal without being shown, or read from a pipe', async t => {
+test('a password is read from a terminal prompt without echo, or from a pipe', async t => {
   const { machine } = await world(t)
   const command = [process.execPath, script, 'web-user', 'add', 'ann', '--password-stdin']
   const place = ['--config', machine.config, '--data-dir', machine.dataDir]
@@ -121,14 +121,14 @@ test('a password is asked for at a terminal without being shown, or read from a 
   const users = new UserStore({ dataDir: machine.dataDir })
   assert.equal((await users.verify('ann', 'hunter2'))?.username, 'ann')
   assert.equal((await users.verify('ben', 'correct horse'))?.username, 'ben')
-  // a secret of the configuration the same way
+  // a secret of the configuration is read in the same way
   const set = ['config-set', '--key', 'RESOURCES.application_config.mqtt.password', '--value-stdin']
   const said = execFileSync(process.execPath, [script, ...set, ...place], { input: 'hush now\n', encoding: 'utf8' })
   assert.doesNotMatch(said, /hush/)
   assert.match(readFileSync(machine.config, 'utf8'), /"password": "hush now"/)
 })
 
-test('web-user start without a gateway brings one, and ends with it', async t => {
+test('web-user start without a gateway starts one, and ends with it', async t => {
   const { machine } = await world(t)
   const port = await freePort()
   const args = ['web-user', '--cmd', 'start', '--config', machine.config, '--data-dir', machine.dataDir]
@@ -144,7 +144,7 @@ test('web-user start without a gateway brings one, and ends with it', async t =>
   })
   const ended = new Promise<number | null>(resolve => child.once('exit', resolve))
   await until('the page', async () => (await fetch(`http://127.0.0.1:${port}/health`)).ok)
-  await until('what it says', () => output.includes(`http://127.0.0.1:${port}`))
+  await until('its output', () => output.includes(`http://127.0.0.1:${port}`))
   assert.equal(machine.json('web-user', 'status').via, 'gateway')
   child.kill('SIGTERM')
   assert.equal(await ended, 0)
@@ -171,7 +171,7 @@ const FOREIGN = {
   'promise.js': `module.exports = { name: 'promise', create: () => ({ start() { setTimeout(() => Promise.reject(new Error('bang')), 300) } }) }`,
 }
 
-test('plugins that throw, hang and fail later cost only themselves', async t => {
+test('plugins that throw, hang and fail later affect only themselves', async t => {
   const { machine, webPort } = await world(t, FOREIGN)
   await machine.start([], webPort)
   const items = await until('all have failed', async () => {
@@ -189,9 +189,9 @@ test('plugins that throw, hang and fail later cost only themselves', async t => 
   assert.match(items('words').error ?? '', /just words/)
   assert.match(items('socket').error ?? '', /ECONNREFUSED/)
   assert.match(items('submits').error ?? '', /none of 1 reading could/)
-  // whoever changes the configuration is not at fault for a listener that throws
+  // the caller that changes the configuration is not responsible for a listener that throws
   assert.equal(machine.json('config-set', '--key', 'engine_settings.precision', '--value', '5', '--type', 'int').new, 5)
-  await until('the listener is blamed', async () => {
+  await until('the listener is named', async () => {
     const { items } = (await answerOf(machine, 'plugin-list')) as {
       items: { name: string; running: boolean; error?: string }[]
     }
@@ -220,7 +220,7 @@ test('safe mode keeps plugins off (R25), and they can be started by hand', async
   assert.equal(machine.json('plugin-load', 'env-guard').running, true)
 })
 
-test('a packet of another node is logged and sent on', async t => {
+test('a packet of another node is logged and forwarded', async t => {
   const { machine, webPort, udpPort, run } = await world(t)
   await machine.start([], webPort)
   const targets = [createSocket('udp4'), createSocket('udp4')]
@@ -257,16 +257,16 @@ test('a packet of another node is logged and sent on', async t => {
   )
   const section = await (await fetch(`http://127.0.0.1:${webPort}/api/display/render/port_forwarder:rules`)).json()
   assert.equal((section as { data: { name: string }[] }).data[0]!.name, 'north')
-  // the rule is there after a restart, and works
+  // the rule is kept over a restart, and works
   await machine.stop()
   await machine.start([], webPort)
   await until('the plugin runs', async () => (await answerOf(machine, 'port-forwarder', 'status')).running === true)
   const before = got[0]!.length
   await node.dispatch(node.transmit([['t', 'OK', 22.5, 'Cel']])[0], 'UDP')
-  await until('the target again', () => got[0]!.length > before)
+  await until('the target is back', () => got[0]!.length > before)
 })
 
-test('a library node makes its plugins too', async t => {
+test('a library node creates its plugins too', async t => {
   const dir = tempDir()
   t.after(() => removeDir(dir))
   writeFileSync(join(dir, 'Config.json'), JSON.stringify({ assigned_id: 3 }))

@@ -1,5 +1,5 @@
-// A gateway hands ids to its own nodes while its upstream is away: from a pool that the upstream gave it before, over UDP,
-// with real processes, one of them killed.
+// A gateway assigns ids to its own nodes while its upstream is away, from a pool that the upstream gave it before: over
+// UDP, with real processes, one of them killed.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ after(async () => {
   removeDir(dir)
 })
 
-/** Asks for an id as a node does; the id, or the reason of the refusal. */
+/** Requests an id as a node does; the id, or the reason of the refusal. */
 function ask(port: number, device_id: string): Promise<number | string> {
   const socket = createSocket('udp4')
   const send = (): void => socket.send(buildIdRequest(7, { device_id }), port, '127.0.0.1')
@@ -35,7 +35,7 @@ function ask(port: number, device_id: string): Promise<number | string> {
   })
 }
 
-test('the upstream away, the gateway killed: new nodes get ids of their own, known ones keep theirs', async () => {
+test('with the upstream away and the gateway killed, new nodes get distinct ids and known ones keep theirs', async () => {
   const packets = await freeUdpPort()
   const nodes = await freeUdpPort()
   const upWeb = await freePort()
@@ -53,7 +53,7 @@ test('the upstream away, the gateway killed: new nodes get ids of their own, kno
   machines.push(up, gw)
   await up.start(['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(upWeb)], upWeb)
   await gw.start(['--port', String(gwWeb)], gwWeb)
-  await until('the pool is there', async () => (await answerOf(gw, 'status')).ids.released === 6)
+  await until('the pool has arrived', async () => (await answerOf(gw, 'status')).ids.released === 6)
   const own = (await answerOf(gw, 'status')).identity.assigned_id as number
   assert.equal((await answerOf(up, 'status')).ids.allocated, 7, 'the gateway and six of its pool')
 

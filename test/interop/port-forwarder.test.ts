@@ -1,4 +1,4 @@
-// Packets of a node go from one gateway on to another, over UDP and TCP, by rules that are made over HTTP and on the command
+// Packets of a node are forwarded from one gateway to another, over UDP and TCP, by rules made over HTTP and on the command
 // line; what the second one logged, and what each rule counted.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
@@ -22,7 +22,7 @@ interface Counters {
   failed: number
 }
 
-test('from gateway to gateway: medium, source, command, device, priorities, sets, fan-out, a restart', async t => {
+test('forwarding from gateway to gateway by medium, source, command, device, priorities, sets and fan-out survives a restart', async t => {
   const dir = tempDir()
   const [web, inPort, udp, tcp] = [await freePort(), await freeUdpPort(), await freeUdpPort(), await freePort()]
   const here = new Machine(join(dir, 'here'), 'run', {
@@ -109,14 +109,14 @@ test('from gateway to gateway: medium, source, command, device, priorities, sets
   assert.equal(await send(23.5), 'DIFF_PACKET', 'which the mirror does not take')
   await wait('the next', { first: 4, second: 0, mirror: 2 * full, elsewhere: 0 })
   await until('the other gateway logged them, each once', async () => (await values()).join() === '20.5,21.5,22.5,23.5')
-  // without the first the second takes them, by TCP
+  // without the first rule the second one forwards them, over TCP
   assert.equal((await post('disable-rule', 'first')).rule.enabled, false)
   await send(24.5)
   await wait('the second', { first: 4, second: 1, mirror: 2 * full })
   await until('by TCP', async () => (await values()).includes(24.5))
-  await until('this one keeps them as always', () => valuesOf(here).join() === '20.5,21.5,22.5,23.5,24.5')
+  await until('this one still keeps them', () => valuesOf(here).join() === '20.5,21.5,22.5,23.5,24.5')
 
-  // a crash: rules and their switches are there again, and work by themselves; counters begin anew
+  // a crash: rules and their switches are restored, and work without a call; counters restart
   await here.stop('SIGKILL')
   await here.start([], web)
   await until('it runs', async () => (await answerOf(here, 'port-forwarder', 'status')).running === true)
@@ -130,14 +130,14 @@ test('from gateway to gateway: medium, source, command, device, priorities, sets
   await wait('the second again', { first: 0, second: 1, mirror: 0 })
   await until('after the restart', async () => (await values()).includes(25.5))
   await post('remove-rule', 'second')
-  // the session with the crashed gateway is over, so this may be a FULL, which the mirror takes
+  // the session with the crashed gateway is over, so this may be a FULL, which the mirror rule forwards
   const mirrored = (await send(26.5)) === 'FULL_PACKET'
-  await until('looked at', async () => (await post('stats')).total === 2)
+  await until('it is checked', async () => (await post('stats')).total === 2)
   assert.equal((await post('stats')).matched, mirrored ? 2 : 1)
   assert.equal((await counters()).second, undefined)
 })
 
-test('what a gateway sends upstream goes to the targets of its rules too', async t => {
+test('what a gateway sends upstream is also sent to the targets of its rules', async t => {
   const dir = tempDir()
   const [up, web] = [await freeUdpPort(), await freePort()]
   const target = createSocket('udp4')
@@ -160,7 +160,7 @@ test('what a gateway sends upstream goes to the targets of its rules too', async
   const to = `udp://127.0.0.1:${target.address().port}`
   gw.json('port-forwarder', 'add-rule', 'fan', '--direction', 'out', '--device', '5', '--to', to)
   assert.equal(gw.json('transmit', '--sensor-id', 't', '--value', '3', '--unit', 'Cel').sent, true)
-  const packet = await until('the target heard it', () => heard[0])
+  const packet = await until('the target received it', () => heard[0])
   assert.equal(packet.readUInt32BE(2), 5, 'the packet, without the envelope of the uplink')
   await until(
     'it is counted',

@@ -1,5 +1,5 @@
 // A gateway with a QUIC uplink and a server with a QUIC receiver, as real processes: everything is delivered once, also when
-// the server is killed and when the medium is switched off and on at work.
+// the server is killed and when the medium is switched off and on meanwhile.
 // Needs: openssl quic node24
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ after(async () => {
   removeDir(dir)
 })
 
-test('QUIC between two os-nodes: a killed server, a switch off and on; nothing lost, nothing twice', async () => {
+test('QUIC between two os-nodes loses and duplicates nothing over a killed server and a medium switched off and on', async () => {
   const certs = makeCerts(join(dir, 'certs'))
   const [udp, quic] = [await freeUdpPort(), await freeUdpPort()]
   const [upWeb, gwWeb] = [await freePort(), await freePort()]
@@ -63,7 +63,7 @@ test('QUIC between two os-nodes: a killed server, a switch off and on; nothing l
   const after = (await uplink()).acked
   await until('it goes on after the kill', async () => (await uplink()).acked > after + 10)
 
-  // at work: the receiving end is switched off by command, on again over HTTP
+  // meanwhile: the receiving end is switched off by command, on again over HTTP
   assert.deepEqual(up.json('transporter-toggle', '--name', 'quic', '--disable'), {
     name: 'QUIC',
     enabled: false,
@@ -84,7 +84,7 @@ test('QUIC between two os-nodes: a killed server, a switch off and on; nothing l
   await until('it goes on after the switch', async () => (await uplink()).acked > before + 10)
   assert.deepEqual(up.json('reload-protocol', '--medium', 'QUIC'), { medium: 'QUIC', reloaded: true, via: 'gateway' })
 
-  // the sending end: what is read meanwhile waits in the log
+  // the sending end: readings taken meanwhile wait in the log
   gw.json('transporter-toggle', '--name', 'QUIC', '--disable')
   assert.deepEqual((await item(gw)).links, [{ name: 'up', state: 'down', reason: 'QUIC is switched off' }])
   await sleep(1000)

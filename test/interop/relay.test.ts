@@ -1,6 +1,6 @@
-// Relays of relays: devices without the exchange send to a gateway, which sends what it hears and what it measures over
-// another gateway, and directly while that one is away. The roads lose packets and both gateways are killed. At the end
-// every fact is there under its own device, with its time and values, once, whichever way it went.
+// Chained relays: devices without the exchange send to a gateway, which forwards their facts and its own readings over
+// another gateway, and directly while that one is away. The paths lose packets and both gateways are killed. At the end
+// every fact is present under its own device, with its time and values, once, whichever path it took.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ after(async () => {
   removeDir(dir)
 })
 
-test('two ways to one server, one over another gateway, bad roads, kill -9 on both: every fact once, whichever way it went', async () => {
+test('two paths to one server, one over another gateway, with losses and kill -9 on both: every fact arrives once, whichever path it took', async () => {
   const [entry, middle, end, roadToMiddle, roadOn, roadDirect] = await Promise.all(
     Array.from({ length: 6 }, freeUdpPort),
   )
@@ -65,7 +65,7 @@ test('two ways to one server, one over another gateway, bad roads, kill -9 on bo
   await c.start(['--host', '127.0.0.1', '--port', String(end), '--web-port', String(webC)], webC!)
   await b.start(['--port', String(webB)], webB!)
   await a.start(['--port', String(webA)], webA!)
-  // by the control socket: a command would stop the roads, which are in this process
+  // by the control socket: a command would block the paths, which are in this process
   const status = (of = a) => askControl(of.dataDir, 'status')
   await until('it listens', async () => (await status()).links.in.state === 'up')
 
@@ -75,7 +75,7 @@ test('two ways to one server, one over another gateway, bad roads, kill -9 on bo
   let heard = 0
   const send = (frame: Uint8Array): void => socket.send(frame, entry!, '127.0.0.1')
   const devices = setInterval(() => {
-    // what a gateway that gets no processor has not read yet must find room in its socket
+    // packets that a gateway without processor time has not read yet must fit its socket buffer
     if (all() > heard + 150) return
     const second = SECONDS + Math.floor(sent.firmware / 3)
     send(peerFrame(0x3f, [9], 1, second, `T1|A01|${(10 + sent.firmware++).toString(36)}`))
@@ -90,12 +90,12 @@ test('two ways to one server, one over another gateway, bad roads, kill -9 on bo
     heard = received.facts
     return forwarding.uplink === name && uplinks[name].acked > more
   }
-  await until('the first way carries', () => carries('over', 20))
+  await until('the first path is active', () => carries('over', 20))
   await b.stop('SIGKILL')
-  await until('the second way carries', () => carries('direct', 20))
+  await until('the second path is active', () => carries('direct', 20))
   await b.start(['--port', String(webB)], webB!)
   const before = (await status()).uplinks.over.acked
-  await until('the first way carries again', () => carries('over', before + 20))
+  await until('the first path is active again', () => carries('over', before + 20))
   clearInterval(devices)
   const seen = await until('every packet is heard', async () => {
     const { received, log } = await status()
@@ -106,7 +106,7 @@ test('two ways to one server, one over another gateway, bad roads, kill -9 on bo
   a.configure(config(1, entry!, ways))
   await a.start(['--port', String(webA)], webA!)
   for (const machine of [a, b])
-    await until('nothing waits', async () => (await status(machine)).forwarding.backlog === 0)
+    await until('nothing is pending', async () => (await status(machine)).forwarding.backlog === 0)
   await Promise.all([a.stop(), b.stop(), c.stop()])
 
   const logged = a.logFacts()
@@ -115,7 +115,7 @@ test('two ways to one server, one over another gateway, bad roads, kill -9 on bo
     count(9) === sent.firmware && count(10) === sent.clockless && count(11) === sent.plain,
     'the first road is good',
   )
-  // of the firmware device three facts have one time
+  // three facts of the firmware device have one time
   const others = (facts: LoggedFact[]): LoggedFact[] => facts.filter(fact => fact.source_aid !== 9)
   const ofFirmware = (facts: LoggedFact[]): string[] =>
     facts

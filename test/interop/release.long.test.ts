@@ -1,5 +1,5 @@
-// A release without images: what is in its folder, that its signature holds and is over every file, that it is the same bytes twice, and
-// what it refuses. The images are those of test/image.
+// A release without images: the content of its folder, that its signature is valid and covers every file, that two builds give equal
+// bytes, and what it refuses. The images are those of test/image.
 // Needs: boards debs openssl
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
@@ -24,7 +24,7 @@ const make = (out: string, more: object = {}, from = root): string[] =>
   makeRelease(from, { ...about, out: join(dir, out), ...more })
 const bytesOf = (out: string) => (name: string) => readFileSync(join(dir, out, name))
 
-test('tarball, package, NOTICE and bill of materials are signed, and the same bytes twice', () => {
+test('tarball, package, NOTICE and bill of materials are signed, and two builds give equal bytes', () => {
   const files = make('one')
   assert.deepEqual(
     files,
@@ -46,7 +46,7 @@ test('tarball, package, NOTICE and bill of materials are signed, and the same by
   assert.deepEqual(files.map(bytesOf('two')), files.map(bytesOf('one')))
 })
 
-test('a missing addon, a missing or other key, an unknown board and a used folder are refused', () => {
+test('a missing addon, a missing or foreign key, an unknown board and a used folder are refused', () => {
   const bare = join(dir, 'bare')
   mkdirSync(join(bare, 'dist'), { recursive: true })
   cpSync(join(root, 'dist/native/linux-x64'), join(bare, 'dist/native/linux-x64'), { recursive: true })
@@ -65,7 +65,7 @@ test('a missing addon, a missing or other key, an unknown board and a used folde
   )
 })
 
-test('the command says what it lacks before it builds', () => {
+test('the command says what is missing before it builds', () => {
   const { status, stderr } = spawnSync(process.execPath, [join(root, 'src/build/release.mjs')], { encoding: 'utf8' })
   assert.equal(status, 1)
   assert.match(stderr, /^E_USAGE: give --key FILE/)

@@ -1,5 +1,5 @@
-// Hot reload of a whole gateway (R27), on real processes: by SIGHUP, by os-node reload, by POST /api/reload, by a write to a
-// running gateway, and by all of them at once. What did not change goes on: its window, its session, its connection.
+// Hot reload of a complete gateway (R27), on real processes: by SIGHUP, by os-node reload, by POST /api/reload, by a write
+// to a running gateway, and by all of them at the same time. Unchanged links keep their window, session and connection.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -50,13 +50,13 @@ async function world(t: TestContext) {
   return { gw, up, tap, source, uplink, config, post, status, key }
 }
 
-test('what a kept uplink has on its way goes on over a reload: same window, same session, nothing twice', async t => {
+test('packets in flight of an unchanged uplink continue over a reload: same window, same session, nothing twice', async t => {
   const { gw, up, tap, source, config, post, status, key } = await world(t)
   const before = { key: key(), links: (await status()).links, boot: (await status()).log.first_seq }
   const plain = tap.packets('up').filter(({ packet }) => packet[0] === 0x3f).length
-  // answers stay away: packets are under way and not acknowledged
+  // no answers: packets are in flight and not acknowledged
   tap.lose = (_, way) => way === 'down'
-  const flying = await until('packets are on their way', async () => {
+  const flying = await until('packets are in flight', async () => {
     const { up } = (await status()).uplinks
     return up.in_flight > 2 && up
   })
@@ -89,7 +89,7 @@ test('what a kept uplink has on its way goes on over a reload: same window, same
   assertSame(gw.logFacts(), up.logFacts())
 })
 
-test('POST /api/reload refuses a broken and an invalid file with path and reason, and what runs goes on', async t => {
+test('POST /api/reload refuses a broken and an invalid file with path and reason, and the running links continue', async t => {
   const { gw, source, config, post, status } = await world(t)
   assert.equal((await post({})).status, 401)
   const cases: [text: string, status: number, code: string, error: RegExp][] = [
@@ -115,16 +115,16 @@ test('POST /api/reload refuses a broken and an invalid file with path and reason
     assert.equal(ran.code, 3)
     assert.match(ran.stderr, error)
   }
-  await until('readings go on', async () => (await status()).intake.facts > facts)
+  await until('readings continue', async () => (await status()).intake.facts > facts)
   gw.configure(config([source('uptime'), source('memory')]))
   assert.equal((await post()).status, 200)
   assert.equal((await status()).config_problem, undefined)
 })
 
-test('many reloads at once end with the file as it is, each link opened once', async t => {
+test('many simultaneous reloads end with the configuration of the file, each link opened once', async t => {
   const { gw, source, config, post, status } = await world(t)
   gw.configure(config([source('uptime'), source('cpu')]))
-  // a token seen before is not weighed again
+  // a token seen before is not hashed again
   assert.equal((await post()).status, 200)
   gw.configure(config([source('uptime'), source('cpu'), source('disk')]))
   const asked = Array.from({ length: 12 }, (_, k) => (k % 2 ? post() : askControl(gw.dataDir, 'reload')))
@@ -136,7 +136,7 @@ test('many reloads at once end with the file as it is, each link opened once', a
   assert.deepEqual([links.up.opens, links.uptime.opens, links.cpu.opens, links.disk.opens], [1, 1, 1, 1])
 })
 
-test('a write to a running gateway opens and closes uplinks by itself', async t => {
+test('a write to a running gateway opens and closes uplinks automatically', async t => {
   const { gw, uplink, status } = await world(t)
   const second = { name: 'second', medium: 'UDP', host: '127.0.0.1', port: await freeUdpPort() }
   const set = (value: object[]) => {

@@ -1,6 +1,6 @@
-// Secure sessions of real processes over UDP, with a tap between them: what travels, what is lost, and what either side
-// forgets. In the end both sides hold the same facts, and no reading went in plaintext once there was a key. The scenarios
-// run beside each other, for most of their time is waiting; status is asked over the control socket, as the CLI does.
+// Secure sessions of real processes over UDP, with a tap between them: the packets, losses, and lost state of either side.
+// In the end both sides have the same facts, and no reading was sent in plaintext once there was a key. The scenarios run
+// in parallel, because they mostly wait; status is queried over the control socket, as the CLI does.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ import { Tap } from '../lib/tap'
 interface Settings {
   requireSecure?: { gateway?: boolean; upstream?: boolean }
   delivery?: 'best_effort'
-  /** seconds that readings wait for a time nobody gives (D18) */
+  /** seconds that readings wait for a time that no source provides (D18) */
   holdUnsyncedS?: number
 }
 
@@ -54,7 +54,7 @@ class Both {
     return both
   }
 
-  /** The gateway's sources; counts at its next start. */
+  /** The gateway's sources; applied at its next start. */
   configure(types: string[]): void {
     const { requireSecure, delivery, holdUnsyncedS } = this.#settings
     this.gw.configure({
@@ -92,13 +92,13 @@ class Both {
     await until('packets are acknowledged, or sent best effort', async () => (await there()) >= from + more)
   }
 
-  /** Both session files hold the key; they are written at most every five seconds. */
+  /** Both session files contain the key; they are written at most every five seconds. */
   async kept(): Promise<void> {
     for (const path of [this.gwStore, this.upStore])
       await until(`a key in ${path}`, () => JSON.parse(readFileSync(path, 'utf8')).sessions['5']?.key_hex)
   }
 
-  /** Command bytes of the gateway's data frames, in the order they left. */
+  /** Command bytes of the gateway's data frames, in the order they were sent. */
   data(): number[] {
     return this.tap
       .packets('up')
@@ -113,7 +113,7 @@ class Both {
     assert.ok(data.slice(first).every(isSecure), data.map(cmd => cmd.toString(16)).join(' '))
   }
 
-  /** Stops both; their logs say the same. */
+  /** Stops both; their logs are equal. */
   async assertSame(): Promise<void> {
     await this.gw.stop()
     this.configure([])
@@ -130,10 +130,10 @@ class Both {
 const inside = (bytes: Uint8Array, test: (cmd: number) => boolean): boolean =>
   test(bytes[0] === 0x10 ? bytes[16]! : bytes[0]!)
 
-/** In the body only: time and checksums may hold any byte. */
+/** Only in the body: time and checksums may contain any byte. */
 const bodyHas = (packet: Uint8Array, text: string): boolean => Buffer.from(packet).subarray(13, -3).includes(text)
 
-describe('secure sessions of processes', { concurrency: 4 }, () => {
+describe('secure sessions between processes', { concurrency: 4 }, () => {
   test('plaintext, the key named, encrypted, confirmed: in this order on the wire, and the same facts on both sides', async t => {
     const both = await Both.start(t)
     await both.startUp()
@@ -153,7 +153,7 @@ describe('secure sessions of processes', { concurrency: 4 }, () => {
     )
     assert.ok(!order.includes(-1) && steps.includes('up ab'))
     both.assertNoFallback()
-    // once, but for what is late on a slow machine: each packet in plaintext is answered so
+    // once, except for late ones on a slow machine: each plaintext packet is answered like this
     const named = both.tap.packets('down').filter(({ packet }) => packet[0] === 0x0d).length
     assert.ok(named >= 1 && named <= both.data().filter(cmd => !isSecure(cmd)).length)
     assert.deepEqual((await both.uplink()).secure_aids, { pending: 0, secure: 1 })
@@ -162,7 +162,7 @@ describe('secure sessions of processes', { concurrency: 4 }, () => {
     await both.assertSame()
   })
 
-  test('the first packet, the named key and its confirmation lost', async t => {
+  test('a session is agreed when the first packet, the named key and its confirmation are lost', async t => {
     const both = await Both.start(t)
     const lost = { data: 0, ready: 0, ack: 0 }
     both.tap.lose = (packet, way) =>
@@ -172,13 +172,13 @@ describe('secure sessions of processes', { concurrency: 4 }, () => {
     await both.startUp()
     await both.startGw()
     await both.secure()
-    // what is late on a slow machine is repeated once more
+    // late packets on a slow machine are repeated once more
     assert.deepEqual([lost.data > 1, lost.ready > 1, lost.ack], [true, true, 1])
     both.assertNoFallback()
     await both.assertSame()
   })
 
-  test('either side ends without notice or cleanly, its session file kept: not one reading in plaintext', async t => {
+  test('either side ends by kill or cleanly with its session file kept: no reading is sent in plaintext', async t => {
     const both = await Both.start(t)
     await both.startUp()
     await both.startGw()
@@ -197,7 +197,7 @@ describe('secure sessions of processes', { concurrency: 4 }, () => {
     await both.assertSame()
   })
 
-  test('either side loses its session file, or has another key in it: a new session, nothing lost', async t => {
+  test('either side loses its session file, or finds another key in it: a new session, nothing lost', async t => {
     const both = await Both.start(t)
     await both.startUp()
     await both.startGw()
@@ -228,7 +228,7 @@ describe('secure sessions of processes', { concurrency: 4 }, () => {
     await both.assertSame()
   })
 
-  test('require_secure at both ends: an opener, and nothing measured in plaintext, a lost session file included', async t => {
+  test('require_secure at both ends: a key request first, and no reading in plaintext, also after a lost session file', async t => {
     const both = await Both.start(t, { requireSecure: { gateway: true, upstream: true } })
     await both.startUp()
     await both.startGw()
@@ -247,7 +247,7 @@ describe('secure sessions of processes', { concurrency: 4 }, () => {
     await both.assertSame()
   })
 
-  test('require_secure at the upstream only: refused and counted until there is a key, then all of it arrives', async t => {
+  test('require_secure at the upstream only: refused and counted until there is a key, then everything arrives', async t => {
     const both = await Both.start(t, { requireSecure: { upstream: true } })
     await both.startUp()
     await both.startGw()
@@ -257,8 +257,8 @@ describe('secure sessions of processes', { concurrency: 4 }, () => {
     await both.assertSame()
   })
 
-  test('require_secure and an upstream without sessions: the link says why, and nothing measured leaves', async t => {
-    // this upstream knows no time either: readings must not wait for it
+  test('require_secure and an upstream without sessions: the link says why, and no reading is sent', async t => {
+    // this upstream has no time either: readings must not wait for it
     const both = await Both.start(t, { requireSecure: { gateway: true }, holdUnsyncedS: 0 })
     const seen: Buffer[] = []
     const dumb = createSocket('udp4')
@@ -271,7 +271,7 @@ describe('secure sessions of processes', { concurrency: 4 }, () => {
     both.road = dumb.address().port
     both.configure(['memory', 'uptime'])
     await both.startGw()
-    const reason = await until('told', async () => {
+    const reason = await until('it is reported', async () => {
       const { up } = (await askControl(both.gw.dataDir, 'status')).links
       return up.state === 'degraded' && up.reason
     })

@@ -1,5 +1,5 @@
 // Three gateways and one server, all real processes: three of ten acknowledgements are lost, the server commits slowly and
-// is killed twice, then all three gateways are killed. In the end the server holds exactly what the gateways hold.
+// is killed twice, then all three gateways are killed. In the end the server has exactly the facts of the gateways.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -25,7 +25,7 @@ interface UplinkStatus {
   resent: number
 }
 
-test('three senders, lost acknowledgements, slow commits, kill -9 on both sides: equal sets, none twice', async () => {
+test('three senders with lost acknowledgements, slow commits and kill -9 on both sides end with equal sets, none twice', async () => {
   const packets = await freeUdpPort()
   const road = await freeUdpPort()
   const serverWeb = await freePort()
@@ -49,7 +49,7 @@ test('three senders, lost acknowledgements, slow commits, kill -9 on both sides:
   const serve = ['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(serverWeb)]
   const startAll = (): Promise<unknown> =>
     Promise.all(gateways.map((gateway, k) => gateway.start(['--port', String(webs[k])], webs[k]!)))
-  // by the control socket: a command would stop the proxy, which is in this process
+  // by the control socket: a command would block the proxy, which is in this process
   const uplink = async (gateway: Machine): Promise<UplinkStatus> =>
     (await askControl(gateway.dataDir, 'status')).uplinks.up
   const { token } = server.json('token', '--new') as { token: string }
@@ -67,7 +67,7 @@ test('three senders, lost acknowledgements, slow commits, kill -9 on both sides:
   const counters = proxy.counters
   await until('acknowledgements are lost', () => counters.dropped > 5)
   for (const gateway of gateways)
-    await until('packets were sent again', async () => {
+    await until('packets were resent', async () => {
       const { acked, backlog, resent } = await uplink(gateway)
       return resent > 0 && acked + backlog > 60
     })

@@ -1,5 +1,5 @@
-// Real gateways on an RS485 bus of pseudo-terminals, with what such a bus does to them: own words that come back, NULs of
-// transmitters that switch, noise. Everything sent is in both logs once.
+// Real gateways on an RS485 bus of pseudo-terminals, with the effects of such a bus: echoes, NULs of switching
+// transmitters, noise. Everything sent is in both logs once.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -17,7 +17,7 @@ before(() => {
 })
 after(() => world.close())
 
-test('RS485 between two gateways with noise, echo and NULs: nothing is lost; C firmware and dispatch are heard beside', async t => {
+test('RS485 between two gateways with noise, echo and NULs loses nothing; frames of C firmware and of dispatch are received in between', async t => {
   const [a, b, c] = [await world.port('p0'), await world.port('p1'), await world.port('p2')]
   const random = prng(21)
   const bus = new SerialBus([a, b, c], {
@@ -80,8 +80,8 @@ test('RS485: a master receives from two gateways as slaves, each in its turn, an
     ),
   )
   for (const one of slaves) await acknowledged(one, 20, up)
-  // one that is here may be late too
-  await until('who is missed', async () => /no answer from (?:.*\D)?13\b/.test((await status(up)).links.bus.reason))
+  // a process of this test may be late too
+  await until('the missing peers', async () => /no answer from (?:.*\D)?13\b/.test((await status(up)).links.bus.reason))
   t.diagnostic(JSON.stringify((await status(up)).links.bus.detail))
 
   for (const one of slaves) await delivered(one, up)

@@ -1,4 +1,4 @@
-// Real gateways on serial lines: pseudo-terminals joined by the test, which pulls plugs, adds noise and plays firmware.
+// Real gateways on serial lines: pseudo-terminals joined by the test, which unplugs, adds noise and plays firmware.
 // Everything sent arrives, is in both logs once, and is acknowledged over the same wires.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -18,7 +18,7 @@ before(() => {
 })
 after(() => world.close())
 
-test('UART: an uplink through noise and pulled plugs loses nothing, and is back within two seconds', async t => {
+test('UART: an uplink with noise and unplugged cables loses nothing, and is back within two seconds', async t => {
   const [a, b] = [await world.port('up0'), await world.port('gw0')]
   const random = prng(3)
   let noisy = false
@@ -46,7 +46,7 @@ test('UART: an uplink through noise and pulled plugs loses nothing, and is back 
   noisy = true
   await sleep(2000)
   noisy = false
-  // by the end that is pulled; a machine that does other things may be late, so that the best of some tries counts
+  // measured at the unplugged end; a busy machine may be late, so the best of some tries counts
   const back: number[][] = [[], []]
   const flows: number[][] = [[], []]
   const isLate = (): boolean => [...back, ...flows].some(times => Math.min(...times) >= 2000)
@@ -97,7 +97,7 @@ test('UART: frames of C firmware and of dispatch are received on a port that an 
   const say = (frame: Uint8Array): void =>
     a.write(Buffer.concat([Buffer.from([0xff, 0x00, 0x03]), frameSerial(frame, 'uart')]))
   const value = (text: string): Buffer => Buffer.concat([Buffer.of(2, text.length), Buffer.from(text)])
-  // one sensor: times ten thousand in base 62; several: FULL once, then what has changed, then that nothing has
+  // one sensor: times ten thousand in base 62; several: FULL once, then DIFF, then HEART
   say(peerFrame(0x3f, [77], 2, seconds, 'T1|A01|2Bi'))
   say(peerFrame(0x3f, [78], 1, seconds, `FX.ONLINE.${seconds}|S1>OK.Cel:2Bi|`))
   say(peerFrame(0xaa, [78], 1, seconds + 1, value('3Cj')))
@@ -139,7 +139,7 @@ test('the built files run from a folder without node_modules, serial ports inclu
   const RESOURCES = { physical_status: { uart: true }, physical_config: { uart: { port: plug.path } } }
   writeFileSync(config, JSON.stringify({ assigned_id: 5, RESOURCES }))
   const args = ['transmit', '--value', '1', '--unit', 'K', '--medium', 'UART', '--config', config]
-  // by the addon that lies beside it, and by the one inside it
+  // with the addon next to it, and with the one inside it
   for (const alone of [false, true]) {
     bytes = 0
     if (alone) rmSync(join(place, 'native'), { recursive: true })
@@ -154,7 +154,7 @@ test('the built files run from a folder without node_modules, serial ports inclu
   }
 })
 
-test('UART with framing cobs, for os-node at both ends: bytes that are lost, added and turned cost nothing', async t => {
+test('UART with framing cobs, for os-node at both ends: bytes that are lost, added and changed lose nothing', async t => {
   const [a, b] = [await world.port('up3'), await world.port('gw3')]
   const random = prng(5)
   new SerialBus([a, b], { noise: bytes => damaged(bytes, random, 0.1) })

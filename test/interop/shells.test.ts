@@ -1,6 +1,6 @@
-// Completion as a person meets it: a real interactive bash (readline) and zsh (line editor), each on a terminal of its own, with the
-// script the finished program prints. Lines are typed with Tab in them and run; what arrives as arguments is what counts. And what
-// Ctrl-C does there, which goes to every process of the terminal.
+// Completion as a user sees it: a real interactive bash (readline) and zsh (line editor), each on its own terminal, with the script
+// that the built program prints. Lines are typed with Tab in them and run; the resulting arguments are compared. And the effect of
+// Ctrl-C, which is sent to every process of the terminal.
 // Needs: zsh
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -23,7 +23,7 @@ const SHELLS: Record<string, string[]> = {
   zsh: ['zsh', '-f', '-i'],
 }
 
-/** A shell that knows the completion; the programs only print what they are given. */
+/** A shell with the completion loaded; the programs only print their arguments. */
 async function shell(name: string): Promise<(keys: string) => Promise<string>> {
   const rc = join(dir, `rc.${name}`)
   const programs = ['os-node', 'os-web', 'os-transmit']
@@ -72,7 +72,7 @@ for (const name of Object.keys(SHELLS))
       assert.equal(await type(keys), run, JSON.stringify(keys))
   })
 
-test('Ctrl-C on the terminal ends a gateway with its own upstream in good order', async () => {
+test('Ctrl-C on the terminal stops a gateway with its local upstream cleanly', async () => {
   const place = join(dir, 'gateway')
   mkdirSync(place)
   writeFileSync(join(place, 'Config.json'), '{"device_id":"gw"}')

@@ -1,8 +1,8 @@
-// A soak: eight gateways of others send 5,000 packets a second (64 devices of four sensors) to a gateway with its SQL view, which answers
-// queries meanwhile; a gateway of our own sends what it measures. Every twelve seconds all links are cut for two. At the end
-// nothing is lost or doubled, and the gateway is as large as it was: heap, descriptors. Loop lag, latency of queries, memory and
-// processor time are printed and in .build/soak.json; times are the machine's and not judged. 180 seconds, a quarter of the long tests
-// takes 20. The senders take a tenth of a core. An hour by hand: OS_NODE_SOAK_SECONDS=3600 node test/run.mjs --long interop --only soak
+// A soak: eight foreign gateways send 5,000 packets a second (64 devices of four sensors) to a gateway with its SQL view, which answers
+// queries meanwhile; one os-node gateway sends its readings. Every twelve seconds all links are cut for two. At the end nothing is lost
+// or duplicated, and the gateway has not grown: heap, descriptors. Loop lag, latency of queries, memory and processor time are printed
+// and in .build/soak.json; times depend on the machine and are not judged. 180 seconds, a quarter of the long tests takes 20. The senders
+// take a tenth of a core. An hour by hand: OS_NODE_SOAK_SECONDS=3600 node test/run.mjs --long interop --only soak
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -29,21 +29,21 @@ import { Steady } from '../lib/steady'
 
 const SECONDS = Number(process.env.OS_NODE_SOAK_SECONDS ?? (QUARTER ? 20 : 180))
 const RATE = 5000
-/** until then caches and the filter of duplicates grow: a minute of three, ten of an hour */
+/** until then caches and the duplicate filter grow: a minute of three, ten of an hour */
 const WARM_UP = Math.min(SECONDS / 3, 600)
 /**
- * What the heap may grow by afterwards: its least in the last part against its least in the first, for in between it holds what waits for a
- * commit. A quarter has few samples, and caches that still grow.
+ * The allowed growth of the heap after that: its minimum in the last part against its minimum in the first, because in between it contains
+ * records that wait for a commit. A quarter has few samples, and caches that still grow.
  */
 const MORE_MB = SECONDS < 180 ? 5 : 1
 const PARTS = SECONDS < 180 ? 2 : 3
-/** the process tells its heap that often; the last word is of the time when nothing waits any more */
+/** the interval at which the process reports its heap; the last report is from when nothing waits any more */
 const TOLD_EVERY_MS = 5000
 const FLAP_EVERY_S = 12
 const FLAP_S = 2
-/** newest records of the log that are looked at one by one; of more, counts */
+/** newest records of the log that are compared one by one; of others, the counts */
 const LOOKED_AT = 50_000
-/** what was measured */
+/** the measurements */
 const REPORT = join(root, '.build/soak.json')
 
 const dir = tempDir()
@@ -60,7 +60,7 @@ before(async () => {
   const [port, front] = [await freeUdpPort(), await freeUdpPort()]
   gateway = new Machine(join(dir, 'gateway'), 'serve', {
     ...{ device_id: 'GW', web_user },
-    // the machine that runs the tests may be busy with others
+    // the machine that runs the tests may be busy otherwise
     gateway: { sources: [], guard: { lag_ms: 0 } },
   })
   await steady.within(() =>
@@ -89,7 +89,7 @@ after(async () => {
 
 const status = () => gateway.ask('status')
 
-/** ms of queries, as a browser asks them; `starting`: those that a view which starts anew answered with `ask again`. */
+/** ms of queries, as a browser sends them; `starting`: those that a restarting view answered with `ask again`. */
 async function queries(going: () => boolean): Promise<{ took: number[]; refused: string[]; starting: number }> {
   const took: number[] = []
   const refused: string[] = []
@@ -135,21 +135,32 @@ test(`${SECONDS} s of ${RATE} packets/s with queries and cut links: nothing is l
   await senders.finish()
   const { took, refused, starting } = await asked
   assert.deepEqual(refused, [])
-  // a worker of the view that grew too large is replaced: of a minute and less one query may meet that, of an hour eight
+  // a worker of the view that grew too large is replaced: up to a minute one query may meet that, in an hour eight
   assert.ok(starting <= 1 + took.length / 2000, `${starting} of ${took.length} queries met a view that started`)
 
-  // what the gateway of our own measured before it had sent everything is there, each fact once
+  // what the os-node gateway measured before it had sent everything has arrived, each fact once
   const before = Date.now()
   await until('the uplink has sent everything', async () => (await edge.ask('status')).uplinks.up.backlog === 0)
   await edge.stop()
-  const { received, storage, log } = await until('everything is in the view', async () => {
-    const now = await status()
-    return now.storage.state === 'up' && now.storage.lag_records === 0 && now
-  })
+  // next to other programs the view may be minutes behind: it must get closer
+  let behind = Number.POSITIVE_INFINITY
+  let closer = 0
+  const { received, storage, log } = await until(
+    'everything is in the view, or it gets no closer for a minute',
+    async () => {
+      const now = await status()
+      const { state, lag_records: lag } = now.storage
+      if (lag < behind) closer = performance.now()
+      behind = Math.min(lag, behind)
+      return ((state === 'up' && lag === 0) || performance.now() - closer > 60_000) && now
+    },
+    SECONDS * 1000,
+  )
+  assert.deepEqual([storage.state, storage.lag_records], ['up', 0], JSON.stringify(storage))
   const ours = edge.logFacts().filter(({ id }) => id === 'EDGE')
   const theirs = await databaseFacts(web, '', '&device_id=EDGE')
   const had = new Set(theirs.map(keyOf))
-  // of an hour the log of the upstream and its view keep the newest part
+  // after an hour the log of the upstream and its view have only the newest part
   const from = storage.left === 0 ? 0 : Math.min(...theirs.map(fact => fact.t_raw))
   const due = ours.filter(fact => fact.t_raw >= from && fact.t_raw < before)
   assert.deepEqual(due.filter(fact => !had.has(keyOf(fact))).map(keyOf), [], 'facts of EDGE that never came')

@@ -1,5 +1,6 @@
-// What systemd sees of a gateway (R24), on real processes: a socket that stands in for its own hears READY, STATUS, WATCHDOG,
-// RELOADING and STOPPING in their order, by path, by abstract name, and by the program systemd-notify without the addon.
+// What systemd sees of a gateway (R24), on real processes: a socket in place of systemd's own receives READY, STATUS,
+// WATCHDOG, RELOADING and STOPPING in their order, by path, by abstract name, and by the program systemd-notify without the
+// addon.
 // Needs: cc analyze
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -51,7 +52,7 @@ interface Peer {
   answers: boolean
 }
 
-/** An upstream that answers pings when it is to. */
+/** An upstream that answers pings when the test says so. */
 async function peer(t: TestContext, answers = true): Promise<Peer> {
   const socket = createSocket('udp4')
   t.after(() => socket.close())
@@ -64,7 +65,7 @@ async function peer(t: TestContext, answers = true): Promise<Peer> {
   return it
 }
 
-test('READY after the first links were tried, WATCHDOG, RELOADING, and STOPPING before the commit', {
+test('READY follows the first tries of the links, then WATCHDOG, RELOADING, and STOPPING before the commit', {
   skip: lacks,
 }, async t => {
   const upstream = await peer(t, false)
@@ -75,7 +76,8 @@ test('READY after the first links were tried, WATCHDOG, RELOADING, and STOPPING 
     t.after(() => heard.close())
     systemd = heard
     await systemd.env(start, { WATCHDOG_USEC: '1000000' })
-    // the page answers already, the first try of the uplink still goes on: for two seconds, which a busy machine may miss
+    // the page answers already, the first try of the uplink is still running: for two seconds, which a busy machine may
+    // miss
     const { links } = await until('it answers', () => askControl(gw.dataDir, 'status'))
     const early = systemd.with('READY').length === 0 && links.up?.state === 'opening'
     if (early) break
@@ -96,7 +98,7 @@ test('READY after the first links were tried, WATCHDOG, RELOADING, and STOPPING 
   upstream.answers = true
   await until('the uplink is up', async () => (await askControl(gw.dataDir, 'status')).links.up.state === 'up')
 
-  // half of WATCHDOG_USEC; what is heard late makes one gap longer and the next one shorter
+  // half of WATCHDOG_USEC; a late one makes one gap longer and the next one shorter
   await systemd.next('WATCHDOG', 8)
   const fed = systemd.with('WATCHDOG').map(({ at }) => at)
   const gaps = fed.slice(1).map((at, k) => at - fed[k]!)
@@ -112,7 +114,7 @@ test('READY after the first links were tried, WATCHDOG, RELOADING, and STOPPING 
   const again = await systemd.next('READY', 2)
   assert.ok(systemd.heard.indexOf(again) > systemd.heard.indexOf(reloading))
 
-  // a file that is not valid: told, refused, and the service goes on
+  // an invalid file is reported and refused, and the service continues
   gw.configure(config({ gateway: { sources: [{ name: 'b', type: 'uptime', interval_ms: 1 }] } }))
   process.kill(gw.pid!, 'SIGHUP')
   await systemd.next('READY', 3)
@@ -122,7 +124,7 @@ test('READY after the first links were tried, WATCHDOG, RELOADING, and STOPPING 
   assert.equal(refused.links.up.opens, 1)
   gw.configure(config())
 
-  await until('readings come', async () => (await askControl(gw.dataDir, 'status')).intake.facts > 10)
+  await until('readings arrive', async () => (await askControl(gw.dataDir, 'status')).intake.facts > 10)
   const { intake, log: pending } = await askControl(gw.dataDir, 'status')
   assert.ok(pending.committed_seq < pending.last_seq, 'records wait in RAM')
   const ended = gw.stop('SIGTERM')
@@ -135,19 +137,21 @@ test('READY after the first links were tried, WATCHDOG, RELOADING, and STOPPING 
   assert.ok(gw.logFacts().length >= intake.facts, 'what waited is committed')
 })
 
-test('an abstract socket is told the same, and the children of the gateway are not', { skip: lacks }, async t => {
+test('an abstract socket gets the same messages, and the children of the gateway do not inherit it', {
+  skip: lacks,
+}, async t => {
   const { gw, start } = await world(t, (await peer(t)).port)
   const systemd = new FakeSystemd(`@os-node-test-${process.pid}`)
   t.after(() => systemd.close())
   await systemd.env(start)
   await systemd.next('READY')
-  assert.equal(systemd.with('WATCHDOG').length, 0, 'nobody asked for it')
+  assert.equal(systemd.with('WATCHDOG').length, 0, 'it was not requested')
   await gw.stop('SIGTERM')
   assert.equal(gw.ended?.code, 0)
   assert.equal(systemd.with('STOPPING').length, 1)
 })
 
-test('without the addon systemd-notify speaks; without that too one line says so, and the gateway runs', async t => {
+test('without the addon systemd-notify sends the messages; without that too one line says so, and the gateway runs', async t => {
   const { dir, gw, start } = await world(t, (await peer(t)).port)
   const said = join(dir, 'said')
   writeFileSync(join(dir, 'systemd-notify'), `#!/bin/sh\necho "$NOTIFY_SOCKET $*" >> ${said}\n`)
@@ -186,7 +190,7 @@ test('S16: the unit of the packages has an exposure below 2.0, and no capability
   assert.match(readFileSync(unit, 'utf8'), /^CapabilityBoundingSet=$/m)
 })
 
-test('the units of the packages are well-formed; the one that opens Bluetooth adapters has that right and no more', () => {
+test('the units of the packages are valid; the one that opens Bluetooth adapters has that capability and no more', () => {
   const dir = join(root, 'rootfs/usr/lib/systemd/system')
   const units = ['os-node-hci.socket', 'os-node-hci@.service']
   const verify = ['verify', '--man=no', '--recursive-errors=no', ...units.map(name => join(dir, name))]

@@ -1,6 +1,6 @@
 // Two real processes over TCP: a gateway whose uplink is the framed stream of X29, and a receiver. With and without TLS,
-// with a client certificate, and with a receiver that is killed in the middle: nothing is lost, nothing is doubled. And a
-// client that sends as the reference does.
+// with a client certificate, and with a receiver that is killed in the middle: nothing is lost, nothing is duplicated.
+// And a client that sends as the reference does.
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -55,7 +55,7 @@ for (const tls of [false, true])
       await world.server.stop()
     })
 
-    test('packets are acknowledged, and a killed receiver loses and doubles nothing', async () => {
+    test('packets are acknowledged over TCP, and a killed receiver loses and duplicates nothing', async () => {
       const { server, gateway, serve } = world
       const uplink = async () => (await answerOf(gateway, 'status')).uplinks.up
       await until('packets are acknowledged', async () => (await uplink()).acked > 5)
@@ -70,7 +70,7 @@ for (const tls of [false, true])
       const sent = gateway.logKeys()
       const got = server.logKeys().filter(key => key.startsWith('GW '))
       assert.equal(new Set(got).size, got.length, 'doubled')
-      // the newest ones may not have left before the stop
+      // the newest ones may not have been sent before the stop
       assert.ok(got.length >= before)
       const last = sent.indexOf(got.at(-1)!)
       const missing = sent.slice(0, last + 1).filter(key => !got.includes(key))
@@ -78,7 +78,7 @@ for (const tls of [false, true])
     })
   })
 
-test('a packet sent as the reference sends it, one connection for one packet, reaches the log', async () => {
+test('a packet sent as by the reference, with one connection for one packet, reaches the log', async () => {
   const tcp = await freePort()
   const [udp, web] = [await freeUdpPort(), await freePort()]
   const server = new Machine(join(dir, 'reference'), 'serve', {

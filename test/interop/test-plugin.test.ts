@@ -1,4 +1,4 @@
-// The test runner inside a gateway at work: its commands answer through the gateway, which goes on reading meanwhile.
+// The test runner inside a running gateway: its commands answer through the gateway, which continues reading meanwhile.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -28,7 +28,7 @@ test('plugin-cmd test_plugin runs the self-test and a stress run in the gateway'
   assert.equal(gateway.run('plugin-cmd', 'test_plugin', 'stress', '--require-rust').code, 1)
 })
 
-test('plugin-test works beside the gateway, in a process of its own', () => {
+test('plugin-test works next to the gateway, in a separate process', () => {
   const { via, ok, passed } = gateway.json('plugin-test', '--suite', 'integration')
   assert.deepEqual([via, ok, passed], ['local', true, 9])
 })

@@ -1,5 +1,5 @@
-// The terminal UI on real pseudo-terminals: what it shows, keys, sizes, a gateway that comes and goes, and a terminal that is as
-// it was before, however the program ends.
+// The terminal UI on real pseudo-terminals: its screen, keys, sizes, a gateway that starts and stops, and a terminal restored to
+// its previous state, however the program ends.
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ before(() => {
   machine = new Machine(join(dir, 'gw'), 'run', {
     device_id: 'pi-roof',
     gateway: { uplinks: [], sources: [{ name: 'cpu', type: 'cpu', interval_ms: 200 }] },
-    // the built-in sections alone
+    // only the built-in sections
     RESOURCES: { service_plugins: { env_guard: { auto_start: false } } },
   })
 })
@@ -32,14 +32,14 @@ function tui(args: readonly string[] = [], options: ConstructorParameters<typeof
   return tty
 }
 
-/** The terminal is the shell's again: its screen, its cursor, its line discipline. */
+/** The terminal is restored for the shell: its screen, its cursor, its line discipline. */
 async function restored(tty: Tty): Promise<void> {
   const { other, cursor, wraps } = tty.screen
   assert.deepEqual({ other, cursor, wraps }, { other: false, cursor: true, wraps: true })
   assert.deepEqual(await tty.modes(), { lines: true, echo: true, signals: true })
 }
 
-test('shows the sections of the files in 80 by 24, with a number each, and goes by every key', async () => {
+test('the UI shows the sections of the files in 80 by 24, with a number each, and reacts to every key', async () => {
   const tty = tui()
   await tty.shows('assigned_id')
   const first = tty.screen.lines()
@@ -81,7 +81,7 @@ test('shows the sections of the files in 80 by 24, with a number each, and goes 
   await restored(tty)
 })
 
-test('follows the size of the terminal, down to one too small for anything', async () => {
+test('the UI follows the size of the terminal, down to one too small for anything', async () => {
   const tty = tui(['--section', 'config'])
   await tty.shows('engine_settings')
   for (const [columns, rows] of [
@@ -100,7 +100,7 @@ test('follows the size of the terminal, down to one too small for anything', asy
   assert.equal((await tty.end()).code, 0)
 })
 
-test('bios is framed, starts with the section asked for and walks by arrows', async () => {
+test('bios is framed, starts with the requested section and is navigated by arrows', async () => {
   const tty = tui(['bios', '--section', 'db'], { columns: 120, rows: 30 })
   await tty.shows(/dialect +sqlite/)
   const lines = tty.screen.lines()
@@ -119,7 +119,7 @@ test('bios is framed, starts with the section asked for and walks by arrows', as
   await restored(tty)
 })
 
-test('starts with the section and the pace of the configuration, unless the command line says otherwise', async () => {
+test('the UI starts with the section and the interval of the configuration, unless the command line sets others', async () => {
   const other = new Machine(join(dir, 'other'), 'run', {
     RESOURCES: { service_plugins: { tui: { default_section: 'db', default_interval: 7 } } },
   })
@@ -137,19 +137,19 @@ test('starts with the section and the pace of the configuration, unless the comm
   await Promise.all([first.end(), second.end()])
 })
 
-test('writes only what changed: a second look at the same data is a few bytes and clears nothing', async () => {
+test('the UI writes only changes: a second display of the same data is a few bytes and clears nothing', async () => {
   const tty = tui(['--interval', '0.2', '--section', 'config'])
   await tty.shows('engine_settings')
   const { cleared, bytes, frames } = tty.screen
-  await until('some more looks', () => tty.screen.frames >= frames + 3 && !tty.screen.drawing)
+  await until('some more polls', () => tty.screen.frames >= frames + 3 && !tty.screen.drawing)
   assert.equal(tty.screen.cleared, cleared)
-  // the time in the first line, and nothing else
+  // only the time in the first line
   assert.ok((tty.screen.bytes - bytes) / (tty.screen.frames - frames) < 150, `${tty.screen.bytes - bytes} bytes`)
   tty.type('q')
   await tty.end()
 })
 
-test('a gateway that starts is shown live, one that stops leaves the last news and the reason', async () => {
+test('a gateway that starts is shown live, after a stop the last data and the reason stay', async () => {
   const tty = tui(['--interval', '0.3', '--section', 'pipeline'])
   await tty.shows(/via local[\s\S]*unit_dialect/)
   await machine.start(['--port', String(await freePort())])
@@ -158,7 +158,7 @@ test('a gateway that starts is shown live, one that stops leaves the last news a
   const seen = await until('readings', readings)
   await until('more readings', () => readings() > seen)
   await machine.stop('SIGKILL')
-  // nobody holds the directory any more: what the files say is next
+  // no process has the lock any more: next are the data of the files
   await tty.shows('via local')
   tty.type('q')
   assert.equal((await tty.end()).code, 0)
@@ -166,7 +166,7 @@ test('a gateway that starts is shown live, one that stops leaves the last news a
 })
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const)
-  test(`gives the terminal back on ${signal}`, async () => {
+  test(`the UI restores the terminal on ${signal}`, async () => {
     const tty = tui()
     await tty.shows('assigned_id')
     tty.kill(signal)
@@ -175,14 +175,14 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const)
     await restored(tty)
   })
 
-test('ends when the terminal hangs up', async () => {
+test('the UI ends when the terminal hangs up', async () => {
   const tty = tui()
   await tty.shows('assigned_id')
   tty.hangUp()
   await tty.end()
 })
 
-test('gives the terminal back when the program breaks', async () => {
+test('the UI restores the terminal when the program crashes', async () => {
   const tty = tui([], { env: { NODE_OPTIONS: `--require ${JSON.stringify(breaking())}` } })
   await tty.shows('assigned_id')
   tty.kill('SIGUSR2')
@@ -191,19 +191,19 @@ test('gives the terminal back when the program breaks', async () => {
   await restored(tty)
 })
 
-/** A module that throws out of nowhere when it is told to. */
+/** A module that throws at a random place when the test says so. */
 function breaking(): string {
   const path = join(machine.dir, 'breaking.cjs')
   writeFileSync(path, "process.on('SIGUSR2', () => setImmediate(() => { throw new Error('out of nowhere') }))\n")
   return path
 }
 
-test('Ctrl-Z gives the shell its terminal, and what continues draws itself again', async () => {
-  // a shell with job control in between, as a person has
+test('Ctrl-Z returns the terminal to the shell, and a continued UI redraws itself', async () => {
+  // a shell with job control in between, as a user has
   const command = ['bash', '--norc', '--noprofile', '-im']
   const tty = new Tty(command, { cwd: machine.dir, env: { PS1: 'prompt ', HISTFILE: '' } })
   open.push(tty)
-  // the shell's own line editor uses sequences of its own
+  // the shell's own line editor uses other sequences
   await until('a prompt', () => tty.output.includes('prompt '))
   tty.type(`${process.execPath} ${script} tui --config ${machine.config} --data-dir ${machine.dataDir}\r`)
   await until('the view', () => tty.output.includes('assigned_id'))
@@ -212,7 +212,7 @@ test('Ctrl-Z gives the shell its terminal, and what continues draws itself again
   const before = tty.output.length
   assert.ok(tty.output.lastIndexOf('\x1b[?1049l') > tty.output.lastIndexOf('\x1b[?1049h'))
   tty.type('fg\r')
-  await until('the view again', () => tty.output.slice(before).includes('assigned_id'))
+  await until('the view is back', () => tty.output.slice(before).includes('assigned_id'))
   tty.type('q')
   await until('the other screen left', () => tty.output.slice(before).includes('\x1b[?1049l'))
   await until(
@@ -223,7 +223,7 @@ test('Ctrl-Z gives the shell its terminal, and what continues draws itself again
   await tty.end()
 })
 
-test('a terminal without colours or UTF-8 gets the same screen in its signs', async () => {
+test('a terminal without colours or UTF-8 shows the same screen in plain characters', async () => {
   const plain = tui(['bios'], { env: { NO_COLOR: '1', LANG: 'C', LC_ALL: 'C' } })
   await plain.shows('device_id')
   assert.match(plain.screen.lines()[2]!, /^\+-+\+$/)
@@ -233,7 +233,7 @@ test('a terminal without colours or UTF-8 gets the same screen in its signs', as
   await plain.end()
 })
 
-test('without a terminal it says so and how to print once; an unknown section is told before the screen is taken', async () => {
+test('without a terminal the UI says so and how to print once; an unknown section is reported before the screen is used', async () => {
   const none = machine.run('tui')
   assert.equal(none.code, 2)
   assert.match(none.stderr, /needs a terminal[\s\S]*os-node tui render/)

@@ -1,5 +1,5 @@
-// P1: the vectors of the reference, answered by the adapter process on top of the built library; whole nodes on both cores. A case that differs on
-// purpose is named in divergences.json with its X- or D-number; a named case that passes fails here, so the list stays true.
+// P1: the vectors of the reference, answered by the adapter process with the built library; complete nodes on both cores. An intended difference
+// is named in divergences.json with its X- or D-number; a named case that passes fails here, so the list stays correct.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -59,7 +59,7 @@ test('every divergence names a case and its X- or D-number', () => {
   }
 })
 
-test('the adapter answers an operation it does not know', () => {
+test('the adapter answers an unknown operation', () => {
   const run = spawnSync(process.execPath, [join(root, 'test/interop/adapter.mjs')], {
     input: '{"op":"no-such-op"}\n',
     encoding: 'utf8',

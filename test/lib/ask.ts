@@ -1,5 +1,5 @@
-// The program's command line in this process, for a machine whose gateway runs: the words go the way of a process of it, over
-// the control socket to the process of the finished file, and only the start of another process is saved.
+// Runs commands in this process, for a machine with a running gateway: the words are sent over the control socket, as a CLI
+// process would do, but without starting a process.
 import { EventEmitter } from 'node:events'
 import { runCli } from '../../src/cli'
 import type { LoggedFact, Machine, Ran } from './gateway'
@@ -12,10 +12,10 @@ class Sink extends EventEmitter {
   }
 }
 
-/** What `machine.run` gives, from the gateway that runs; a command that would run here has no answer. */
+/** As `machine.run`, answered by the running gateway; a command that would run locally has no answer. */
 export async function askGateway(machine: Machine, ...args: string[]): Promise<Ran> {
   const [out, err] = [new Sink(), new Sink()]
-  // what follows -- belongs to a plugin
+  // words after -- belong to a plugin
   const behind = args.includes('--') ? args.indexOf('--') : args.length
   const place = ['--config', machine.config, '--data-dir', machine.dataDir]
   const code = await runCli([...args.slice(0, behind), ...place, ...args.slice(behind)], {
@@ -30,7 +30,7 @@ export async function askGateway(machine: Machine, ...args: string[]): Promise<R
   return { code, stdout: out.text, stderr: err.text }
 }
 
-/** What `machine.json` gives, from the gateway that runs. */
+/** As `machine.json`, answered by the running gateway. */
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command prints
 export async function answerOf(machine: Machine, ...args: string[]): Promise<any> {
   const ran = await askGateway(machine, ...args, '--json')
@@ -38,7 +38,7 @@ export async function answerOf(machine: Machine, ...args: string[]): Promise<any
   return JSON.parse(ran.stdout)
 }
 
-/** What `machine.logFacts` gives, from the gateway that runs. */
+/** As `machine.logFacts`, answered by the running gateway. */
 export async function factsOf(machine: Machine): Promise<LoggedFact[]> {
   const { code, stdout, stderr } = await askGateway(machine, 'log', 'export', '--from', '1')
   if (code !== 0) throw new Error(`log export: ${stderr}`)

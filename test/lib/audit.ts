@@ -1,5 +1,5 @@
-// What a user of a keyboard, a screen reader or a small screen would trip over, looked for in the page itself. The text runs
-// in the browser; it returns one line per fault.
+// Accessibility checks of the page: problems for users of a keyboard, a screen reader or a small screen. The text runs in the
+// browser; it returns one line per problem.
 
 export const AUDIT = String.raw`(() => {
   const faults = []
@@ -17,7 +17,7 @@ export const AUDIT = String.raw`(() => {
   }
   for (const node of all('a[href], button, input, select, textarea, summary'))
     if (visible(node) && label(node) === '') faults.push('no name: ' + name(node))
-  // who speaks to the machine says what he reads
+  // voice control users say the visible text, so the label must contain it
   for (const node of all('a[aria-label], button[aria-label]').filter(visible)) {
     const read = node.innerText.trim().toLowerCase()
     if (/^[a-z]/.test(read) && !node.getAttribute('aria-label').toLowerCase().includes(read)) faults.push('not called what it says: ' + name(node))
@@ -43,7 +43,7 @@ export const AUDIT = String.raw`(() => {
   for (const node of all('table')) if (!node.closest('[role=img]')) if (!node.querySelector('th[scope]')) faults.push('table without headers: ' + name(node))
   for (const node of all('ul, ol')) for (const child of node.children) if (child.tagName !== 'LI') faults.push('no li: ' + name(child))
 
-  // room
+  // space
   if (document.documentElement.scrollWidth > innerWidth) {
     faults.push('wider than the screen: ' + document.documentElement.scrollWidth)
     for (const node of all('main *')) if (node.getBoundingClientRect().right > innerWidth + 1 && !node.closest('.scroll, .screen, .u-wrap')) faults.push('  ' + name(node))

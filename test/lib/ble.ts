@@ -1,5 +1,5 @@
-// Bluetooth on a virtual radio, for tests inside the rig: btvirt's adapters, a device that advertises whatever bytes it is
-// given, and one with a Nordic UART service, which is a Line here.
+// Bluetooth on a virtual radio, for tests inside the rig: btvirt's adapters, a device that advertises given bytes, and one
+// with a Nordic UART service, which is a Line here.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -12,7 +12,7 @@ import { root, until } from './gateway'
 const execute = promisify(execFile)
 let radio: ChildProcess | undefined
 
-/** As the build does it: the library takes the driver that it is handed, not the name of one of its own. */
+/** As in the build: the library uses the driver passed to it, instead of its own. */
 function takeOurSocket(): void {
   const library = createRequire(join(root, 'package.json'))('@stoprocent/bluetooth-hci-socket') as {
     loadDriver(driver: unknown): unknown
@@ -23,10 +23,10 @@ function takeOurSocket(): void {
 
 const exists = (n: number): boolean => existsSync(`/sys/class/bluetooth/hci${n}`)
 
-/** Switches on adapters hci0 … on one air. Their addresses are bleAddressOf(n). */
+/** Creates adapters hci0 … on one radio channel. Their addresses are bleAddressOf(n). */
 export async function plugInAdapters(count: number): Promise<void> {
   takeOurSocket()
-  // the kernel gives the name hci0 again once the last socket of the old one is closed, which may be a moment after it is gone
+  // the kernel reuses the name hci0 after the last socket of the old adapter is closed, which may be after its removal
   for (let tries = 0; tries < 10 && !exists(0); tries++) {
     radio?.kill('SIGKILL')
     radio = spawn('btvirt', [`-l${count}`], { stdio: 'ignore' })
@@ -38,7 +38,7 @@ export async function plugInAdapters(count: number): Promise<void> {
   }
 }
 
-/** Pulls them all out, as an USB adapter is pulled. */
+/** Removes all adapters, like unplugging a USB adapter. */
 export async function unplugAdapters(): Promise<void> {
   radio?.kill('SIGKILL')
   radio = undefined
@@ -50,10 +50,10 @@ export const adapterAddress = (n: number): string => `00:aa:01:0${n}:00:0${n}`
 const LE = 0x08
 const ADVERTISE = 0x0a
 
-/** A socket of commands to adapter `n`. */
+/** A command socket of adapter `n`. */
 function commandSocket(n: number): HciSocket {
   const socket = new HciSocket()
-  socket.on('error', () => undefined) // the adapter is pulled out in the middle of a test
+  socket.on('error', () => undefined) // the adapter is removed during a test
   socket.bindRaw(n)
   socket.start()
   return socket
@@ -65,14 +65,14 @@ function command(socket: HciSocket, code: number, parameters: number[]): void {
   socket.write(bytes)
 }
 
-/** The virtual radio tells of a device once, when it begins: so it begins again and again. */
+/** The virtual radio reports a device only once, when advertising starts: so restart it repeatedly. */
 const againAndAgain = (socket: HciSocket): NodeJS.Timeout =>
   setInterval(() => {
     command(socket, ADVERTISE, [0])
     command(socket, ADVERTISE, [1])
   }, 200)
 
-/** A device on adapter `n` that sends what it is given, ten times a second. */
+/** A device on adapter `n` that sends the given bytes ten times a second. */
 export class Advertiser {
   readonly #socket: HciSocket
   #again: NodeJS.Timeout | undefined
@@ -118,7 +118,7 @@ export const manufacturerDataOf = (company: number, hex: string): Buffer =>
 
 const NUS = ['6e400001b5a3f393e0a9e50e24dcca9e', '6e400002b5a3f393e0a9e50e24dcca9e', '6e400003b5a3f393e0a9e50e24dcca9e']
 
-/** What of bleno is used. */
+/** The used part of bleno. */
 interface Bleno {
   on(event: string, listener: (...args: never[]) => void): void
   startAdvertising(name: string, services: string[], done: (error?: Error) => void): void
@@ -133,9 +133,9 @@ interface Bleno {
 export class UartDevice implements Line {
   readonly name: string
   readonly counters = { rx: 0, tx: 0, errors: 0 }
-  /** bytes of each write that came */
+  /** sizes of the received writes */
   readonly pieces: number[] = []
-  /** how many connections there were */
+  /** number of connections */
   connections = 0
   #handler: (chunk: Uint8Array) => void = () => undefined
   #update: ((data: Buffer) => void) | undefined
@@ -210,7 +210,7 @@ export class UartDevice implements Line {
     this.#again = againAndAgain(this.#commands)
   }
 
-  /** Cuts the connection; it goes on advertising. */
+  /** Closes the connection; continues advertising. */
   disconnect(): void {
     this.#bleno?.disconnect()
   }

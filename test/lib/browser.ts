@@ -1,5 +1,5 @@
-// A real Chromium on the page of a real gateway that has something to show: own readings, an upstream that answers, a field
-// device that sends, SQL storage, a plugin with a section. Each tab notes everything a user would call broken.
+// A real Chromium on the page of a real gateway with data: own readings, an upstream that answers, a field device that sends,
+// SQL storage, a plugin with a section. Each tab records everything a user would consider broken.
 // Needs: chromium
 import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
@@ -13,13 +13,13 @@ export type Colours = 'light' | 'dark'
 
 export const screens = join(root, '.build/screens')
 
-/** What went wrong in a tab. */
+/** Problems recorded in a tab. */
 export interface Problems {
   /** console errors and warnings, uncaught exceptions */
   readonly console: string[]
   /** requests to any other host */
   readonly foreign: string[]
-  /** answers from 400 on: `status METHOD path` */
+  /** responses with status 400 or above: `status METHOD path` */
   readonly answers: string[]
 }
 
@@ -27,14 +27,14 @@ export interface Tab {
   readonly page: Page
   readonly context: BrowserContext
   readonly problems: Problems
-  /** Fails on anything noted since the last time but the answers a test provoked. */
+  /** Fails for any problem since the last call, except for the responses that a test provoked. */
   clean(...provoked: RegExp[]): void
 }
 
 export interface TabOptions {
   size?: { width: number; height: number }
   colours?: Colours
-  /** the tab starts signed in with this */
+  /** the tab starts signed in with this token */
   token?: string | undefined
 }
 
@@ -91,16 +91,16 @@ export class World {
       args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-background-networking'],
       timeout: 120_000,
     })
-    // the database is there, so that nothing is answered with 503
+    // wait for the database, so that no request is answered with 503
     await this.packets(1)
   }
 
-  /** `early`: settles as soon as its page answers. */
+  /** `early`: resolves as soon as its page answers. */
   startGateway(early = false): Promise<void> {
     return this.gateway.start(['--port', String(this.webPort)], this.webPort, early)
   }
 
-  /** The field device sends its two readings: litres a minute would be no fun, so a level and a pressure. */
+  /** Sends the field device's two readings, a level and a pressure. */
   send(level: number, bar: number): void {
     const readings = JSON.stringify([
       ['level', 'OK', level, '%'],
@@ -119,7 +119,7 @@ export class World {
     return answer.json()
   }
 
-  /** Waits until the database has this many packets. */
+  /** Waits until the database contains this many packets. */
   async packets(count: number): Promise<void> {
     const enough = async (): Promise<boolean> => (await this.ask('/api/data/packets?limit=1')).total >= count
     await until(`${count} packets`, enough)
@@ -138,7 +138,7 @@ export class World {
     page.setDefaultTimeout(90_000)
     const problems: Problems = { console: [], foreign: [], answers: [] }
     page.on('console', message => {
-      // what a server answered is told by `answers`, with its path
+      // `answers` records failed responses, with their path
       if (['error', 'warning'].includes(message.type()) && !message.text().startsWith('Failed to load resource'))
         problems.console.push(message.text())
     })
@@ -151,7 +151,7 @@ export class World {
       const line = `${answer.status()} ${answer.request().method()} ${answer.url().slice(this.url.length)}`
       problems.answers.push(line)
     })
-    // on a busy machine the view of the database starts again for some seconds; what it then shows is waited for
+    // on a busy machine the database view restarts for some seconds: wait for its data
     const clean = (...provoked: RegExp[]): void => {
       provoked.push(/^503 GET \/api\/data\//)
       assert.deepEqual(problems.console, [])
@@ -173,7 +173,7 @@ export class World {
   }
 }
 
-/** Writes .build/screens/<name>.png: all of the page, with what is fixed to the screen at its foot. */
+/** Writes .build/screens/<name>.png: the complete page, with fixed elements at its bottom. */
 export async function shoot(page: Page, name: string, whole = true): Promise<void> {
   mkdirSync(screens, { recursive: true })
   const size = page.viewportSize()!

@@ -1,16 +1,16 @@
-// The programs of the image: its scripts find busybox behind most names. They are tried here with this machine's.
+// Runs scripts of the image with this machine's busybox, since most programs of the image are busybox.
 // Needs: rigtools
 import { execFileSync } from 'node:child_process'
 import { symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { tempDir } from './gateway'
 
-/** Runs a script of the image with busybox's programs only. Throws where it ends with an error. */
+/** Runs a script of the image with busybox's programs only. Throws if it fails. */
 export function runOnBusybox(script: string, ...args: string[]): void {
   runWith({}, script, ...args)
 }
 
-/** The same; `instead`: scripts in the place of some programs, which call `busybox NAME` for the true ones. */
+/** Like runOnBusybox(); `instead`: scripts that replace some programs and call `busybox NAME` for the real ones. */
 export function runWith(instead: Readonly<Record<string, string>>, script: string, ...args: string[]): void {
   const dir = tempDir()
   const busybox = execFileSync('sh', ['-c', 'command -v busybox'], { encoding: 'utf8' }).trim()

@@ -1,4 +1,4 @@
-// A small image with the beginning of a card of os-node: its partition table, and a start partition with os-node.conf.
+// A small image like the start of an os-node card: its partition table, and a start partition with os-node.conf.
 // Needs: image
 import { execFileSync } from 'node:child_process'
 import { closeSync, openSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
@@ -6,12 +6,12 @@ import { join } from 'node:path'
 import { tempDir } from './gateway'
 
 const MIB = 2 ** 20
-/** the start partition, and the image */
+/** offset of the start partition in the image */
 export const START = MIB
 export const START_BYTES = 6 * MIB
 export const IMAGE_BYTES = 12 * MIB
 
-/** Writes an image of 12 MiB; its path. */
+/** Writes an image of 12 MiB; returns its path. */
 export function makeCardImage(conf: string): string {
   const dir = tempDir()
   const fat = join(dir, 'start.img')
@@ -29,7 +29,7 @@ export function makeCardImage(conf: string): string {
   image.writeUInt32LE(START_BYTES / 512, 458)
   image.writeUInt16LE(0xaa55, 510)
   readFileSync(fat).copy(image, START)
-  // not all of it alike
+  // vary the content
   for (let at = START + START_BYTES; at < image.length; at += 997) image[at] = at % 251
   const path = join(dir, 'os-node-rpi-4-1.2.3.img')
   writeFileSync(path, image)

@@ -1,5 +1,5 @@
-// Real TLS certificates, made by openssl: what tests of TLS, MQTT and QUIC use. All in one folder, as PEM files, with their
-// keys. About 0.2 s; needs the package openssl.
+// Real TLS certificates, made by openssl, for tests of TLS, MQTT and QUIC. All in one folder, as PEM files with their keys.
+// About 0.2 s; needs the package openssl.
 // Needs: openssl
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -14,7 +14,7 @@ export interface Pair {
 export interface IssueOptions {
   /** the signing authority; default: `ca` */
   by?: 'ca' | 'other'
-  /** validity; default: yesterday, in ten years */
+  /** validity; default: from yesterday, for ten years */
   from?: Date
   to?: Date
   /** subjectAltName; default `DNS:localhost,IP:127.0.0.1,IP:::1` */
@@ -23,7 +23,7 @@ export interface IssueOptions {
 
 export interface Certs {
   readonly dir: string
-  /** the authority of all but `foreign` */
+  /** the authority of all certificates except `foreign` */
   readonly ca: string
   readonly otherCa: string
   readonly serverCert: string
@@ -31,18 +31,18 @@ export interface Certs {
   /** common name `client` */
   readonly clientCert: string
   readonly clientKey: string
-  /** for localhost, by the other authority */
+  /** for localhost, signed by the other authority */
   readonly foreignCert: string
   readonly foreignKey: string
   readonly expiredCert: string
   readonly expiredKey: string
-  /** not valid for another year */
+  /** not valid until a year from now */
   readonly futureCert: string
   readonly futureKey: string
-  /** by the right authority, for gateway.example only */
+  /** signed by the right authority, for gateway.example only */
   readonly misnamedCert: string
   readonly misnamedKey: string
-  /** One more, named as its files and its common name. */
+  /** Issues another certificate; `name` is its file name and common name. */
   issue(name: string, options?: IssueOptions): Pair
 }
 
@@ -51,7 +51,7 @@ function openssl(dir: string, args: readonly string[]): void {
   const ran = spawnSync('openssl', args, { cwd: dir, encoding: 'utf8' })
   if (ran.status !== 0) throw new Error(`openssl ${args.join(' ')}: ${ran.error?.message ?? ran.stderr}`)
 }
-/** openssl's form of a moment: 20261121101530Z */
+/** a time in openssl's format: 20261121101530Z */
 const stamp = (at: Date): string => `${at.toISOString().replace(/[-:T]/g, '').slice(0, 14)}Z`
 
 const CONFIG = `

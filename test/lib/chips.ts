@@ -1,4 +1,4 @@
-// Chips for tests inside the rig: programs that are a device (CUSE), and the kernel's own i2c-stub.
+// Chips for tests inside the rig: programs that play a device (CUSE), and the kernel's own i2c-stub.
 // Needs: cc fuse
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -7,8 +7,8 @@ import { root, until } from './gateway'
 import { tool } from './rig'
 
 /**
- * Compiles test/rig/models/<name>.c where that was not done since it changed; returns the program's path. To be called on this
- * machine too, before the rig is entered: what is written inside is lost.
+ * Compiles test/rig/models/<name>.c if it has changed; returns the program's path. Call it on this machine too, before
+ * entering the rig: files written inside are lost.
  */
 export function model(name: 'spi-registers' | 'i2c-chips' | 'serial-port'): string {
   const source = join(root, 'test/rig/models', `${name}.c`)
@@ -22,7 +22,7 @@ export function model(name: 'spi-registers' | 'i2c-chips' | 'serial-port'): stri
   return program
 }
 
-/** A program that is the device /dev/<name>. */
+/** A program that plays the device /dev/<name>. */
 class Device {
   readonly path: string
   readonly #fault: string
@@ -45,18 +45,18 @@ class Device {
     await until(this.path, () => existsSync(this.path))
   }
 
-  /** From now on it answers nothing. */
+  /** From now on it does not answer. */
   hang(): void {
     writeFileSync(this.#fault, '')
   }
 
-  /** Every call fails with this error at once. */
+  /** Every call fails immediately with this error. */
   fail(errno: number): void {
     writeFileSync(`${this.#fault}.new`, String(errno))
     renameSync(`${this.#fault}.new`, this.#fault)
   }
 
-  /** It answers again, also what has waited. */
+  /** It answers again, including pending calls. */
   recover(): void {
     rmSync(this.#fault, { force: true })
   }
@@ -68,14 +68,14 @@ class Device {
   }
 }
 
-/** A chip of 128 registers at /dev/<name>; see test/rig/models/spi-registers.c. It cannot fail, only hang. */
+/** A chip of 128 registers at /dev/<name>; see test/rig/models/spi-registers.c. It can only hang, not fail. */
 export class SpiChip extends Device {
   constructor(name: string) {
     super(name, model('spi-registers'))
   }
 }
 
-/** A serial port /dev/<name> of a driver that can hang; see test/rig/models/serial-port.c. It hears nothing. */
+/** A serial port /dev/<name> whose driver can hang; see test/rig/models/serial-port.c. It receives nothing. */
 export class SerialDevice extends Device {
   constructor(name: string) {
     super(name, model('serial-port'))

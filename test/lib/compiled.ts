@@ -1,4 +1,4 @@
-// Small C programs of the tests, compiled on first use and kept by the hash of their source.
+// Small C programs of the tests, compiled at first use and cached by the hash of their source.
 // Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'

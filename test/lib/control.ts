@@ -1,8 +1,8 @@
-// Asks a running gateway over its control socket: what the CLI does, without a process for each question.
+// Sends commands to a running gateway over its control socket, like the CLI, without a process per command.
 import { createConnection } from 'node:net'
 import { join } from 'node:path'
 
-/** The result of a command, after its rows; throws what the gateway answers, or that nobody does. */
+/** The result of a command, after its rows; throws the gateway's error, or if no gateway answers. */
 export function askControl(
   dataDir: string,
   command: string,

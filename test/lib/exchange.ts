@@ -1,4 +1,4 @@
-// Both halves of the delivery exchange for tests: a sender that writes down what it is told, and answers in bytes.
+// Both sides of the delivery exchange for tests: a sender that records its events, and answers as bytes.
 import assert from 'node:assert/strict'
 import { SequenceCounter } from '../../src/protocol/control'
 import { DeliveryReceiver, DeliverySender } from '../../src/protocol/delivery'

@@ -1,6 +1,6 @@
-// The places of a fault in a source text and the text with all of its faults built in, each behind a switch: OS_NODE_MUTANT
-// is the id of the one that is on. With OS_NODE_MUTANT=0 and OS_NODE_REACHED=FILE a process appends to FILE the id of each fault
-// that would have made a difference to it: a test that never gets there cannot notice the fault. Errors: those of the parser.
+// Finds the places of faults in a source text and builds all faults into it, each behind a switch: OS_NODE_MUTANT is the id
+// of the active one. With OS_NODE_MUTANT=0 and OS_NODE_REACHED=FILE a process appends to FILE the id of each fault that would
+// have made a difference: a test that never reaches it cannot detect the fault. Errors: those of the parser.
 import { parse } from '@babel/parser'
 
 const SWAP = { '===': '!==', '!==': '===', '<': '>=', '>=': '<', '>': '<=', '<=': '>' }
@@ -19,8 +19,8 @@ function isPure(node) {
 }
 
 /**
- * Every fault of the text, as `{kind, start, end, with}` for an expression that becomes another, or `{kind, at, end, insert(id)}`
- * for text put around a statement (in braces: an else behind it belongs to the if in front of it).
+ * Every fault of the text, as `{kind, start, end, with}` for a replaced expression, or `{kind, at, end, insert(id)}` for text
+ * around a statement (in braces, so that a following else still belongs to its if).
  */
 export function faultsIn(text) {
   const ast = parse(text, { sourceType: 'module', plugins: ['typescript'] })
@@ -33,7 +33,7 @@ export function faultsIn(text) {
       end: node.end,
       with: to,
       statement: statement?.start === node.start,
-      // evaluating it twice changes nothing, so the baseline sees whether the fault makes a difference
+      // evaluating it twice has no side effect, so the baseline run detects whether the fault makes a difference
       pure: (kind === 'boundary' || kind === 'condition') && isPure(node),
     })
   const visit = (node, parent, statement) => {
@@ -108,7 +108,10 @@ export function faultsIn(text) {
   return faults
 }
 
-/** Put in front of each changed text. A function: modules that import each other in a circle call it before their own first line has run. */
+/**
+ * Prepended to each changed text. A function declaration: modules that import each other call it before their first line has
+ * run.
+ */
 const SWITCH = `function __mutant(id, to, was) {
   const env = globalThis.process?.env ?? {};
   const all = globalThis.__mutants ??= { on: Number(env.OS_NODE_MUTANT), file: env.OS_NODE_REACHED, seen: new Set() };
@@ -123,7 +126,7 @@ const SWITCH = `function __mutant(id, to, was) {
   return false;
 }; `.replaceAll('\n', ' ')
 
-/** The text with all its faults built in, each off until OS_NODE_MUTANT is its id. */
+/** The text with all its faults, each inactive until OS_NODE_MUTANT is its id. */
 export function withSwitches(text, faults) {
   const edits = []
   for (const { id, start, end, with: to, at, insert, statement, pure } of faults) {

@@ -1,10 +1,10 @@
-// A FIFO without a writer. Who opens it without O_NONBLOCK waits, and the whole process with it where the call is a
-// synchronous one; a writer comes after a while then, so that the test fails and does not hang.
+// A FIFO without a writer. Opening it without O_NONBLOCK blocks, and a synchronous call blocks the whole process; after a
+// while a writer opens it, so that the test fails instead of hanging.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 
 export interface Fifo {
-  /** whether a reader has waited so long that the writer came */
+  /** true if a reader waited so long that the writer opened it */
   waitedFor(): boolean
   end(): void
 }

@@ -1,4 +1,4 @@
-// Real processes of the built file, for tests: a gateway or an upstream in a folder of its own.
+// Real processes of the built file, for tests: a gateway or an upstream in its own folder.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ export const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 export const script = join(root, 'dist/os-node.js')
 
 export const tempDir = (): string => mkdtempSync(join(tmpdir(), 'os-node-test-'))
-/** The upstream of a gateway that was killed may still be on its way out, and writes to the end. */
+/** The upstream of a killed gateway may still be stopping, and writes until the end. */
 export function removeDir(dir: string): void {
   for (let tries = 40; ; tries--) {
     try {
@@ -29,27 +29,27 @@ export function removeDir(dir: string): void {
 export const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
 const { fetch: keeping } = globalThis
-/** Keeps no connection: that a server closed a kept one is not seen while a command is waited for, and the next question fails. */
+/** Uses no keep-alive: while a command runs synchronously a closed connection is not noticed, and the next request fails. */
 globalThis.fetch = (where, init) => {
   const headers = new Headers(init?.headers)
   headers.set('Connection', 'close')
   return keeping(where, { ...init, headers })
 }
 
-/** The rig is a machine with one slow processor, which it shares with others: nothing that comes there comes too late. */
+/** The rig is a machine with one slow, shared processor, so its time limits are longer. */
 const PATIENCE_MS = process.env.OS_NODE_IN_RIG ? 180_000 : 120_000
-/** The longest pause between two looks: in the rig every look costs several times as much. */
+/** The maximum interval between two checks: in the rig every check is several times slower. */
 const PAUSE_MS = process.env.OS_NODE_IN_RIG ? 200 : 50
 
-/** An error of the test or its tools: waiting does not mend it. `fetch failed` is a TypeError too, with its cause. */
+/** An error of the test or its tools, which waiting cannot fix. `fetch failed` is a TypeError too, but with a cause. */
 const isFinal = (error: unknown): boolean =>
   error instanceof ReferenceError ||
   (error instanceof TypeError && error.cause === undefined) ||
   String((error as NodeJS.ErrnoException | undefined)?.syscall).startsWith('spawn')
 
 /**
- * Calls `ask` at once and then every 50 ms (200 in the rig) until its answer is truthy, and returns that answer. Throws after `ms` with the last
- * answer or error, and at once where an error is one that waiting does not mend.
+ * Calls `ask` immediately and then every 50 ms (200 in the rig) until its answer is truthy, and returns that answer. Throws
+ * after `ms` with the last answer or error, and immediately for an error that waiting cannot fix.
  */
 export async function until<T>(what: string, ask: () => T | Promise<T>, ms = PATIENCE_MS): Promise<NonNullable<T>> {
   const end = performance.now() + ms // tests set the clock
@@ -71,9 +71,8 @@ export async function until<T>(what: string, ask: () => T | Promise<T>, ms = PAT
   }
 }
 
-// Files run side by side, and between the look for a free port and its use there is time for another to take it. So a
-// process has a block of ports to itself, for as long as it listens on the first of it; and the blocks lie below the ports
-// that the kernel gives to whoever asks for any.
+// Test files run in parallel, and another process may take a free port before it is used. So each process reserves a block of
+// ports, by listening on the first one; the blocks are below the kernel's ephemeral ports.
 const FIRST_PORT = 20_480
 const BLOCK = 32
 
@@ -97,7 +96,7 @@ const isFreeUdp = (port: number): Promise<boolean> =>
     socket.bind(port, '127.0.0.1', () => socket.close(() => resolve(true)))
   })
 
-/** of the block that is ours, those nobody asked for yet */
+/** unused ports of our block */
 let ports: number[] = []
 let claimed: Promise<void> | undefined
 
@@ -125,10 +124,10 @@ async function portThat(isFree: (port: number) => Promise<boolean>): Promise<num
   }
 }
 
-/** A TCP port that nobody else is given. */
+/** A TCP port that no other process gets. */
 export const freePort = (): Promise<number> => portThat(isFreeTcp)
 
-/** A UDP port that nobody else is given. */
+/** A UDP port that no other process gets. */
 export const freeUdpPort = (): Promise<number> => portThat(isFreeUdp)
 
 export interface Ran {
@@ -137,7 +136,7 @@ export interface Ran {
   stderr: string
 }
 
-/** Runs a command of the CLI to its end. */
+/** Runs a CLI command to completion. */
 export function cli(
   args: readonly string[],
   { cwd = root, env = {}, program = script }: { cwd?: string; env?: Record<string, string>; program?: string } = {},
@@ -163,7 +162,7 @@ export class Machine {
   readonly config: string
   readonly dataDir: string
   readonly verb: 'run' | 'serve'
-  /** the file that is started, and the Node that runs it */
+  /** the file to start, and the Node that runs it */
   program = script
   node = process.execPath
   output = ''
@@ -174,7 +173,7 @@ export class Machine {
   /** output of earlier starts */
   #before = 0
 
-  /** `prefix` is put before the command, as `['ip', 'netns', 'exec', 'far']`. */
+  /** `prefix` is a command prefix, for example `['ip', 'netns', 'exec', 'far']`. */
   constructor(dir: string, verb: 'run' | 'serve', config: Record<string, unknown>, prefix: readonly string[] = []) {
     this.dir = dir
     this.verb = verb
@@ -194,8 +193,8 @@ export class Machine {
   }
 
   /**
-   * Ready when it has told so and its web page answers; one in another network namespace when its control socket does.
-   * `early`: links need not have been tried.
+   * Ready when its banner was printed and its web page answers; in another network namespace when its control socket answers.
+   * `early`: does not wait until each link was tried once.
    */
   async start(args: readonly string[], webPort?: number, early = false): Promise<void> {
     const command = [this.node, this.program, this.verb, '--config', this.config, '--data-dir', this.dataDir, ...args]
@@ -229,7 +228,7 @@ export class Machine {
     if (how !== null) throw new Error(`${this.verb} ended with ${how}: ${this.output}`)
   }
 
-  /** True when this start has printed its banner, or the JSON of it. */
+  /** True if this start has printed its banner, or its JSON. */
   #told(): boolean {
     return /^(os-node \S+ (run|serve): |\{"?)/m.test(this.output.slice(this.#before))
   }
@@ -256,7 +255,7 @@ export class Machine {
     return JSON.parse(ran.stdout)
   }
 
-  /** A command of the running gateway over its control socket: in the rig a process of the CLI takes a second. */
+  /** Sends a command to the running gateway over its control socket: in the rig a CLI process takes a second. */
   // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command gives
   ask(command: string, options: Record<string, unknown> = {}): Promise<any> {
     return askControl(this.dataDir, command, options)
@@ -269,7 +268,10 @@ export class Machine {
     return facts
   }
 
-  /** Every fact in the log: a running gateway is asked, for its newest records may not be in the files yet. */
+  /**
+   * Every fact in the log: reads a running gateway's log through the gateway, since the newest records may not be in the
+   * files yet.
+   */
   logFacts(): LoggedFact[] {
     if (this.#child) {
       const { stdout, code, stderr } = this.run('log', 'export', '--from', '1')
@@ -316,12 +318,12 @@ export const kills: number[] = []
 /** `device_id t_raw` */
 export const keyOf = (fact: { id: string; t_raw: number }): string => `${fact.id} ${fact.t_raw}`
 
-/** Every packet in the database, read page by page over HTTP. Rows that come meanwhile move the pages: a row met again is one. */
+/** Every packet in the database, read page by page over HTTP. New rows shift the pages: a repeated row counts once. */
 export async function databaseFacts(webPort: number, token: string, query = ''): Promise<LoggedFact[]> {
   const facts = new Map<string, LoggedFact>()
   for (let offset = 0; ; offset += 500) {
     const url = `http://127.0.0.1:${webPort}/api/data/packets?limit=500&offset=${offset}${query}`
-    // 503: the view is starting, as it may for long where the machine is busy
+    // 503: the view is starting, which may take long on a busy machine
     const response = await until('the database answers', async () => {
       const answer = await fetch(url, { headers: { 'X-Admin-Token': token } })
       return answer.status === 503 ? null : answer

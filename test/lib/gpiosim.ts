@@ -1,5 +1,5 @@
-// The kernel's simulated GPIO chips (gpio-sim), inside the rig: made and pulled through configfs, their lines moved and
-// looked at through sysfs, as hands and a meter would do with real pins.
+// The kernel's simulated GPIO chips (gpio-sim), inside the rig: created and removed through configfs, lines set and read
+// through sysfs, like hands and a meter on real pins.
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -33,7 +33,7 @@ export class GpioSim {
     writeFileSync(join(this.#dir, 'live'), '0')
   }
 
-  /** /dev/gpiochipN; another N after every plug */
+  /** /dev/gpiochipN; N changes with every plug */
   get path(): string {
     return `/dev/${this.#chip}`
   }
@@ -47,12 +47,12 @@ export class GpioSim {
     return join('/sys/devices/platform', device, this.#chip, `sim_gpio${line}`, file)
   }
 
-  /** Where to write 'pull-up' or 'pull-down', for loops that must be fast. */
+  /** File to write 'pull-up' or 'pull-down' to, for fast loops. */
   pullFile(line: number): string {
     return this.#line(line, 'pull')
   }
 
-  /** What the world outside does to an input: 1 high, 0 low. */
+  /** Sets an input from outside: 1 high, 0 low. */
   drive(line: number, level: 0 | 1): void {
     writeFileSync(this.pullFile(line), level === 1 ? 'pull-up' : 'pull-down')
   }

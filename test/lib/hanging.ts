@@ -1,5 +1,5 @@
-// Calls that hang, and deadlines that pass when the test says so: a call that is to be given up has begun before its time is
-// over, however busy the machine is.
+// Hanging calls, and deadlines controlled by the test: a call that should time out has started before its deadline, however
+// busy the machine is.
 import { execFileSync } from 'node:child_process'
 import { closeSync, constants, openSync, readdirSync, readlinkSync, realpathSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -7,7 +7,7 @@ import type { TestContext } from 'node:test'
 import { systemClock } from '../../src/lib/clock'
 import { until } from './gateway'
 
-/** Stops the monotonic clock for the rest of the test; `pass` moves it. Timers of deadlines ring, and look at this clock. */
+/** Stops the monotonic clock for the remaining test; `pass` advances it. Deadline timers fire, and check this clock. */
 export function heldClock(t: TestContext): { pass(ms: number): void } {
   let now = systemClock.mono()
   t.mock.method(systemClock, 'mono', () => now)
@@ -18,7 +18,7 @@ export function heldClock(t: TestContext): { pass(ms: number): void } {
   }
 }
 
-/** A FIFO that is never written to: who reads it waits in the kernel, as behind a bus whose chip holds a line down. */
+/** A FIFO without a writer: a reader waits in the kernel, as for a bus whose chip holds a line low. */
 export class HangingFile {
   readonly path: string
   /** open for writing, so that readers wait in read() and can be counted */
@@ -30,7 +30,7 @@ export class HangingFile {
     this.#holder = openSync(this.path, 'r+')
   }
 
-  /** how many of this process read it now */
+  /** number of reads of this process that wait for it */
   get readers(): number {
     const links = readdirSync('/proc/self/fd').map(fd => {
       try {
@@ -42,27 +42,27 @@ export class HangingFile {
     return links.filter(link => link === this.path).length - (this.#holder === undefined ? 0 : 1)
   }
 
-  /** Waits until so many read it. */
+  /** Waits until this many reads wait. */
   async begun(readers = 1): Promise<void> {
     await until(`${readers} read ${this.path}`, () => this.readers >= readers).catch(error => {
       throw new Error(`${error.message}; ${this.readers} do`)
     })
   }
 
-  /** Lets go whoever reads, once somebody does: to him the file is empty. */
+  /** Ends the waiting read, once there is one: it reads an empty file. */
   async release(): Promise<void> {
     await this.begun()
     this.letGo()
   }
 
-  /** Lets go whoever reads or is about to; safe to call again and again. */
+  /** Ends waiting and later reads; safe to call repeatedly. */
   letGo(): void {
     if (this.#holder !== undefined) closeSync(this.#holder)
     this.#holder = undefined
     try {
       closeSync(openSync(this.path, constants.O_WRONLY | constants.O_NONBLOCK))
     } catch {
-      // nobody waits for a writer
+      // no reader waits for a writer
     }
   }
 }

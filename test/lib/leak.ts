@@ -1,7 +1,7 @@
-// Memory that is not given back. What the engine, its compiler and the C library take for themselves comes now and then, on a
-// busy machine at odd times; what leaks comes with every turn.
+// Detects memory leaks. The engine, its compiler and the C library allocate at irregular times, especially on a busy machine;
+// a leak grows with every round.
 
-/** MiB the process grew by in that of a few turns in which it grew least; no more turns once that is below `enough`. */
+/** The smallest growth of the process in MiB over several rounds; stops early once it is below `enough`. */
 export async function leastGrowth(turn: () => Promise<void>, enough: number, turns = 6): Promise<number> {
   let least = Number.POSITIVE_INFINITY
   for (let k = 0; k < turns && least >= enough; k++) {

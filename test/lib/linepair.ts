@@ -1,5 +1,5 @@
-// Two ends of a byte stream in memory, in place of a serial cable: bytes arrive after a delay, cut into chunks of any size;
-// writes may be lost or changed; a cut cable is lost at both ends. Time is what the handed-in timers say.
+// Two ends of a byte stream in memory, like a serial cable: bytes arrive after a delay, in chunks of any size; writes may be
+// lost or changed; a cut cable fails at both ends. Time is that of the given timers.
 import { OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/lib/timers'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
@@ -7,9 +7,9 @@ import type { Line, OpenableEvents } from '../../src/links/contracts'
 export interface LinePairOptions {
   timers: Timers
   delayMs?: number
-  /** bytes in one chunk; default: each write is one */
+  /** bytes per chunk; default: each write is one */
   chunk?: () => number
-  /** what becomes of a write: other bytes, or null when it is lost. `from` is 'a' or 'b'. */
+  /** changes a write: other bytes, or null if it is lost. `from` is 'a' or 'b'. */
   carry?: (bytes: Uint8Array, from: 'a' | 'b') => Uint8Array | null
 }
 
@@ -40,7 +40,7 @@ export class LineEnd implements Line {
     this.#damaged = damaged
   }
 
-  /** A byte comes with a wrong parity or stop bit; 0: a break. */
+  /** A byte arrives with a wrong parity or stop bit; 0: a break. */
   damage(byte: number): void {
     this.counters.detail.damaged_bytes++
     this.#damaged(byte)
@@ -78,7 +78,7 @@ export class LinePair {
     this.b.other = this.a
   }
 
-  /** Pulls the cable: both ends are lost, and cannot be opened until it is mended. */
+  /** Cuts the cable: both ends fail, and cannot be opened until it is repaired. */
   cut(): void {
     this.isCut = true
     for (const end of [this.a, this.b]) end.events?.lost('no carrier')

@@ -1,12 +1,12 @@
-// An ext4 disk inside the rig that notes every write (dm-log-writes), and its log played back: the disk as it was on the medium at each flush.
-// A flush, or a write with FUA, is a point: what is behind it in the log may not be there after a power cut, what is before it is.
+// An ext4 disk inside the rig that records every write (dm-log-writes), and the replay of its log: the content of the medium
+// at each flush. A flush, or a write with FUA, is a point: later entries may be lost in a power cut, earlier ones are not.
 // Needs: rigtools dmsetup
 import { closeSync, mkdirSync, openSync, readSync, truncateSync, writeFileSync, writeSync } from 'node:fs'
 import { tool } from './rig'
 
 const MIB = 2 ** 20
 const DISK_BYTES = 24 * MIB
-/** what the log may take; its file has holes */
+/** maximum size of the log, a sparse file */
 const LOG_BYTES = 512 * MIB
 /** WRITE_LOG_MAGIC of drivers/md/dm-log-writes.c */
 const MAGIC = 0x6a736677736872n
@@ -15,7 +15,7 @@ const [FLUSH, FUA, DISCARD, MARK] = [1, 2, 4, 8]
 /** One entry of the log: a write, a flush, both, or a mark with its text. */
 interface Entry {
   readonly flags: number
-  /** place on the disk, in bytes */
+  /** byte offset on the disk */
   readonly at: number
   readonly length: number
   readonly data: Buffer
@@ -23,16 +23,16 @@ interface Entry {
 
 /** A state that a power cut may leave. */
 export interface Point {
-  /** of the entry behind which the power is cut */
+  /** index of the last entry before the power cut */
   readonly entry: number
-  /** newest mark before it, -1: none */
+  /** newest earlier mark, -1: none */
   readonly mark: number
-  /** 'flush': all that was flushed; 'part': and a part of what was written behind that */
+  /** 'flush': everything flushed; 'part': also a part of the later writes */
   readonly kind: 'flush' | 'part'
   readonly disk: Buffer
 }
 
-/** A disk of `mount`, formatted and mounted, of which every write is noted. */
+/** A disk, formatted and mounted at `mount`, whose writes are recorded. */
 export class NotedDisk {
   readonly mount: string
   readonly #name: string
@@ -54,20 +54,20 @@ export class NotedDisk {
     tool('mount', device, mount)
   }
 
-  /** Notes, at once, that all up to here is told to others; returns the number of the mark: 0, 1, 2 … */
+  /** Marks that everything up to here was reported to others; returns the number of the mark: 0, 1, 2 … */
   mark(): number {
     tool('dmsetup', 'message', this.#name, '0', 'mark', String(this.#marks))
     return this.#marks++
   }
 
-  /** Ends the noting. */
+  /** Stops recording. */
   close(): void {
     tool('umount', this.mount)
     tool('dmsetup', 'remove', '--noudevsync', '--noudevrules', this.#name)
     for (const loop of this.#loops) tool('losetup', '-d', loop)
   }
 
-  /** Every point from the first mark on, in order; with `random`, behind each also one of kind 'part'. */
+  /** Every point after the first mark, in order; with `random`, each is followed by one of kind 'part'. */
   *points(random: () => number): Iterable<Point> {
     const disk = Buffer.alloc(DISK_BYTES)
     let mark = -1
@@ -78,12 +78,12 @@ export class NotedDisk {
     for (const entry of this.#entries()) {
       n++
       if (entry.flags & MARK) {
-        // the kernel makes one of its own at the end
+        // the kernel adds one at the end
         const text = entry.data.toString('latin1')
         if (/^\d+$/.test(text)) mark = Number(text)
         continue
       }
-      // marks are before all that the next flush takes along: they count for the point
+      // marks precede everything that the next flush includes: they belong to that point
       if (point >= 0 && mark >= 0) yield { entry: point, mark, kind: 'flush', disk }
       point = -1
       cached.push(entry)
@@ -146,7 +146,7 @@ function loopOf(path: string, bytes: number): string {
   return tool('losetup', '-f', '--show', path).trim()
 }
 
-/** A disk whose bytes are set, that is mounted, looked at and set again. */
+/** A disk that is repeatedly filled with a state, mounted and inspected. */
 export class ReplayedDisk {
   readonly #path: string
   readonly #loop: string
@@ -156,7 +156,7 @@ export class ReplayedDisk {
     this.#loop = loopOf(this.#path, DISK_BYTES)
   }
 
-  /** What `look` sees at `mount`, as a start after that power cut does. */
+  /** The result of `look` on the mounted state, as a start after that power cut sees it. */
   async at<T>(disk: Buffer, mount: string, look: () => T | Promise<T>): Promise<T> {
     const fd = openSync(this.#path, 'r+')
     writeSync(fd, disk)

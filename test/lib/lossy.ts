@@ -1,5 +1,5 @@
-// A UDP proxy that treats datagrams as bad networks do, in both directions: drops, doubles, delays (so that later ones
-// overtake) and at times lets nothing through. Seeded, so that a failure can be looked at again.
+// A UDP proxy that acts like a bad network, in both directions: drops, duplicates, delays (so that later datagrams overtake)
+// and sometimes blocks everything. Seeded, so that a failure can be reproduced.
 import { createSocket, type Socket } from 'node:dgram'
 
 /** first byte of an acknowledgement of the delivery exchange */
@@ -9,7 +9,7 @@ export interface LossyOptions {
   seed?: number
   /** shares of all datagrams, 0 to 1 */
   drop?: number
-  /** share of the acknowledgements that is dropped, where it is another */
+  /** share of dropped acknowledgements, if different */
   dropAcks?: number
   double?: number
   late?: number
@@ -42,7 +42,7 @@ export class LossyProxy {
     this.#front = createSocket('udp4')
   }
 
-  /** Listens on `port` and passes on to `target`, both on 127.0.0.1. */
+  /** Listens on `port` and forwards to `target`, both on 127.0.0.1. */
   static async open(port: number, target: number, options: LossyOptions = {}): Promise<LossyProxy> {
     const proxy = new LossyProxy(target, options)
     proxy.#front.on('message', (message, from) => {
@@ -62,7 +62,7 @@ export class LossyProxy {
     for (const back of this.#backs.values()) back.close()
   }
 
-  /** As a router that was started anew: what comes from now on has another source, and answers to the old one are lost. */
+  /** Like a restarted router: later datagrams have another source, and answers to the old one are lost. */
   move(): void {
     for (const back of this.#backs.values()) back.close()
     this.#backs.clear()
@@ -72,7 +72,7 @@ export class LossyProxy {
     let back = this.#backs.get(port)
     if (!back) {
       back = createSocket('udp4')
-      back.on('error', () => undefined) // the target is away, which is a loss like any other
+      back.on('error', () => undefined) // the target does not exist, which counts as loss
       back.on('message', message => this.#treat(message, () => this.#front.send(message, port, '127.0.0.1')))
       this.#backs.set(port, back)
     }

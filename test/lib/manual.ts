@@ -1,9 +1,10 @@
-// What tests hand in for the outside world: a clock and timers that move only when the test says so, and a store of ids without a file.
+// Test doubles for the outside world: a clock and timers that advance only when the test says so, and an id store without a
+// file.
 import type { Clock } from '../../src/lib/clock'
 import type { Timers } from '../../src/lib/timers'
 import type { IdStore } from '../../src/protocol/ids/id-store'
 
-/** A clock for tests: stands still until moved. */
+/** A clock for tests: it stands still until it is moved. */
 export class ManualClock implements Clock {
   constructor(
     public wallMs = 1_710_000_000_000,
@@ -21,7 +22,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Timers for tests: nothing runs until `advance` moves the clock they were given. */
+/** Timers for tests: nothing runs until `advance` moves their clock. */
 export class ManualTimers implements Timers {
   #due: { at: number; order: number; run: () => void }[] = []
   #order = 0
@@ -45,7 +46,7 @@ export class ManualTimers implements Timers {
     return this.#due.length
   }
 
-  /** Moves the clock by `ms`, running what falls due in order, and lets promises settle in between. */
+  /** Advances the clock by `ms`, runs due timers in order, and lets promises settle in between. */
   async advance(ms: number): Promise<void> {
     const end = this.clock.mono() + ms
     await settle()
@@ -62,10 +63,10 @@ export class ManualTimers implements Timers {
   }
 }
 
-/** Long enough for chains of settled promises to run to their end. */
+/** Long enough for chains of settled promises. */
 const settle = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
-/** Keeps nothing. */
+/** Stores nothing. */
 export const memoryIdStore = (): IdStore => ({
   load: () => [].values(),
   append: () => undefined,

@@ -1,4 +1,4 @@
-// What uplinks and receivers ask of a log, in memory: everything is committed at once.
+// The log interface for uplinks and receivers, in memory: everything is committed immediately.
 import type { FlashLog } from '../../src/log'
 import type { Fact, LinkMetadata } from '../../src/pipeline/fact'
 
@@ -27,7 +27,7 @@ export class MemLog {
     return this.records.map(record => record.fact)
   }
 
-  /** of what is appended */
+  /** of appended records */
   quality = 'synced'
 
   appendFact = (fact: Fact, link: LinkMetadata): number => {
@@ -67,7 +67,7 @@ export class MemLog {
     }
   }
 
-  /** as the type asks for it */
+  /** with the type of the real log */
   get asLog(): FlashLog {
     return this as unknown as FlashLog
   }

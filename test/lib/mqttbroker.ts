@@ -1,4 +1,4 @@
-// A broker that does as a test says: it reads whole MQTT packets of a client and answers what it is told to.
+// A scripted broker: it parses MQTT packets of a client and answers as the test defines.
 import type { EventEmitter } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 import { generate, type Packet, parser } from 'mqtt-packet'
@@ -13,7 +13,7 @@ export type Answers = (packet: Packet, client: Client) => void
 
 export class FakeBroker {
   port = 0
-  /** what came, over all connections */
+  /** received packets of all connections */
   readonly got: Packet[] = []
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
@@ -22,7 +22,7 @@ export class FakeBroker {
     this.#server = createServer(socket => {
       this.#sockets.add(socket)
       socket.on('close', () => this.#sockets.delete(socket))
-      socket.on('error', () => undefined) // the client went away: the test sees that elsewhere
+      socket.on('error', () => undefined) // the client disconnected: the test sees that elsewhere
       const read = parser() as EventEmitter & { parse(bytes: Buffer): number }
       let version: 4 | 5 = 4
       const client: Client = {
@@ -58,7 +58,7 @@ export class FakeBroker {
   }
 }
 
-/** Says yes to a connection and a subscription; everything else is the test's. */
+/** Accepts connections and subscriptions; the test handles everything else. */
 export function welcome(packet: Packet, client: Client): boolean {
   if (packet.cmd === 'connect')
     client.send({

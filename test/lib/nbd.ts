@@ -1,6 +1,7 @@
 // A disk for qemu over the network block device protocol (doc/proto.md of NetworkBlockDevice/nbd), on a UNIX socket: the handshake
-// "fixed newstyle", simple replies, and of the commands READ, WRITE with FUA, FLUSH and DISC. What a guest discards stays.
-// What fails: another client or command gets an error of the protocol; a client that breaks it loses its connection.
+// "fixed newstyle", simple replies, and the commands READ, WRITE with FUA, FLUSH and DISC. Discarded blocks of a guest keep
+// their content.
+// Errors: another client or command gets an error of the protocol; a client that violates it loses its connection.
 import { createServer, type Server, type Socket } from 'node:net'
 import type { VolatileDisk } from './volatile-disk'
 
@@ -16,7 +17,7 @@ const FUA = 1
 const [EIO, EINVAL] = [5, 22]
 const MOST = 32 * 2 ** 20
 
-/** The bytes of a connection, taken in pieces of a wanted length. */
+/** The bytes of a connection, read in pieces of a requested length. */
 class Incoming {
   #parts: Buffer[] = []
   #length = 0
@@ -40,7 +41,7 @@ class Incoming {
 
 type Step = { readonly needs: number; run(bytes: Buffer): Step }
 
-/** One connection: each step says how many bytes it waits for, and what comes then. */
+/** One connection: each step defines how many bytes it needs, and handles them. */
 function talk(socket: Socket, disk: VolatileDisk): void {
   let noZeroes = false
 
@@ -120,7 +121,7 @@ function talk(socket: Socket, disk: VolatileDisk): void {
         return {
           needs: length,
           run(bytes) {
-            // the cache keeps them, and they are a part of what was received
+            // copied, since they are part of the received buffer and the cache keeps them
             reply(() => disk.write(at, Buffer.from(bytes), (flags & FUA) !== 0))
             return requests
           },
@@ -150,7 +151,7 @@ function talk(socket: Socket, disk: VolatileDisk): void {
 }
 
 export interface ServedDisk {
-  /** Pulls the cable: what was not answered is never done. */
+  /** Cuts the connection: unanswered commands are never executed. */
   disconnect(): void
   close(): void
 }

@@ -1,19 +1,19 @@
-// Bad networks, made by the kernel, for tests inside the rig and in a network of their own: a network namespace is another
-// machine, a veth pair the cable to it. What a test asks of a cable happens to every packet of every protocol on it. netem and
-// tbf do it; where a kernel has no netem, nftables loses packets where they arrive, and a delay is an error of `tc`.
+// Bad networks, simulated by the kernel, for tests inside the rig and in separate networks: a network namespace is another
+// machine, a veth pair the cable to it. The settings of a cable apply to every packet of every protocol. They use netem and
+// tbf; if a kernel has no netem, nftables drops packets on arrival, and a delay is an error of `tc`.
 import { spawnSync } from 'node:child_process'
 import { tool } from './rig'
 
 export interface Weather {
-  /** per cent of the packets */
+  /** percent of the packets */
   loss?: number
   duplicate?: number
-  /** per cent that go at once, before those that are delayed: needs `delayMs` */
+  /** percent that are sent immediately, before delayed ones: needs `delayMs` */
   reorder?: number
   delayMs?: number
-  /** the delay varies by so much up and down; packets overtake each other */
+  /** variation of the delay in both directions; packets overtake each other */
   jitterMs?: number
-  /** bits per second, with a queue of half a second; what does not fit is dropped */
+  /** bits per second, with a queue of half a second; excess packets are dropped */
   rate?: number
 }
 
@@ -21,13 +21,13 @@ export interface Weather {
 export type Way = 'up' | 'down'
 
 export interface Carried {
-  /** packets that were given to the cable */
+  /** packets sent into the cable */
   packets: number
   bytes: number
   dropped: number
 }
 
-/** The words of `tc` for a netem discipline; empty when there is nothing for it to do. */
+/** The arguments of `tc` for a netem discipline; empty if none is needed. */
 function netemWords({ loss, duplicate, reorder, delayMs, jitterMs }: Weather): string[] {
   const words: string[] = []
   if (delayMs !== undefined) words.push('delay', `${delayMs}ms`, ...(jitterMs ? [`${jitterMs}ms`] : []))
@@ -37,9 +37,9 @@ function netemWords({ loss, duplicate, reorder, delayMs, jitterMs }: Weather): s
   return words
 }
 
-/** Another machine with its own addresses, ports and routes. Files, sockets in files and processes are the rig's. */
+/** Another machine with its own addresses, ports and routes. It shares files, file sockets and processes with the rig. */
 export class Namespace {
-  /** put before a command that is to run there */
+  /** prefix of a command that should run there */
   readonly prefix: readonly [string, ...string[]]
   #cables = 0
   static #count = 0
@@ -55,7 +55,7 @@ export class Namespace {
     return tool(...this.prefix, ...command)
   }
 
-  /** One more cable between this machine and that one. */
+  /** Another cable between this machine and that one. */
   cable(): Cable {
     return new Cable(this, this.#cables++)
   }
@@ -64,10 +64,10 @@ export class Namespace {
 export class Cable {
   /** address of this machine on the cable */
   readonly near: string
-  /** address of the other one */
+  /** address of the other machine */
   readonly far: string
   readonly #device: string
-  /** whether packets are lost by netem, and not by nftables */
+  /** true: netem drops packets; false: nftables */
   readonly #netem: boolean
 
   constructor(
@@ -87,7 +87,7 @@ export class Cable {
     this.#clear('down')
   }
 
-  /** The weather from now on, in place of what was; in one direction only when it is named. */
+  /** Sets the cable's properties; only for one direction if `way` is given. */
   weather(weather: Weather, way?: Way): void {
     for (const one of way ? [way] : (['up', 'down'] as const)) {
       const { rate, loss, ...others } = weather
@@ -100,17 +100,17 @@ export class Cable {
     }
   }
 
-  /** Fair weather: nothing lost, no delay. */
+  /** Resets the cable: no loss, no delay. */
   fair(): void {
     this.weather({})
   }
 
-  /** Nothing passes, and nobody is told, as when a router on the way is off. `fair()` or `weather()` ends it. */
+  /** Drops everything silently, like a router that is off. `fair()` or `weather()` ends it. */
   silence(way?: Way): void {
     this.weather({ loss: 100 }, way)
   }
 
-  /** Pulls the cable out: the carrier and the route are gone at both ends. */
+  /** Unplugs the cable: carrier and route disappear at both ends. */
   unplug(): void {
     tool('ip', 'link', 'set', this.#device, 'down')
   }
@@ -119,7 +119,7 @@ export class Cable {
     tool('ip', 'link', 'set', this.#device, 'up')
   }
 
-  /** What went into the cable since the weather was last changed; needs weather. */
+  /** The traffic since the last change of the weather; needs weather. */
   carried(way: Way): Carried {
     if (!this.#netem) {
       const rules = this.#nft(way, 'list', 'table', 'netdev', this.#device)
@@ -133,7 +133,7 @@ export class Cable {
     return { bytes, packets: sent + dropped, dropped }
   }
 
-  /** Packets that arrive are dropped by chance, at that end of the cable. */
+  /** Drops arriving packets randomly, at that end of the cable. */
   #lose(way: Way, percent: number): void {
     const table = `netdev ${this.#device}`
     const hook = `filter hook ingress device "${this.#device}" priority 0`

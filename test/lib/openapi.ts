@@ -1,5 +1,5 @@
-// The rules of OpenAPI 3.1 that a document has to keep, and JSON Schema as far as such documents use it. A keyword it does not know
-// is a problem, so that nothing passes unchecked.
+// Checks the rules of OpenAPI 3.1 for a document, and the part of JSON Schema that such documents use. An unknown keyword is
+// a problem, so that nothing remains unchecked.
 
 // biome-ignore lint/suspicious/noExplicitAny: a document is whatever JSON it is
 export type Json = any
@@ -22,7 +22,7 @@ const at = (document: Json, ref: string): Json =>
     .split('/')
     .reduce((here, name) => here?.[name], document)
 
-/** What is wrong with a schema itself. */
+/** The problems of a schema itself. */
 function schemaProblems(document: Json, schema: Json, where: string): string[] {
   if (typeof schema === 'boolean') return []
   if (!isObject(schema)) return [`${where}: no schema`]
@@ -52,7 +52,7 @@ function schemaProblems(document: Json, schema: Json, where: string): string[] {
   return [...wrong, ...inner.flatMap(([name, one]) => schemaProblems(document, one, `${where}.${name}`))]
 }
 
-/** Where `value` is not as `schema` says; nothing when it is. */
+/** Where `value` violates `schema`; empty if it is valid. */
 export function violations(document: Json, schema: Json, value: Json, where = ''): string[] {
   if (schema === true || !isObject(schema)) return schema === false ? [`${where} may not be`] : []
   if (schema.$ref !== undefined) return violations(document, at(document, schema.$ref), value, where)
@@ -91,7 +91,7 @@ export function violations(document: Json, schema: Json, value: Json, where = ''
   return wrong
 }
 
-/** What of the document is not OpenAPI 3.1. */
+/** Where the document violates OpenAPI 3.1. */
 export function documentProblems(document: Json): string[] {
   const wrong: string[] = []
   const say = (ok: unknown, what: string): void => void (ok || wrong.push(what))
@@ -146,7 +146,7 @@ export function documentProblems(document: Json): string[] {
   return wrong
 }
 
-/** What of an answer is not as the document says. */
+/** Where an answer violates the document. */
 export function answerProblems(
   document: Json,
   { method, path, status, type, json }: { method: string; path: string; status: number; type: string; json: Json },

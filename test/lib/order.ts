@@ -1,7 +1,7 @@
-// Series of readings as they lie in a log, compared with what the devices did: nothing that was not there, in no other order.
+// Compares series of logged readings with what the devices did: no values that did not exist, and the same order.
 import assert from 'node:assert/strict'
 
-/** What is left of repeated values, and of none. */
+/** The values without repetitions and nulls. */
 export function runs(values: readonly (number | null)[]): number[] {
   const found: number[] = []
   for (const value of values)
@@ -9,14 +9,14 @@ export function runs(values: readonly (number | null)[]): number[] {
   return found
 }
 
-/** Each is more than the one before. */
+/** Asserts strictly rising values. */
 export function assertRising(values: readonly number[]): void {
   values.forEach((value, k) => {
     if (k > 0) assert.ok(value > values[k - 1]!, `${value} after ${values[k - 1]}`)
   })
 }
 
-/** Every value of `part` is one of `all`, in that order, and both end with the same. */
+/** Asserts that `part` is a subsequence of `all`, and that both end with the same value. */
 export function assertPart(part: readonly number[], all: readonly number[], what: string): void {
   let at = 0
   for (const value of part) {

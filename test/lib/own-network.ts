@@ -1,16 +1,16 @@
-// Tests in network namespaces of their own on this machine: a file hands its tests to `inItsOwnNetwork`, which runs the same
-// file again where it is root of an empty network and of an empty /run. Its ports, addresses and namespaces are nobody
-// else's, and all of them end with the process.
+// Tests in separate network namespaces on this machine: a file passes its tests to `inItsOwnNetwork`, which runs the same
+// file again as root of an empty network and an empty /run. Its ports, addresses and namespaces are private, and all of them
+// end with the process.
 // Needs: network
 import { spawnSync } from 'node:child_process'
 
-/** Begins a command in an empty network. */
+/** Prefix of a command that runs in an empty network. */
 export const EMPTY_NETWORK = ['unshare', ...(process.getuid?.() === 0 ? [] : ['-r']), '--net']
 
 const INSIDE = 'OS_NODE_OWN_NETWORK'
 const SETUP = 'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"'
 
-/** Runs the tests that `tests` registers in a network of their own. To be called once, at the top level of the file. */
+/** Runs the tests that `tests` registers in a separate network. Call it once, at the top level of the file. */
 export function inItsOwnNetwork(tests: () => void): void {
   if (process.env[INSIDE]) {
     tests()

@@ -1,11 +1,11 @@
-// Looking into what travels: for taps and assertions.
+// Helpers to inspect packets, for taps and assertions.
 import type { Fact, FactDict, SensorFact } from '../../src/pipeline/fact'
 import { parseFrame } from '../../src/protocol/delivery/frame'
 import { crc8, crc16 } from '../../src/wire/crc'
 import { FRAME_OVERHEAD, readHeader, sealFrame, writeHeader } from '../../src/wire/frame'
 import type { dice } from './trace'
 
-/** A delivery frame's packets, or the packet itself. */
+/** The packets in a delivery frame, or the packet itself. */
 export function packetsIn(bytes: Uint8Array): Uint8Array[] {
   const frame = parseFrame(bytes)
   if (!frame) return [bytes]
@@ -22,7 +22,7 @@ export function dataPacket(number: number): Uint8Array {
   return out
 }
 
-/** Dict form → record form. Sensors end at the first index without an id, as everywhere in this protocol. */
+/** Dict form → record form. Sensors end at the first index without an id, as everywhere in the protocol. */
 export function dictToFact(dict: FactDict, aid: number): Fact {
   const sensors: SensorFact[] = []
   for (let n = 1; dict[`s${n}_id`] !== undefined && dict[`s${n}_id`] !== null; n++) {
@@ -46,7 +46,7 @@ export function dictToFact(dict: FactDict, aid: number): Fact {
   }
 }
 
-/** A frame changed on the way; mostly so that its checksums hold. */
+/** A frame damaged in transit, mostly with valid checksums. */
 export function harmed(bytes: Uint8Array, { below, chance }: ReturnType<typeof dice>): Uint8Array {
   const out = Buffer.from(bytes)
   const header = readHeader(out)

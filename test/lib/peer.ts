@@ -1,9 +1,9 @@
-// A peer of the protocol, written from the description of the wire alone (docs/protocol.md): it shares no line with src/, so that what
-// both agree on is the protocol and not one program's habit.
+// A peer of the protocol, written only from the description of the wire format (docs/protocol.md): it shares no code with
+// src/, so that an agreement proves the protocol and not a habit of one program.
 
 const DIGITS = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'
 
-/** Bit by bit, first bit highest. */
+/** Bitwise, most significant bit first. */
 function checksum(bytes: Uint8Array, width: 8 | 16, polynomial: number, start: number): number {
   let register = start
   for (const byte of bytes)
@@ -14,7 +14,7 @@ function checksum(bytes: Uint8Array, width: 8 | 16, polynomial: number, start: n
   return register
 }
 
-/** cmd, routes, TID, TS, body, checksums; `routes` has the source last. */
+/** cmd, routes, TID, TS, body, checksums; the last of `routes` is the source. */
 export function peerFrame(
   cmd: number,
   routes: readonly number[],
@@ -43,7 +43,7 @@ export interface PeerFrame {
   body: Buffer
 }
 
-/** A frame with one route; throws when a checksum or a length is wrong. */
+/** A frame with one route; throws if a checksum or length is wrong. */
 export function peerOpen(frame: Uint8Array): PeerFrame {
   const bytes = Buffer.from(frame)
   if (bytes.length < 16 || bytes[1] !== 1) throw new Error('no frame with one route')
@@ -54,7 +54,7 @@ export function peerOpen(frame: Uint8Array): PeerFrame {
   return { cmd: bytes[0]!, aid: bytes.readUInt32BE(2), tid: bytes[6]!, ts: bytes.readUIntBE(7, 6), body }
 }
 
-/** Text to fixed point, as a peer with 64 bits or with fewer reads it. */
+/** Text to fixed point, as a peer with 64 or fewer bits parses it. */
 export function peerNumber(text: string, bits = 64): bigint {
   const minus = text.startsWith('-')
   let n = 0n
@@ -97,15 +97,15 @@ for (const row of TABLE.split('\n')) {
     NAMES.set(`${symbol}0${k.toString(16).toUpperCase()}`, unit)
   })
 }
-// pa and atm share a token, and peers read it back as the later of the two
+// pa and atm share a token, and peers decode it as the later of the two
 NAMES.set('900', 'atm')
 
 export interface PeerSensor {
   id: string
   state: string
-  /** as it stands on the wire */
+  /** as on the wire */
   token: string
-  /** after the reverse table, part by part */
+  /** converted with the reverse table, part by part */
   unit: string
   scaled: bigint
 }
@@ -120,7 +120,7 @@ export interface PeerFact {
 const STATES: Record<string, string> = { '1': 'ONLINE', '0': 'OFFLINE', K: 'OK', Z: 'UNKNOWN', E: 'ERROR' }
 const stateOf = (token: string): string => STATES[token] ?? token.toUpperCase()
 
-/** §4: a unit text back to a name; exact parts only, for parts with coefficients never leave us. */
+/** §4: a unit text back to a name; only exact parts, since we never send parts with coefficients. */
 export const peerUnit = (token: string): string =>
   token
     .split('/')
@@ -152,7 +152,7 @@ export function peerDecode(text: string): PeerFact {
   return { id: id.slice(id.indexOf(';') + 1), state: stateOf(state), ms, sensors }
 }
 
-/** A peer that keeps templates (§5): FULL, DIFF and HEART of one AID to facts. Throws for what it cannot decode. */
+/** A peer that keeps templates (§5): decodes FULL, DIFF and HEART of one AID to facts. Throws if it cannot decode a frame. */
 export class PeerReceiver {
   readonly #templates = new Map<number, { parts: string[]; slots: string[] }>()
 
@@ -185,7 +185,7 @@ export class PeerReceiver {
   }
 }
 
-/** The slots of a text, `state.unit` and value of each sensor, and what stands around them. */
+/** The slots of a text (`state.unit` and value of each sensor), and the text around them. */
 function cutSlots(text: string): { parts: string[]; slots: string[] } {
   const parts = ['']
   const slots: string[] = []
@@ -209,7 +209,7 @@ export interface SmallFact {
 }
 
 /**
- * The smallest peer: it knows FULL alone, one route, a body of 64 bytes, the first sensor, ids and units of 8 characters and
+ * A minimal peer: it only supports FULL, one route, a body of 64 bytes, the first sensor, ids and units of 8 characters and
  * 32-bit values. Null for everything else.
  */
 export function smallPeer(frame: Uint8Array): SmallFact | null {

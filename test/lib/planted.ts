@@ -1,6 +1,6 @@
-// A configuration with a secret in every place where people put one. Each secret is a text that stands nowhere else.
+// A configuration with a secret in every place where users put one. Each secret is a unique text.
 
-/** Every secret that planted() holds. */
+/** Every secret in planted(). */
 export const PLANTED = Array.from({ length: 26 }, (_, k) => `hush${String(k).padStart(2, '0')}`)
 
 /** A valid configuration, as a tree. */

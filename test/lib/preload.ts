@@ -1,4 +1,4 @@
-// Devices of C put before the C library: the file of a test compiles them and runs itself again with them loaded.
+// Devices written in C, preloaded before the C library: a test file compiles them and runs itself again with them loaded.
 // Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -11,13 +11,13 @@ import { nativeOrNull } from '../../src/native'
 const INSIDE = 'OS_NODE_PRELOADED'
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 
-/** True where the devices are loaded. `source`: their C file. */
+/** True if the devices are loaded. `source`: their C file. */
 export const isPreloaded = (source: string): boolean => process.env[INSIDE] === source
 
-/** A test that runs this file again with the devices: all of its tests, `least` at least, must pass there. */
+/** A test that runs this file again with the devices: all its tests, at least `least`, must pass there. */
 export function testPreloaded(source: string, least: number): void {
   const skip = nativeOrNull() ? false : 'this machine has no C compiler'
-  test(`the tests pass with ${basename(source)}`, { skip }, t => {
+  test(`the tests pass with ${basename(source)} preloaded`, { skip }, t => {
     const dir = mkdtempSync(join(tmpdir(), 'os-node-fake-'))
     t.after(() => rmSync(dir, { recursive: true }))
     const library = join(dir, 'fake.so')
@@ -27,7 +27,7 @@ export function testPreloaded(source: string, least: number): void {
     const env = {
       ...process.env,
       [INSIDE]: source,
-      // the sanitizers want to be first
+      // the sanitizers must be first
       LD_PRELOAD: [process.env.LD_PRELOAD, library].filter(Boolean).join(':'),
       NODE_TEST_CONTEXT: undefined,
     }

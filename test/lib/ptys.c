@@ -1,9 +1,9 @@
 /*
  * Pseudo-terminals for tests. Commands on standard input, events on standard output, both as [op u8][id u8][length u16][bytes]:
- *   o id path   makes a pseudo-terminal and a link to it at path; answered by o id name
- *   c id        closes it, as pulling the plug does; answered by c id
- *   w id bytes  what its user reads
- *   d id bytes  (event) what its user wrote
+ *   o id path   creates a pseudo-terminal and a link to it at path; answered by o id name
+ *   c id        closes it, like unplugging; answered by c id
+ *   w id bytes  bytes for its user to read
+ *   d id bytes  (event) bytes its user wrote
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,7 +28,7 @@ static void all(int fd, const uint8_t *bytes, size_t length) {
         ssize_t n = write(fd, bytes, length);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
             struct pollfd wait = {.fd = fd, .events = POLLOUT};
-            /* a port nobody reads loses what is too much, as a wire does */
+            /* a port without a reader loses excess bytes, as a wire does */
             if (poll(&wait, 1, 2000) == 0) return;
             continue;
         }

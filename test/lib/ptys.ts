@@ -1,12 +1,12 @@
-// Serial ports without hardware: pseudo-terminals whose other ends are in the test, for unplugging, noise, echoes and buses
-// of several. A small C program makes them (Node has no call for it), compiled on first use.
+// Serial ports without hardware: pseudo-terminals whose other ends are in the test, for unplugging, noise, echoes and shared
+// buses. A small C program creates them (Node has no API for it), compiled at first use.
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { compiled } from './compiled'
 
 /** One plug: the far end of a serial port. */
 export class Plug {
-  /** what the port's user sent; set it to hear */
+  /** called with the bytes that the port's user sent */
   onBytes: (bytes: Buffer) => void = () => undefined
   plugged = false
 
@@ -26,7 +26,7 @@ export class Plug {
     return this.ptys.ask('c', this.id)
   }
 
-  /** What the port's user reads. */
+  /** Sends bytes to the port's user. */
   write(bytes: Uint8Array): void {
     if (this.plugged) this.ptys.tell('w', this.id, bytes)
   }

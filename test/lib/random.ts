@@ -1,9 +1,9 @@
-// What property tests share: a source of numbers, and how many rounds they take.
+// Shared by property tests: a random number generator, and the number of rounds.
 
 /** Whether `npm run test:long` runs this file (it has a line `// Long: REASON`). */
 export const LONG = Boolean(process.env.OS_NODE_LONG)
 
-/** OS_NODE_LONG=quarter, as in `.ci/run`: `npm run test:long` takes a quarter of the rounds, boots, faults and minutes. */
+/** OS_NODE_LONG=quarter, as in `.ci/run`: `npm run test:long` runs a quarter of the rounds, boots, faults and minutes. */
 export const QUARTER = process.env.OS_NODE_LONG === 'quarter'
 
 /** Rounds of a property: `usual` in `npm test`, `long` in `npm run test:long` (the file has a line `// Long: REASON`). */
@@ -13,7 +13,7 @@ export function rounds(usual: number, long: number): number {
   return long > usual ? Math.max(usual, long / 4) : Math.min(usual, long * 4)
 }
 
-/** Numbers from 0 to below 1 that follow from a seed alone, so that a failing property test can be run again. */
+/** Numbers from 0 to below 1, determined by a seed, so that a failing property test can be repeated. */
 export function prng(seed: number): () => number {
   let a = seed >>> 0
   return () => {

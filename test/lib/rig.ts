@@ -1,30 +1,33 @@
-// Tests inside the kernel rig. A file of the group `rig` hands its tests to `inTheRig`: on this machine that boots the rig's
-// kernel and runs the same file there, once for all its tests; their results come out as if they had run here. Inside, the
-// test is root on a machine of its own: it may make networks and buses, load modules and set the clock. A boot takes about
-// a second; a hung kernel is killed and the file fails.
+// Tests inside the kernel rig. A file of the group `rig` passes its tests to `inTheRig`: on this machine that boots the rig's
+// kernel and runs the same file there, once for all its tests; their results are reported as if they had run here. Inside,
+// the test is root on a separate machine: it may create networks and buses, load modules and set the clock. A boot takes
+// about a second; a hanging kernel is killed and the file fails.
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { root } from './gateway'
 
 export interface RigOptions {
-  /** memory of the kernel, in MiB; the machine's files, written over, are in it too */
+  /** memory of the kernel in MiB, including the files that the machine writes */
   memory?: number
-  /** until the kernel is killed */
+  /** time limit after which the kernel is killed */
   seconds?: number
-  /** under qemu and in Debian's own kernel, with CAN controllers (test/rig/stock): slow */
+  /** with qemu and Debian's own kernel, with CAN controllers (test/rig/stock): slow */
   stock?: boolean
-  /** a library of the test leaves something open: the process ends with its last test */
+  /** a library of the test keeps handles open: exit after the last test */
   forceExit?: boolean
 }
 
 const INSIDE = 'OS_NODE_IN_RIG'
 
-/** The runner, for a test on this machine: `spawnSync(runner[0], [...runner.slice(1), 'ip', 'link'])`. It dies with us. */
+/**
+ * The runner, for a test on this machine: `spawnSync(runner[0], [...runner.slice(1), 'ip', 'link'])`. It ends with this
+ * process.
+ */
 export const runner: readonly [string, ...string[]] = ['setpriv', '--pdeathsig', 'TERM', join(root, 'test/rig/run')]
 
 const stockRunner: typeof runner = ['setpriv', '--pdeathsig', 'TERM', join(root, 'test/rig/stock')]
 
-/** Runs the tests that `tests` registers inside the rig. To be called once, at the top level of the file. */
+/** Runs the tests that `tests` registers inside the rig. Call it once, at the top level of the file. */
 export function inTheRig(
   tests: () => void,
   { memory = 768, seconds = 600, stock = false, forceExit = false }: RigOptions = {},
@@ -51,14 +54,14 @@ export function inTheRig(
   if (signal) console.error(`rig: ${signal}`)
 }
 
-/** A tool of the system, inside the rig; throws what it says when it fails. */
+/** Runs a system tool inside the rig; throws its output if it fails. */
 export function tool(...command: [string, ...string[]]): string {
   const ran = spawnSync(command[0], command.slice(1), { encoding: 'utf8' })
   if (ran.status !== 0) throw new Error(`${command.join(' ')}: ${ran.error?.message ?? ran.stderr.trim()}`)
   return ran.stdout
 }
 
-/** Sets the rig's clock (milliseconds since 1970); the kernel takes nothing before its own uptime. */
+/** Sets the rig's clock (milliseconds since 1970); the kernel accepts no time before its own uptime. */
 export function setClock(at: number): void {
   tool('date', '-s', `@${(at / 1000).toFixed(3)}`)
 }

@@ -1,6 +1,7 @@
-// Gateways upstream by several media at once, over one bad cable: loss, delay and overtaking, lost answers, a long silence, a
-// line too thin. After each the upstream has every reading once, with its value (R8 to R11); each medium is judged by itself.
-// Long: longer weather, a thin line
+// Gateways that use several media simultaneously over one bad cable: loss, delay and reordering, lost answers, a long
+// silence, a slow line. After each, the upstream has every reading once, with its value (R8 to R11); each medium is checked
+// separately.
+// Long: longer bad conditions, a slow line
 // Needs: quic quicnode
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -11,10 +12,10 @@ import { Namespace, type Weather } from './netem'
 import { LONG, QUARTER, rounds } from './random'
 import { assertDelivered, Gateway, type Medium, Upstream, uplinkOver } from './roads'
 
-/** longer than any time-out of a road: a peer is lost after 10 s, a connection is given up after 10 s */
+/** longer than any timeout of a medium: a peer is lost after 10 s, a connection attempt times out after 10 s */
 const SILENCE_S = rounds(12, 25)
 
-/** The tests of these media; `delay`: what the kernel adds to the loss. */
+/** The tests of these media; `delay`: the kernel's delay in addition to the loss. */
 export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
   const cable = new Namespace('field').cable()
   const upstream = new Upstream(media)
@@ -27,7 +28,7 @@ export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
     await upstream.open()
     await Promise.all(gateways.map(({ gateway }, k) => gateway.start(['--port', String(8100 + k)])))
     for (const { medium, gateway } of gateways)
-      await until(`${medium} carries`, async () => (await gateway.status()).forwarding.cursor > 10)
+      await until(`${medium} is active`, async () => (await gateway.status()).forwarding.cursor > 10)
   })
   after(async () => {
     await Promise.all(gateways.map(({ gateway }) => gateway.stop('SIGKILL')))
@@ -35,14 +36,14 @@ export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
   })
   const delivered = async (t: TestContext): Promise<void> => {
     for (const { medium, gateway } of gateways)
-      await t.test(`${medium} delivers all`, async () => {
+      await t.test(`${medium} delivers all readings`, async () => {
         const count = await assertDelivered(upstream, gateway)
         assert.ok(count > 20, `${count}`)
       })
   }
   const received = async (): Promise<Record<string, number>> => (await askControl(upstream.dataDir, 'status')).received
 
-  test('every process has loaded the addon, by which UDP moves many packets per system call', () => {
+  test('every process has loaded the addon, which lets UDP move many packets per system call', () => {
     for (const { pid } of [upstream, ...gateways.map(({ gateway }) => gateway)]) {
       const maps = readFileSync(`/proc/${pid}/maps`, 'utf8')
       assert.match(maps, /os_node\.node/)
@@ -57,17 +58,17 @@ export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
     await delivered(t)
   })
 
-  test('30 % of what the upstream answers is lost: nothing is lost, nothing is stored twice', async t => {
+  test("30 % of the upstream's answers are lost: nothing is lost, nothing is stored twice", async t => {
     const before = await received()
     cable.weather({ loss: 30 }, 'down')
     await sleep(rounds(3000, 6000))
     await until('answers were lost', () => cable.carried('down').dropped > 7 * media.length)
-    // one answer speaks for all before it, so that few lost ones are missed; these are
+    // one answer confirms all packets before it, so single lost answers have little effect: lose all of them
     cable.silence('down')
     await sleep(3000)
-    // where the kernel is slow a sender waits longer than that, gives its connection up, and needs the line to come again
+    // with a slow kernel a sender waits longer, closes its connection, and needs the line to reconnect
     cable.fair()
-    const { repeated, duplicates } = await until('what was not answered came again', async () => {
+    const { repeated, duplicates } = await until('unanswered packets were resent', async () => {
       const now = await received()
       return now.repeated! + now.duplicates! > before.repeated! + before.duplicates! ? now : null
     })
@@ -75,7 +76,7 @@ export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
     await delivered(t)
   })
 
-  test('a silence longer than every time-out: few packets into it, and everything after it', async t => {
+  test('a silence longer than every time-out: few packets are sent into it, and all of them after it', async t => {
     const since = performance.now()
     cable.silence()
     await sleep(SILENCE_S * 1000)
@@ -83,13 +84,13 @@ export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
     const seconds = (performance.now() - since) / 1000
     cable.fair()
     t.diagnostic(`${packets} packets into ${seconds.toFixed(1)} s of silence`)
-    // connections tried every five seconds, repeats of the kernel's TCP and of QUIC, probes: a storm would be thousands
+    // connection attempts every five seconds, retransmits of TCP and QUIC, probes: a storm would be thousands
     assert.ok(packets < 150 * media.length, `${packets} packets into the silence`)
     await delivered(t)
   })
 
   if (LONG && !QUARTER)
-    test('a line of 16 kbit/s for all of them', async t => {
+    test('all media deliver over one line of 16 kbit/s', async t => {
       cable.weather({ rate: 16_000 })
       await sleep(8000)
       cable.fair()

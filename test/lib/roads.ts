@@ -1,5 +1,5 @@
-// What the tests of uplinks over bad networks share: one upstream on this machine that receives over every medium, and
-// gateways on another machine, each with its own road to it. Real processes of the built file, real kernel networks.
+// Shared by the tests of uplinks over bad networks: one upstream on this machine that receives over every medium, and
+// gateways on another machine, each with its own medium. Real processes of the built file, real kernel networks.
 import { join } from 'node:path'
 import { realFiles } from '../../src/lib/files'
 import { exportFacts } from '../../src/log'
@@ -10,13 +10,13 @@ import type { Cable } from './netem'
 import { assertSame } from './same'
 import { type Server, startMosquitto } from './servers'
 
-/** memory of the rig: nothing of it is made on this machine */
+/** RAM of the rig: nothing is written on this machine */
 const DIR = '/run/roads'
 export const certsDir = join(DIR, 'certs')
-/** path of a file of makeCerts(certsDir) */
+/** path of a file created by makeCerts(certsDir) */
 export const certs = (name: string): string => join(certsDir, name)
 
-/** Media that a gateway can go upstream by, with what a receiver and an uplink need beside the medium. */
+/** Media of an uplink, with the additional settings of receiver and uplink. */
 const ROADS = {
   UDP: { receiver: { port: 9001 }, uplink: { port: 9001 } },
   TCP: { receiver: { port: 9002 }, uplink: { port: 9002 } },
@@ -35,10 +35,12 @@ const flags = {
 }
 const WEB = 8001
 
-/** QUIC needs a newer Node than the rig's kernel stands: there a process of Node 24 that starts another one ends the kernel. */
+/**
+ * QUIC needs a newer Node than the rig's kernel supports: there a Node 24 process that starts another one crashes the kernel.
+ */
 const NODE = process.env.OS_NODE_QUIC_NODE ?? process.execPath
 
-/** One road of a gateway, as an entry of its `gateway.uplinks`. */
+/** The `gateway.uplinks` entry for a medium. */
 export const uplinkOver = (
   medium: Medium,
   cable: Cable,
@@ -53,13 +55,13 @@ export const uplinkOver = (
   ...more,
 })
 
-/** A gateway on the other machine: groups of real readings, about `perSecond` facts in all. */
+/** A gateway on the other machine: groups of real readings, about `perSecond` facts in total. */
 export class Gateway extends Machine {
   readonly id: string
 
   constructor(id: string, cable: Cable, uplinks: readonly unknown[], { perSecond = 10, gateway = {} } = {}) {
     const types = ['cpu', 'memory', 'uptime', 'network']
-    // a group is read ten times a second at most
+    // a group is read at most ten times a second
     const groups = Math.max(types.length, Math.ceil(perSecond / 8))
     const sources = Array.from({ length: groups }, (_, k) => ({
       name: `group${k}`,
@@ -82,17 +84,17 @@ export class Gateway extends Machine {
   }
 }
 
-/** The upstream, with a broker beside it. */
+/** The upstream, together with a broker. */
 export class Upstream extends Machine {
   broker: Server | undefined
 
-  /** `more`: further keys of its receivers */
+  /** `more`: additional keys of its receivers */
   constructor(
     readonly media: readonly Medium[],
     more: Record<string, unknown> = {},
   ) {
     const receivers = media.map(medium => ({ name: `from-${medium}`, medium, ...ROADS[medium].receiver, ...more }))
-    // to make a token would be one more start of the program
+    // creating a token would need another start of the program
     super(join(DIR, 'up'), 'serve', { web_user: { auth_enabled: false }, gateway: { receivers }, RESOURCES: flags })
     this.node = NODE
   }
@@ -114,13 +116,13 @@ export class Upstream extends Machine {
   }
 }
 
-/** The facts of a gateway's or upstream's log, as far as they are on disk. */
+/** The facts of a gateway's or upstream's log that are on disk. */
 export const logged = (machine: Machine): LoggedFact[] =>
   [...exportFacts(join(machine.dataDir, 'log'), 1, realFiles)] as LoggedFact[]
 
 /**
- * Everything `gateway` has on disk now comes to be in the upstream's log and database, each fact once, each value right,
- * and the upstream has nothing the gateway did not log. Returns how many facts that were.
+ * Waits until everything that `gateway` has on disk is in the upstream's log and database, each fact once and with the right
+ * value, and checks that the upstream has nothing that the gateway did not log. Returns the number of facts.
  */
 export async function assertDelivered(upstream: Upstream, gateway: Gateway): Promise<number> {
   const sent = logged(gateway)
@@ -139,7 +141,7 @@ export async function assertDelivered(upstream: Upstream, gateway: Gateway): Pro
   ).catch(tell)
   const keys = new Set(sent.map(keyOf))
   const ours = (facts: LoggedFact[]): LoggedFact[] => facts.filter(fact => keys.has(keyOf(fact)))
-  // a broker's acknowledgement is not the upstream's
+  // an acknowledgement of the broker does not prove arrival at the upstream
   const all = (): LoggedFact[] | null => {
     const facts = logged(upstream)
     return ours(facts).length >= sent.length ? facts : null

@@ -1,9 +1,9 @@
 // Compiles src/cores/rscore.as to rscore.wasm, which is in the repository, so that a build needs no compiler: `node
-// test/lib/rscore-compiler.mjs`. The same source gives the same bytes (test/unit/cores/native.test.ts).
+// test/lib/rscore-compiler.mjs`. The output is reproducible (test/unit/cores/native.test.ts).
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The module of a source, as bytes. Throws with what the compiler says. */
+/** The compiled module of a source. Throws the compiler's output. */
 export async function compile(source) {
   const { default: asc } = await import('assemblyscript/asc')
   const options = [

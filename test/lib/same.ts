@@ -1,4 +1,4 @@
-// Whether two logs say the same: the same facts, none twice, and each value as the wire keeps it.
+// Compares two logs: the same facts, no duplicates, and each value as the wire represents it.
 import assert from 'node:assert/strict'
 import { keyOf, kills, type LoggedFact, sensorsOf } from './gateway'
 
@@ -9,10 +9,10 @@ const sorted = (facts: LoggedFact[]): LoggedFact[] =>
 const close = (a: number | null, b: number | null): boolean =>
   a === b || (a !== null && b !== null && Math.abs(a - b) <= 1.001e-3 * Math.abs(a))
 
-/** Packets of a device that a receiver knows again (D16). */
+/** Packets per device that a receiver recognises as duplicates (D16). */
 const REMEMBERED = 4096
 
-/** One of each fact, those that came again although the receiver remembered them, and those that came again later. */
+/** One of each fact, duplicates within the receiver's memory, and later duplicates. */
 function counted(got: LoggedFact[]) {
   const places = new Map<string, number>()
   const counts = new Map<string, number>()
@@ -42,9 +42,9 @@ function assertSameFact(sent: LoggedFact, got: LoggedFact): void {
 }
 
 /**
- * What a killed sender had sent and could not write any more (D24) is not compared: facts between the last one it kept before
- * the kill and the kill. `got` is in the order of the receiver's log: what it was sent again after it had forgotten it, is there twice,
- * with the same values.
+ * Facts between the last stored one before a kill and the kill are not compared: a killed sender may have sent them without
+ * storing them (D24). `got` is in the order of the receiver's log: a fact sent again after the receiver forgot it is there
+ * twice, with the same values.
  */
 export function assertSame(sent: LoggedFact[], got: LoggedFact[]): void {
   const left = sorted(sent)

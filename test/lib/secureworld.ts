@@ -1,6 +1,6 @@
-// A gateway's uplink and a gateway's receiver at the two ends of a line in memory, with a clock that is moved by hand: the
-// walls themselves, no process. Every packet on the line is noted; each may be lost. Either end can be killed or stopped and
-// started again, with or without the file of its sessions, or be replaced by a peer of another kind.
+// A gateway's uplink and receiver at the two ends of a line in memory, with a manual clock and without processes. Every
+// packet on the line is recorded; each may be lost. Either end can be killed or stopped and restarted, with or without its
+// session file, or be replaced by another peer.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -39,7 +39,7 @@ export interface WorldOptions {
   requireSecure?: { client?: boolean; server?: boolean }
   /** true: the packet is lost */
   lose?: (packet: Uint8Array, from: 'a' | 'b', world: World) => boolean
-  /** in place of our receiver; answers with the function given */
+  /** replaces our receiver; answers with the given function */
   peer?: (packet: Uint8Array, reply: (packet: Uint8Array) => void) => void
 }
 
@@ -84,7 +84,7 @@ export class World {
     })
   }
 
-  /** Both ends, and the first packets through. */
+  /** Starts both ends, and waits for the first packets. */
   async start(): Promise<this> {
     await this.startServer()
     await this.startClient()
@@ -180,7 +180,7 @@ export class World {
     await serve((packet, origin) => this.receive.packet(packet, origin))
   }
 
-  /** `kill`: without a word and without keeping what is not on disk yet. `forget`: its session file is gone too. */
+  /** `kill`: without a stop and without saving unwritten state. `forget`: its session file is removed too. */
   async restartClient({ kill = false, forget = false } = {}): Promise<void> {
     if (kill) this.uplink.link({ state: 'disabled' })
     else this.uplink.stop()
@@ -197,12 +197,12 @@ export class World {
     await this.startServer()
   }
 
-  /** Packets of the log go, answers come, for that long. */
+  /** Sends packets of the log and handles answers, for that time. */
   async run(ms: number): Promise<void> {
     for (let t = 0; t < ms; t += 10) await this.timers.advance(10)
   }
 
-  /** One more fact into the sender's log; of another device when an AID is named. */
+  /** Adds a fact to the sender's log; of another device if an AID is given. */
   fact(aid?: number): Fact {
     this.#fact++
     const fact: Fact = {
@@ -234,7 +234,7 @@ export class World {
     )
   }
 
-  /** Data of the sender, as it went: command bytes only. */
+  /** Data of the sender as sent: command bytes only. */
   get data(): string[] {
     return this.commands.filter(command => command.startsWith('a:')).map(command => command.slice(2))
   }

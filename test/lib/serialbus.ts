@@ -1,15 +1,15 @@
-// A bus of serial ports in the test: what one sends, all others read, as on two wires; with echo, noise and collisions as
-// the test wants them.
+// A bus of serial ports in the test: all others read what one sends, as on two wires; with optional echo, noise and
+// collisions.
 import type { Plug } from './ptys'
 
 export interface BusOptions {
-  /** what was sent is heard by its sender too */
+  /** the sender receives its own bytes too */
   echo?: boolean
-  /** what becomes of bytes on the wire; also bytes of nobody */
+  /** changes bytes on the wire, and may add some */
   noise?: (bytes: Buffer) => Buffer
 }
 
-/** Of a share of all pieces one bit is turned, one byte is lost, or bytes that look like the start of a frame come in. */
+/** Damages a share of all pieces: flips a bit, drops a byte, or inserts bytes that look like the start of a frame. */
 export function damaged(bytes: Buffer, random: () => number, share: number): Buffer {
   if (random() >= share) return bytes
   const at = Math.floor(random() * bytes.length)
@@ -23,7 +23,7 @@ export function damaged(bytes: Buffer, random: () => number, share: number): Buf
 export class SerialBus {
   readonly #plugs: Plug[] = []
   readonly options: BusOptions
-  /** sender and bytes, as they went over the wire */
+  /** sender and bytes, as sent over the wire */
   readonly log: { from: Plug; bytes: Buffer; at: number }[] = []
 
   constructor(plugs: readonly Plug[], options: BusOptions = {}) {

@@ -1,4 +1,4 @@
-// Real gateways whose serial ports are in the test: what they send each other over UART or RS485 has to be in both logs.
+// Real gateways whose serial ports are in the test: what they send each other over UART or RS485 must be in both logs.
 import { join } from 'node:path'
 import { realFiles } from '../../src/lib/files'
 import { exportFacts } from '../../src/log'
@@ -21,7 +21,7 @@ export class SerialGateways {
     return this.#ptys.port(join(this.dir, name))
   }
 
-  /** A gateway that runs; `gateway` and `physical_config` as in Config.json. */
+  /** A running gateway; `gateway` and `physical_config` as in Config.json. */
   async machine(name: string, verb: 'run' | 'serve', gateway: object, physical_config = {}): Promise<Machine> {
     const made = new Machine(join(this.dir, name), verb, {
       device_id: name,
@@ -44,7 +44,7 @@ export class SerialGateways {
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the status holds
 export const status = (of: Machine): Promise<any> => askControl(of.dataDir, 'status')
 
-/** Waits until `from` has been told of more than `count` packets by its upstream; fails with what both ends say. */
+/** Waits until the upstream has acknowledged more than `count` packets of `from`; fails with the status of both ends. */
 export async function acknowledged(from: Machine, count: number, to: Machine, ms = 180_000): Promise<void> {
   await until('acknowledged', async () => (await status(from)).uplinks.up.acked > count, ms).catch(async error => {
     const links = JSON.stringify([(await status(from)).links, (await status(to)).links])
@@ -53,21 +53,21 @@ export async function acknowledged(from: Machine, count: number, to: Machine, ms
 }
 
 /**
- * Stops `from` as a service manager does, and checks that every fact of its log is in the log of `to`, once, with the same
- * values. What the stop could not send in time is sent by the next start (X29). Returns how many facts there were.
+ * Stops `from` like a service manager, and checks that every fact of its log is in the log of `to`, once, with the same
+ * values. The next start sends what the stop could not send in time (X29). Returns the number of facts.
  */
 export async function delivered(from: Machine, to: Machine): Promise<number> {
   await until('some are committed', async () => (await status(from)).log.committed_seq > 5)
   await from.stop()
   const sent = from.logFacts()
   const keys = new Set(sent.map(keyOf))
-  // the files are read here: a command would stop the wires, which are in this process
+  // the files are read here: a command would block the wires, which are in this process
   const facts = (): LoggedFact[] => [...exportFacts(join(to.dataDir, 'log'), 1, realFiles)] as LoggedFact[]
   const there = (): LoggedFact[] => facts().filter(fact => keys.has(keyOf(fact)))
-  const all = (ms?: number): Promise<boolean> => until('all are there', () => there().length >= keys.size, ms)
+  const all = (ms?: number): Promise<boolean> => until('all are present', () => there().length >= keys.size, ms)
   await all(3000).catch(async () => {
     await from.start(['--port', String(await freePort())])
-    await all().catch(() => undefined) // told below, fact by fact
+    await all().catch(() => undefined) // reported below, fact by fact
     await from.stop()
   })
   assertSame(sent, there())

@@ -1,6 +1,5 @@
-// Real servers from Debian's packages for tests: each in a folder of its own under the system's temporary folder, on a free
-// port.
-// A server dies with the test process, however that ends (parent-death signal of the kernel).
+// Real servers from Debian packages for tests: each in its own temporary folder, on a free port. A server dies with the test
+// process, in whatever way that ends (parent-death signal of the kernel).
 // Needs: mosquitto
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -9,17 +8,17 @@ import { join } from 'node:path'
 import { freePort, removeDir, tempDir } from './gateway'
 
 export interface ServerOptions {
-  /** 0 or none: a free one */
+  /** 0 or absent: a free one */
   port?: number
-  /** the address listened on; default 127.0.0.1 */
+  /** the listening address; default 127.0.0.1 */
   host?: string
-  /** more lines of its configuration file */
+  /** additional lines of its configuration file */
   lines?: readonly string[]
-  /** keeps its data in `dir` over restarts, kill -9 included */
+  /** keeps its data in `dir` over restarts, including kill -9 */
   persistence?: boolean
-  /** an existing folder, which is then not removed at stop() */
+  /** an existing folder, which stop() does not remove */
   dir?: string
-  /** put before the command, as `['ip', 'netns', 'exec', 'far']` */
+  /** prefix of the command, for example `['ip', 'netns', 'exec', 'far']` */
   prefix?: readonly string[]
 }
 
@@ -27,15 +26,15 @@ type Place = Required<Omit<ServerOptions, 'prefix'>>
 
 interface ServerKind {
   readonly command: string
-  /** in its log when it can be used */
+  /** appears in its log when it is ready */
   readonly ready: RegExp
   /** for servers that refuse to run as root */
   readonly user?: string
-  /** Writes what it needs into the folder; the command's arguments. */
+  /** Writes its files into the folder; returns the command's arguments. */
   arguments(place: Place): string[]
 }
 
-/** in the folder of an sshd: the key it lets in */
+/** in the folder of an sshd: the accepted key */
 const SSH_KEY = 'user_key'
 
 const KINDS = {
@@ -67,7 +66,7 @@ const KINDS = {
       for (const key of ['host_key', SSH_KEY])
         if (!existsSync(join(dir, key)))
           spawnSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(dir, key)], { stdio: 'inherit' })
-      // where the package's own service would make it
+      // the package's own service would create it
       if (process.getuid?.() === 0) mkdirSync('/run/sshd', { recursive: true, mode: 0o755 })
       const file = join(dir, 'sshd_config')
       const text = [
@@ -112,7 +111,7 @@ const KINDS = {
           join(dir, 'users.sql'),
           `DELETE FROM mysql.global_priv WHERE User = '';\nFLUSH PRIVILEGES;\nCREATE DATABASE IF NOT EXISTS os_node;\nCREATE USER IF NOT EXISTS os_node@'%' IDENTIFIED BY '${SQL_PASSWORD}';\nGRANT ALL ON \`os%\`.* TO os_node@'%';\n`,
         )
-        // what mariadb-install-db does, without the tables of help texts
+        // like mariadb-install-db, without the tables of help texts
         mkdirSync(data)
         const files = ['mysql_system_tables.sql', 'mysql_system_tables_data.sql'].map(
           name => `/usr/share/mysql/${name}`,
@@ -121,6 +120,7 @@ const KINDS = {
         const options = [
           '--no-defaults',
           `--datadir=${data}`,
+          `--tmpdir=${dir}`,
           '--bootstrap',
           '--silent-startup',
           '--innodb-flush-method=nosync',
@@ -140,6 +140,8 @@ const KINDS = {
       ]
       const place = [
         `datadir=${data}`,
+        // a start removes the temporary tables of servers that use the same folder
+        `tmpdir=${dir}`,
         `port=${port}`,
         `bind-address=${host}`,
         `socket=${dir}/mysql.sock`,
@@ -151,7 +153,7 @@ const KINDS = {
   haproxy: {
     command: '/usr/sbin/haproxy',
     ready: /Loading success|New worker/,
-    // its one line is the path of its configuration
+    // its only argument is the path of its configuration
     arguments({ lines }) {
       return ['-W', '-db', '-f', lines[0]!]
     },
@@ -161,7 +163,7 @@ const KINDS = {
 /** of the user os_node at the database servers */
 export const SQL_PASSWORD = 'only-for-tests'
 
-/** Runs a program that makes a server's data folder, as the user the server runs as; the folder becomes that user's. */
+/** Runs a program that creates a server's data folder, as the user of the server; that user then owns the folder. */
 function asNobody(dir: string, command: string, args: readonly string[], input = ''): void {
   const root = process.getuid?.() === 0
   if (root) spawnSync('chown', ['-R', 'nobody', dir])
@@ -188,7 +190,7 @@ export class Server {
     this.dir = place.dir
   }
 
-  /** Starts one and waits until it can be used; throws with its log when it does not come up. */
+  /** Starts a server and waits until it is ready; throws its log if it does not start. */
   static async start(name: ServerName, options: ServerOptions = {}): Promise<Server> {
     const { host = '127.0.0.1', lines = [], persistence = false, prefix = [] } = options
     const dir = options.dir ?? tempDir()
@@ -208,12 +210,12 @@ export class Server {
     return this.#child?.pid
   }
 
-  /** All it has said, over every restart. */
+  /** Its complete output, over every restart. */
   log(): string {
     return this.#log
   }
 
-  /** The same port, folder and configuration again; what runs is stopped first. */
+  /** Restarts with the same port, folder and configuration; a running server is stopped first. */
   async restart(): Promise<void> {
     await this.#end('SIGTERM')
     const kind: ServerKind = KINDS[this.name]
@@ -241,12 +243,12 @@ export class Server {
     })
   }
 
-  /** Ends it without a word, as a power cut does; restart() brings it back. */
+  /** Kills it, like a power cut; restart() starts it again. */
   async kill(): Promise<void> {
     await this.#end('SIGKILL')
   }
 
-  /** Ends it and removes its folder. */
+  /** Stops it and removes its folder. */
   async stop(): Promise<void> {
     await this.#end('SIGTERM')
     if (this.ownDir) removeDir(this.dir)
@@ -264,10 +266,10 @@ export class Server {
   }
 }
 
-/** A broker that lets everybody in, unless `lines` say otherwise; `lines` follow its one listener. */
+/** A broker that accepts every client, unless `lines` say otherwise; `lines` follow its only listener. */
 export const startMosquitto = (options: ServerOptions = {}): Promise<Server> => Server.start('mosquitto', options)
 
-/** An ssh server that lets this user in; and the command that runs a line there on a terminal. */
+/** An ssh server that accepts this user; and the command that runs a line there on a terminal. */
 export async function startSshd(): Promise<{ server: Server; on(line: string): string[] }> {
   const server = await Server.start('sshd')
   const known = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR', 'IdentitiesOnly=yes']

@@ -1,5 +1,5 @@
-// The simulated world for tests: built once for each process; the gateway in it with or without a fault. It runs in a process of its own, as
-// `npm run test:sim` does: promises of simulated processes that died are rejected there, which would fail a test here.
+// The simulated world for tests: built once per process; its gateway has an optional fault. It runs in a separate process, as
+// in `npm run test:sim`: promises of killed simulated processes are rejected there, which would fail a test here.
 import { fork } from 'node:child_process'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -31,7 +31,7 @@ const worldFile = (): Promise<string> =>
     return file
   })())
 
-/** The faults that the world is known to notice. */
+/** The faults that the world is known to detect. */
 export async function variants(): Promise<readonly Variant[]> {
   const { VARIANTS, UNNOTICED } = await load<{ VARIANTS: readonly Variant[]; UNNOTICED: readonly string[] }>(
     'variants.mjs',
@@ -40,8 +40,8 @@ export async function variants(): Promise<readonly Variant[]> {
 }
 
 /**
- * The results of the seeds from 1 on, one after the other, `last` included, until a promise is broken; `id`: with that fault built in.
- * Rejects where the process of the world ends.
+ * The results of the seeds from 1 to `last`, in order, until a promise is broken; `id`: with that fault. Rejects if the
+ * process of the world ends.
  */
 export async function simulate(last: number, options: RunOptions, id?: string): Promise<RunResult[]> {
   const { buildImage } = await load<Build>('build.mjs')

@@ -1,5 +1,6 @@
-// Eight gateways as a receiver sees them, each with eight devices: the encoder and the delivery exchange of an uplink, without a
-// log. What is not acknowledged when a link is cut goes again. Packets are made at a rate, however long the links are cut.
+// Eight gateways with eight devices each, as a receiver sees them: the encoder and the delivery exchange of an uplink,
+// without a log. Unacknowledged packets are sent again after a link was cut. Packets are created at a fixed rate, however
+// long the links are cut.
 import assert from 'node:assert/strict'
 import { createSocket, type Socket } from 'node:dgram'
 import type { Fact } from '../../src/pipeline/fact'
@@ -21,7 +22,7 @@ interface OnItsWay {
 }
 
 export class SoakSenders {
-  /** nothing passes, either way */
+  /** nothing passes in either direction */
   cut = false
   made = 0
   acked = 0
@@ -44,7 +45,7 @@ export class SoakSenders {
     )
   }
 
-  /** To that port of this machine; `rate` packets a second from begin() on. */
+  /** Connects to that port of this machine; `rate` packets a second after begin(). */
   static async open(port: number, rate: number): Promise<SoakSenders> {
     const senders = new SoakSenders(rate)
     for (let peer = 0; peer < PEERS; peer++) await senders.#peer(port)
@@ -65,7 +66,7 @@ export class SoakSenders {
     this.#timer = setInterval(() => this.#turn(), TICK_MS)
   }
 
-  /** Makes no more, and waits until everything is acknowledged. */
+  /** Creates no more packets, and waits until all are acknowledged. */
   async finish(): Promise<void> {
     this.#ending = true
     await until('every packet is acknowledged', () => this.acked === this.made)
@@ -79,8 +80,8 @@ export class SoakSenders {
   }
 
   /**
-   * The newest times of that device in a log: each once, and of the newer half none is missing. Of the older half those may be that went
-   * again, which are in the log before the others.
+   * Asserts that the newest times of that device are in a log, each once, and none of the newer half is missing. Packets of
+   * the older half may have been sent again and be in the log earlier.
    */
   assertNewest(id: string, times: readonly number[]): void {
     const device = Number(id.slice('soak-'.length))

@@ -1,8 +1,8 @@
-// Secrets in the spellings people use, each under a key of its own, and things that only look like one.
+// Secrets in common spellings, each under its own key, and values that only look like secrets.
 
-/** Spelling → what stands in the configuration with that secret in it. */
+/** Spelling → the configuration that contains the secret. */
 export const SPELLINGS: Readonly<Record<string, (secret: string) => unknown>> = {
-  // names, cut and written in any way
+  // names, abbreviated and in any notation
   pass_word: secret => ({ pass_word: secret }),
   'pass-word': secret => ({ 'pass-word': secret }),
   PassWord: secret => ({ PassWord: secret }),
@@ -21,7 +21,7 @@ export const SPELLINGS: Readonly<Record<string, (secret: string) => unknown>> = 
   client_se_cret: secret => ({ client_se_cret: { deep: [secret] } }),
   web_hook: secret => ({ web_hook: secret }),
   WebHookURL: secret => ({ WebHookURL: secret }),
-  // which of several it is, or its form
+  // with a suffix for variant or format
   password_old: secret => ({ password_old: secret }),
   passwordNew: secret => ({ passwordNew: secret }),
   db_pass_prod: secret => ({ db_pass_prod: secret }),
@@ -77,7 +77,7 @@ export const SPELLINGS: Readonly<Record<string, (secret: string) => unknown>> = 
   }),
   'sessions of a browser': secret => ({ PHPSESSID: secret, csrf: secret, session: `a1b2c3d4e5f6${secret}` }),
   'a pin as a number': secret => ({ pin: Number(`99${secret.slice(-2)}99`), sim_puk: `99${secret.slice(-2)}99` }),
-  // the name stands beside the secret
+  // the name is next to the secret
   'title and value': secret => ({ title: 'password', value: secret }),
   'header_name and header_value': secret => ({ header_name: 'Authorization', header_value: secret }),
   'name and value': secret => [{ name: 'password', value: secret }],
@@ -95,7 +95,7 @@ export const SPELLINGS: Readonly<Record<string, (secret: string) => unknown>> = 
   'arguments of a program': secret => ['-v', '--password', secret],
   'an argument of a program': secret => [`--password=${secret}`],
   'a pair with a number': secret => [{ name: 'pin_passcode', value: Number(`99${secret.slice(-2)}99`) }],
-  // names of other things, too: what they hold says which
+  // names of other things: only the content shows which
   'a bare key': secret => ({ key: `a1b2c3d4e5f6${secret}` }),
   'a licence': secret => ({ license: `${secret}a1b2c3d4e5f6` }),
   'an HMAC': secret => ({ hmac: secret }),
@@ -133,7 +133,7 @@ export const SPELLINGS: Readonly<Record<string, (secret: string) => unknown>> = 
   'two cookies': secret => `Cookie: a=b; c=${secret}`,
 }
 
-/** Values that everyone may see. */
+/** Values that are public. */
 export const HARMLESS: Readonly<Record<string, unknown>> = {
   keyboard: 'a',
   passage: 'b',
@@ -212,14 +212,17 @@ export const HARMLESS: Readonly<Record<string, unknown>> = {
   paths: ['a.b.password', 'a.b.keyboard'],
 }
 
-/** One secret for each spelling: a text that stands nowhere else. */
+/** One unique secret per spelling. */
 export const secretOf = (at: number): string => `hush${String(at + 10)}`
 
 /** Settings of a plugin with each spelling under its number. */
 export const spelled = (): Record<string, unknown> =>
   Object.fromEntries(Object.values(SPELLINGS).map((make, at) => [`s${at}`, make(secretOf(at))]))
 
-/** The spellings whose secrets stand in a text. A secret of digits counts as a number of its own: times and counts hold any digits. */
+/**
+ * The spellings whose secrets appear in a text. A secret of digits must be a complete number: times and counts may contain
+ * any digits.
+ */
 export const leaked = (text: string): string[] => {
   const numbers = new Set(text.match(/\d+(?:\.\d+)*/g))
   return Object.keys(SPELLINGS).filter((_, at) => text.includes(secretOf(at)) || numbers.has(`99${at + 10}99`))

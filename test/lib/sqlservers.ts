@@ -1,4 +1,4 @@
-// PostgreSQL and MariaDB for tests, each started once for a file, and what storage.sql needs to use them.
+// PostgreSQL and MariaDB for tests, each started once per file, and the storage.sql settings to use them.
 // Needs: postgres mariadb
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { Server, SQL_PASSWORD } from './servers'
 export const SERVER_DIALECTS = ['postgresql', 'mysql'] as const
 export type ServerDialect = (typeof SERVER_DIALECTS)[number]
 
-/** The program that the build makes beside the bundle. */
+/** The program that the build creates next to the bundle. */
 export const serverScript = join(process.env.OS_NODE_TEST_ROOT ?? process.cwd(), 'dist/os-node-sql.js')
 
 /** storage.sql */
@@ -30,12 +30,12 @@ export class SqlServer {
     this.server = server
   }
 
-  /** `tls`: the server's certificate; who does not want TLS gets in without. */
+  /** `tls`: the server's certificate; connections without TLS are accepted too. */
   static async start(dialect: ServerDialect, tls?: Pair): Promise<SqlServer> {
     const dir = tempDir()
     const [cert, key] = [join(dir, 'server.crt'), join(dir, 'server.key')]
     if (tls) {
-      // the folder becomes that of the server's user
+      // the folder will belong to the server's user
       copyFileSync(tls.cert, cert)
       copyFileSync(tls.key, key)
     }
@@ -47,7 +47,7 @@ export class SqlServer {
     return new SqlServer(dialect, await Server.start(name, { dir, lines: tls ? lines : [] }))
   }
 
-  /** A new empty database; its storage.sql. */
+  /** A new empty database; returns its storage.sql. */
   async fresh(driver: object = {}): Promise<ServerSql> {
     const database = `os_${++this.#made}`
     await this.ask(`CREATE DATABASE ${database}`, this.dialect === 'postgresql' ? 'postgres' : 'os_node')
@@ -55,7 +55,7 @@ export class SqlServer {
     return { dialect: this.dialect, driver: { port, database, password: SQL_PASSWORD, ...driver } }
   }
 
-  /** Rows as arrays, over a connection of its own. */
+  /** Rows as arrays, over a separate connection. */
   async ask(text: string, database: string): Promise<unknown[][]> {
     const { port } = this.server
     const place = { host: '127.0.0.1', port, database, user: 'os_node', password: SQL_PASSWORD }

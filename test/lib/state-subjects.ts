@@ -1,4 +1,4 @@
-// The small files of a gateway as tests of power cuts change and read them: configuration, identity, token, users, sessions.
+// The small files of a gateway for tests of power cuts: configuration, identity, token, users, sessions.
 import assert from 'node:assert/strict'
 import { ConfigStore } from '../../src/config'
 import { Identity } from '../../src/gateway/identity'
@@ -7,9 +7,9 @@ import { silentLogger } from '../../src/lib/logger'
 import { SecureSessions } from '../../src/protocol/secure/sessions'
 import { newToken, storedToken, UserStore } from '../../src/services/users'
 
-/** `change` throws where the disk refuses; `read` is what a start finds, and throws where it cannot go on. */
+/** `change` throws if the disk refuses; `read` returns what a start finds, and throws if the start would fail. */
 export interface Subject {
-  /** changes of one life; 2 where left out, for one may be told and the next under way */
+  /** changes per run; default 2, since one may be confirmed and the next in progress */
   readonly changes?: number
   open(files: Files): { change(n: number): unknown | Promise<unknown> }
   read(files: Files): unknown
@@ -46,7 +46,7 @@ export const subjects = (dir: string): Record<string, Subject> => ({
         throw error
       }
       const store = config(dir, files)
-      // the name is made by the first start
+      // the first start sets the name
       store.set('device_id', 'GW1')
       const identity = new Identity(store, silentLogger, files, fail)
       return { change: n => identity.assign(n) }
@@ -58,7 +58,7 @@ export const subjects = (dir: string): Record<string, Subject> => ({
     },
   },
   token: {
-    // a hash takes a tenth of a second, on purpose
+    // a hash intentionally takes a tenth of a second
     changes: 1,
     open: files => ({ change: () => newToken(dir, files) }),
     read: files => storedToken(dir, files),

@@ -1,6 +1,6 @@
-// Whether a process stays as large as it is: memory and descriptors, sampled from outside; the heap after a full collection
-// is told by a few lines that are loaded into the process beside the program. Machine code is no part of it: the compiler
-// makes some of it for minutes, and forgets it again when it will.
+// Whether the size of a process is stable: memory and file descriptors, sampled from outside; the heap after a full
+// collection is reported by a few lines loaded into the process. Machine code is excluded: the compiler creates and drops it
+// over minutes.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -46,7 +46,7 @@ export class Steady {
     writeFileSync(join(this.#dir, 'hook.cjs'), HOOK)
   }
 
-  /** Programs started inside `start` tell their heap. */
+  /** Programs started inside `start` report their heap. */
   async within(start: () => Promise<void>): Promise<void> {
     const { NODE_OPTIONS } = process.env
     process.env.NODE_OPTIONS = `${NODE_OPTIONS ?? ''} --require ${join(this.#dir, 'hook.cjs')}`
@@ -87,7 +87,7 @@ export class Steady {
   }
 }
 
-/** How much it grows over the time of the samples, by the line through them that fits best. */
+/** The growth over the time of the samples, from a linear fit. */
 export function growth(samples: readonly Sample[], of: (sample: Sample) => number): number {
   const mean = (values: number[]): number => values.reduce((a, b) => a + b, 0) / values.length
   const at = mean(samples.map(s => s.at))

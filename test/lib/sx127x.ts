@@ -1,5 +1,5 @@
-// The register-level SX127x of test/rig/sx127x: compiled on this machine (once for each state of its text), run inside the rig
-// as a device /dev/spidevX.Y. Models of the same air hear each other.
+// The register-level SX127x of test/rig/sx127x: compiled on this machine (once per version of its source), run inside the rig
+// as a device /dev/spidevX.Y. Models on the same channel receive each other.
 // Needs: cc fuse
 import { execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -11,7 +11,7 @@ import { GpioSim } from './gpiosim'
 
 const SOURCES = join(root, 'test/rig/sx127x')
 
-/** The compiled model. To be called on this machine too, before the rig is entered: what is written inside is lost. */
+/** The compiled model. Call it on this machine too, before entering the rig: files written inside are lost. */
 export function buildModel(): string {
   const files = readdirSync(SOURCES).sort()
   const hash = createHash('sha256')
@@ -28,7 +28,7 @@ export function buildModel(): string {
   return program
 }
 
-/** One transmission as the model's log has it; times are the model's ms. */
+/** One transmission in the model's log; times are the model's ms. */
 export interface Sent {
   at_ms: number
   airtime_ms: number
@@ -38,9 +38,9 @@ export interface Sent {
 }
 
 export interface ModelOptions {
-  /** DIO0, DIO1 and RESET on lines of a gpio-sim chip of its own; default true */
+  /** DIO0, DIO1 and RESET on lines of a separate gpio-sim chip; default true */
   lines?: boolean
-  /** how much faster than the real one its time runs */
+  /** speed of its time relative to the real one */
   speed?: number
 }
 
@@ -51,7 +51,7 @@ export class Sx127x {
   readonly #control: string
   readonly #log: string
 
-  /** `name`: 'spidev0.0'. Ready when start() has settled. */
+  /** `name`: 'spidev0.0'. Ready when start() has resolved. */
   private constructor(name: string, { lines = true, speed = 1 }: ModelOptions) {
     this.device = `/dev/${name}`
     const air = '/run/air'
@@ -69,17 +69,17 @@ export class Sx127x {
 
   static async start(name: string, options: ModelOptions = {}): Promise<Sx127x> {
     const model = new Sx127x(name, options)
-    await until(`${name} is there`, () => existsSync(model.device) && existsSync(model.#control))
+    await until(`${name} is present`, () => existsSync(model.device) && existsSync(model.#control))
     return model
   }
 
-  /** The options of a driver that say how it is wired. */
+  /** The wiring options of a driver. */
   get wiring(): Record<string, unknown> {
     const pin = (line: number): object => ({ chip: this.gpio!.path, line })
     return { spi: this.device, ...(this.gpio && { dio0_pin: pin(0), reset_pin: pin(2) }) }
   }
 
-  /** One command (see control.c); resolves its answer, throws what was wrong. */
+  /** One command (see control.c); resolves its answer, throws its error. */
   command(text: string): Promise<string> {
     return new Promise((resolve, reject) => {
       let answer = ''
@@ -96,7 +96,7 @@ export class Sx127x {
     return JSON.parse(await this.command('counts')) as Record<string, number>
   }
 
-  /** Everything it sent. */
+  /** All transmissions. */
   sent(): Sent[] {
     if (!existsSync(this.#log)) return []
     const lines = readFileSync(this.#log, 'utf8').split('\n').filter(Boolean)

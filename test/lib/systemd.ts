@@ -1,4 +1,4 @@
-// Stands in for systemd: hears what a service says to NOTIFY_SOCKET (sd_notify), with the time of each message.
+// Replaces systemd: receives what a service sends to NOTIFY_SOCKET (sd_notify), with the time of each message.
 import { native } from '../../src/native'
 import { READABLE } from '../../src/native/socket'
 import { until } from './gateway'
@@ -20,7 +20,7 @@ export class FakeSystemd {
   readonly #slab = new Uint8Array(SLOTS * SLOT_BYTES)
   readonly #lengths = new Uint32Array(SLOTS)
 
-  /** `path`: of a socket that is to be made, or an @abstract name. */
+  /** `path`: of a socket to create, or an @abstract name. */
   constructor(readonly path: string) {
     this.#socket = native().unixDatagramSocket(path)
     this.#socket.watch(READABLE, () => this.#read())
@@ -46,12 +46,12 @@ export class FakeSystemd {
     return this.heard.filter(({ fields }) => field in fields)
   }
 
-  /** The n-th message (from 1) with this field, when it comes. */
+  /** Waits for the n-th message (from 1) with this field. */
   next(field: string, n = 1, ms = 120_000): Promise<Heard> {
     return until(`${field} number ${n}`, () => this.with(field)[n - 1], ms)
   }
 
-  /** NOTIFY_SOCKET and more for the child that `start` makes at once. */
+  /** NOTIFY_SOCKET and `more` for the child that `start` creates synchronously. */
   env<T>(start: () => T, more: Record<string, string> = {}): T {
     const env = { NOTIFY_SOCKET: this.path, ...more }
     Object.assign(process.env, env)

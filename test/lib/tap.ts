@@ -1,4 +1,4 @@
-// A UDP proxy on this machine that passes every datagram on, notes it, and loses those it is told to lose.
+// A UDP proxy on this machine that forwards and records every datagram, and drops those the test selects.
 import { createSocket, type Socket } from 'node:dgram'
 import { packetsIn } from './packets'
 
@@ -33,13 +33,13 @@ export class Tap {
     for (const back of this.#backs.values()) back.close()
   }
 
-  /** Forgets what was seen and loses nothing. */
+  /** Clears the record and drops nothing. */
   clear(): void {
     this.seen.length = 0
     this.lose = () => false
   }
 
-  /** Every packet, those inside delivery frames one by one. */
+  /** Every packet; delivery frames are split into their packets. */
   packets(way?: Tapped['way']): { way: Tapped['way']; packet: Uint8Array; lost: boolean }[] {
     return this.seen
       .filter(one => way === undefined || one.way === way)
@@ -56,7 +56,7 @@ export class Tap {
     let back = this.#backs.get(port)
     if (back) return back
     back = createSocket('udp4')
-    back.on('error', () => undefined) // the target is away: nothing answers
+    back.on('error', () => undefined) // the target does not exist: no answer
     back.on('message', message => {
       if (this.#passes(message, 'down')) this.#front.send(message, port, '127.0.0.1')
     })

@@ -1,6 +1,6 @@
-// The course of a run beside a written record of it: a test says line by line what happened, and compares that with a text file
-// beside it. Any change of behaviour shows as a difference of that file; after a wanted one, OS_NODE_WRITE_TRACE=1 writes it
-// anew, and the difference is read before it is committed.
+// Compares the course of a run with a recorded one: a test describes line by line what happened, and compares that with a
+// text file next to it. Any change of behaviour shows as a difference of that file; after an intended change,
+// OS_NODE_WRITE_TRACE=1 rewrites it, and the difference is reviewed before the commit.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,18 +11,18 @@ export class Trace {
   readonly lines: string[] = []
   readonly #file: string
 
-  /** `file`: below test/, as `unit/log/flashlog-trace.txt` */
+  /** `file`: relative to test/, for example `unit/log/flashlog-trace.txt` */
   constructor(file: string) {
     this.#file = join(root, 'test', file)
   }
 
   readonly say = (what: string, value?: unknown): void => {
     const line = value === undefined ? what : `${what} ${JSON.stringify(value)}`
-    // newer versions of Node name the line of a JSON error too
+    // newer versions of Node add the line to a JSON error
     this.lines.push(line.replaceAll(/ \(line \d+ column \d+\)/g, ''))
   }
 
-  /** `count` calls: a line for `every` of them, with a digest of what all so far gave or threw and the state after them. */
+  /** `count` calls: one line per `every` calls, with a digest of all results and errors so far and the state after them. */
   course(name: string, count: number, every: number, run: (k: number) => unknown, state?: () => unknown): void {
     let seen = 0
     for (let k = 0; k < count; k++) {
@@ -31,7 +31,7 @@ export class Trace {
     }
   }
 
-  /** As course(), for calls that end later: each gives what was seen in it. */
+  /** Like course(), for async calls: each returns what was observed. */
   async steps(name: string, count: number, every: number, run: (k: number) => Promise<unknown>): Promise<void> {
     let seen = 0
     for (let k = 0; k < count; k++) {
@@ -41,7 +41,7 @@ export class Trace {
     }
   }
 
-  /** Throws where the lines are not those of the file, with the first that differs and its neighbours. */
+  /** Throws if the lines differ from the file, with the first difference and its neighbours. */
   compare(): void {
     if (process.env.OS_NODE_WRITE_TRACE) writeFileSync(this.#file, `${this.lines.join('\n')}\n`)
     const before = readFileSync(this.#file, 'utf8').trimEnd().split('\n')
@@ -52,7 +52,7 @@ export class Trace {
   }
 }
 
-/** A number that any other byte, length or order of `parts` changes; goes on from `seed` (FNV-1a). */
+/** A hash that depends on every byte, length and order of `parts`; continues from `seed` (FNV-1a). */
 export function digest(seed: number, ...parts: readonly (number | Uint8Array)[]): number {
   let h = seed
   for (const part of parts) {
@@ -63,7 +63,7 @@ export function digest(seed: number, ...parts: readonly (number | Uint8Array)[])
   return h >>> 0
 }
 
-/** What a call gives or throws, as text; of an error that is not of this project only that there was one. */
+/** The result or error of a call, as text; errors of other libraries are only counted as such. */
 export function outcome(run: () => unknown): string {
   try {
     const value = run()
@@ -74,7 +74,7 @@ export function outcome(run: () => unknown): string {
   }
 }
 
-/** Choices of a seed. */
+/** Random choices from a seed. */
 export function dice(seed: number) {
   const next = prng(seed)
   const below = (n: number): number => Math.floor(next() * n)

@@ -1,13 +1,13 @@
 /*
- * A program on a terminal of its own, for tests: tty COLUMNS ROWS PROGRAM ARGUMENT... Commands on standard input, events on
+ * A program on a separate terminal, for tests: tty COLUMNS ROWS PROGRAM ARGUMENT... Commands on standard input, events on
  * standard output, both as [op u8][length u16][bytes]:
  *   w bytes            keys
  *   r columns rows     (u16 each) the terminal gets another size
  *   k signal           (u8) a signal to the program
  *   h                  hangs up, as a lost connection does
- *   m                  asks how the line is set; answered by m flags (1 lines, 2 echo, 4 signals)
- *   d bytes            (event) what the program wrote
- *   x code signal      (event) the program has ended
+ *   m                  queries the line settings; answered by m flags (1 lines, 2 echo, 4 signals)
+ *   d bytes            (event) output of the program
+ *   x code signal      (event) the program has exited
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,5 +1,5 @@
-// A program on a real pseudo-terminal: keys in, a screen out, sizes, signals, a hangup, and how the line is set. A small C program
-// makes the terminal (Node has no call for it), compiled on first use.
+// A program on a real pseudo-terminal: keys in, a screen out, sizes, signals, a hangup, and the line settings. A small C
+// program creates the terminal (Node has no API for it), compiled at first use.
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
@@ -10,12 +10,12 @@ import { Vt } from './vt'
 
 export interface Ended {
   readonly code: number
-  /** 0: by itself */
+  /** 0: not by a signal */
   readonly signal: number
 }
 
 export interface LineModes {
-  /** line by line, as a shell wants it */
+  /** line by line, as a shell needs it */
   readonly lines: boolean
   readonly echo: boolean
   readonly signals: boolean
@@ -48,7 +48,7 @@ export class Tty {
       ...(cwd !== undefined && { cwd }),
     })
     this.#child.stdout.on('data', chunk => this.#events(chunk))
-    this.#child.stdin.on('error', () => undefined) // the program is gone; `ended` says how
+    this.#child.stdin.on('error', () => undefined) // the program has ended; `ended` says how
   }
 
   type(keys: string): void {
@@ -68,7 +68,7 @@ export class Tty {
     this.#tell('h')
   }
 
-  /** How the terminal is set now. */
+  /** The current settings of the terminal. */
   modes(): Promise<LineModes> {
     return new Promise(resolve => {
       this.#asked.push(resolve)
@@ -76,7 +76,7 @@ export class Tty {
     })
   }
 
-  /** Waits until a whole picture shows something; throws with the screen when it does not. */
+  /** Waits until a complete screen contains a text; throws with the screen otherwise. */
   async shows(what: string | RegExp, ms = 90_000): Promise<string> {
     const there = (): boolean => {
       if (this.#problem) throw this.#problem
@@ -90,7 +90,7 @@ export class Tty {
     return this.screen.text()
   }
 
-  /** Waits for the end of the program. */
+  /** Waits until the program has ended. */
   end(ms = 90_000): Promise<Ended> {
     return until('the program ends', () => this.ended, ms)
   }

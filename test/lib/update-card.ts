@@ -1,4 +1,4 @@
-// Files that stand for the partitions of a card of the SD image, and updates for it.
+// Files that play the partitions of a card of the SD image, and updates for it.
 import { createCipheriv, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,13 +13,13 @@ const pair = generateKeyPairSync('ed25519')
 export const { publicKey } = pair
 export const pem = (key: KeyObject): string => String(key.export({ type: 'spki', format: 'pem' }))
 
-/** Bytes that look like packed ones, the same for the same seed. */
+/** Bytes that look compressed, the same for the same seed. */
 function noise(seed: number, length: number): Buffer {
   const cipher = createCipheriv('aes-128-ctr', Buffer.alloc(16, seed), Buffer.alloc(16))
   return cipher.update(Buffer.alloc(length))
 }
 
-/** A boot partition with its command line, and where the digit of the root partition is. */
+/** A boot partition with its command line, and the position of the digit of the root partition. */
 export function bootOf(version: string, built: number, size = 2 * MIB): { bytes: Buffer; digit: number } {
   const bytes = noise(1, size)
   bytes.writeUInt16LE(0xaa55, 510)

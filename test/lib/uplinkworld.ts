@@ -1,5 +1,5 @@
-// A gateway's uplinks and one upstream behind several media in memory, with a clock that is moved by hand. Each medium can be
-// cut, can lose packets, refuse them or be slow, and keeps what it carried. The gateway's end can be killed and started again.
+// A gateway's uplinks and one upstream behind several media in memory, with a clock moved by hand. Each medium can be cut, can
+// lose packets, refuse them or be slow, and records its packets. The gateway's end can be killed and restarted.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ export const units = { ...wireUnits(), resolve }
 /** One medium to the upstream; `acknowledges` as MQTT QoS 1 does. */
 export class Road implements Medium {
   readonly counters = { rx: 0, tx: 0, errors: 0 }
-  /** a black hole: what is sent is gone, and nobody says so */
+  /** a black hole: sent packets are lost, without any error */
   cut = false
   /** cannot be opened */
   dead = false
@@ -66,7 +66,7 @@ export class Road implements Medium {
   onPacket(handler: PacketHandler): void {
     this.#handler = handler
   }
-  /** unplugged, and it says so */
+  /** unplugged, and it reports that */
   unplug(): void {
     this.dead = true
     this.#events?.lost('unplugged')
@@ -120,7 +120,7 @@ export interface RoadSpec {
   medium?: string
   maxPacket?: number
   acknowledges?: boolean
-  /** takes the place of the road: a medium that brings its packets to `receive` by itself */
+  /** replaces the path: a medium that delivers its packets to `receive` itself */
   build?: () => Medium
   /** more keys of its entry in gateway.uplinks */
   entry?: Record<string, unknown>
@@ -138,16 +138,16 @@ export class UplinkWorld {
   uplinks!: Uplinks
   supervisor!: Supervisor
   localUpstreams = 0
-  /** what the gateway's uplinks logged */
+  /** log lines of the gateway's uplinks */
   readonly said: string[] = []
-  /** ids the gateway wants for its nodes */
+  /** ids that the gateway requests for its nodes */
   wish: PoolWish | null = null
   #fact = 0
   readonly #specs = new Map<string, RoadSpec>()
 
   constructor(
     settings: Record<string, unknown> = {},
-    /** false: nobody vouches for the gateway's clock before its upstream does */
+    /** false: no time source confirms the gateway's clock before its upstream does */
     readonly vouched = true,
   ) {
     writeFileSync(
@@ -169,7 +169,7 @@ export class UplinkWorld {
     this.startGateway()
   }
 
-  /** The configured list; media are made when their entry is built. */
+  /** The configured list; media are created when their entry is built. */
   apply(...specs: RoadSpec[]): ReturnType<Uplinks['apply']> {
     for (const spec of specs) this.#specs.set(spec.name, spec)
     return this.uplinks.apply(
@@ -262,7 +262,7 @@ export class UplinkWorld {
     })
   }
 
-  /** Without a word, and without keeping what is not in the log. */
+  /** Kills it, without keeping what is not in the log. */
   async kill(): Promise<void> {
     for (const uplink of this.uplinks.list) uplink.link({ state: 'disabled' })
     this.uplinks.stop = () => undefined
@@ -274,7 +274,7 @@ export class UplinkWorld {
     for (let t = 0; t < ms; t += step) await this.timers.advance(Math.min(step, ms - t))
   }
 
-  /** One more fact into the log; of a relayed device when an AID is named. `more` sensors take 20 bytes each. */
+  /** One more fact into the log; of a relayed device if an AID is passed. `more` sensors take 20 bytes each. */
   fact(aid?: number, status = 'OK', more = 0): Fact {
     const n = ++this.#fact
     const fact: Fact = {
@@ -302,7 +302,7 @@ export class UplinkWorld {
     return fact
   }
 
-  /** What the upstream has, as `device time values`, sorted; duplicates are its own business to show. */
+  /** The upstream's content, as `device time values`, sorted; duplicates stay in it. */
   get arrived(): string[] {
     return this.got.facts.map(line).sort()
   }

@@ -1,6 +1,6 @@
-// A USB serial adapter in the rig: a gadget with one CDC-ACM function on the dummy controller. /dev/ttyACMn is what a board
-// sees of it, /dev/ttyGS0 the device's own end. Unbinding the controller is pulling the plug. There is no udev in the rig:
-// plug() makes the link of /dev/serial/by-id as udev would.
+// A USB serial adapter in the rig: a gadget with one CDC-ACM function on the dummy controller. /dev/ttyACMn is the board's
+// side, /dev/ttyGS0 the device's own end. Unbinding the controller unplugs it. There is no udev in the rig: plug() creates
+// the link in /dev/serial/by-id as udev would.
 import {
   existsSync,
   mkdirSync,
@@ -38,7 +38,7 @@ export class UsbSerial {
     symlinkSync(join(this.#dir, 'functions/acm.usb0'), join(config, 'acm.usb0'))
   }
 
-  /** The device the kernel made of it, or undefined. */
+  /** The device node that the kernel created for it, or undefined. */
   get device(): string | undefined {
     const tty = '/sys/class/tty'
     const name = readdirSync(tty).find(entry => {
@@ -61,6 +61,6 @@ export class UsbSerial {
   async unplug(): Promise<void> {
     writeFileSync(join(this.#dir, 'UDC'), '\n')
     rmSync(this.id, { force: true })
-    await until('the adapter goes', () => !this.device)
+    await until('the adapter vanishes', () => !this.device)
   }
 }

@@ -1,21 +1,21 @@
-// A disk that loses power: what was written since the last flush is in a volatile cache, and a cut of the power keeps a random part of it.
-// Whole writes are dropped, and blocks of 4 KiB are torn: some of their sectors of 512 bytes are new, the others old.
-// What was flushed, or written with FUA, stays. A flush of a guest is one of the host's file only when the test ends: the host keeps its power.
+// A disk that loses power: writes since the last flush are in a volatile cache, and a power cut keeps a random part of them. Complete writes
+// are dropped, and blocks of 4 KiB are torn: some of their sectors of 512 bytes are new, the others old. Flushed writes, and those with FUA,
+// stay. A flush of a guest becomes one of the host's file only when the test ends: the host keeps its power.
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs'
 
 export const SECTOR = 512
 const BLOCK = 4096
-/** What a cache holds: beyond this the oldest writes go to the medium, as in a real one. */
+/** The size of a cache: beyond this the oldest writes go to the medium, as in a real one. */
 const CACHE_BYTES = 64 * 2 ** 20
 
 interface Write {
-  /** a later one counts for the same sector */
+  /** a later write replaces it for the same sector */
   readonly number: number
   readonly at: number
   readonly bytes: Buffer
 }
 
-/** What a cut did with the writes that were not flushed; numbers of blocks. */
+/** What a cut did with the unflushed writes; numbers of blocks. */
 export interface Cut {
   kept: number
   dropped: number
@@ -32,9 +32,9 @@ export class VolatileDisk {
   #pending: Write[] = []
   #pendingBytes = 0
   #number = 0
-  /** sector → the newest write of it that is not on the medium */
+  /** sector → its newest write that is not on the medium */
   readonly #newest = new Map<number, Write>()
-  /** sector → number of the write that went past the cache; older ones of the cache do not count */
+  /** sector → number of the write that bypassed the cache; older ones in the cache do not count */
   readonly #forced = new Map<number, number>()
 
   constructor(path: string) {
@@ -81,7 +81,9 @@ export class VolatileDisk {
     this.#empty()
   }
 
-  /** The power is cut: of what was not flushed a part survives, by `random` (numbers from 0 to below 1). The disk is as after the next start. */
+  /**
+   * Cuts the power: a part of the unflushed writes survives, by `random` (numbers from 0 to below 1). The disk is as after the next start.
+   */
   cut(random: () => number): Cut {
     const cut: Cut = { kept: 0, dropped: 0, torn: 0 }
     // some caches lose nearly all, others nearly nothing
@@ -129,7 +131,7 @@ export class VolatileDisk {
     this.#forced.clear()
   }
 
-  /** A part of a write goes to the medium, but for sectors that a later one with FUA wrote. */
+  /** A part of a write goes to the medium, except sectors that a later one with FUA wrote. */
   #put({ number, at, bytes }: Write, from: number, to: number): void {
     if (this.#forced.size === 0) return void writeSync(this.#fd, bytes, from, to - from, at + from)
     for (let sector = from; sector < to; sector += SECTOR)

@@ -1,5 +1,5 @@
-// A terminal's screen as far as the terminal UI uses one: what it shows, whether the other screen is on, the cursor, styles by
-// cell. A sequence it does not know is an error: what a program sends must be what every terminal understands.
+// A terminal's screen, as far as the terminal UI uses one: its content, whether the alternate screen is on, the cursor, styles
+// by cell. An unknown sequence is an error: a program may only send what every terminal understands.
 import { textWidth } from '../../src/display'
 
 interface Cell {
@@ -18,7 +18,7 @@ export class Vt {
   frames = 0
   /** in the middle of a frame */
   drawing = false
-  /** whole screen cleared so often */
+  /** number of times the complete screen was cleared */
   cleared = 0
   bytes = 0
   #main: Cell[][]

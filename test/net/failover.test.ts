@@ -1,5 +1,5 @@
-// Two uplinks over two cables (R12): the best one is cut in both ways a cable can be, the second carries, the first gets
-// its work back, and nothing is lost or doubled.
+// Two uplinks over two cables (R12): the first is cut in both ways a cable can be, the second takes over, the first
+// becomes active again, and nothing is lost or duplicated.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { until } from '../lib/gateway'
@@ -19,7 +19,7 @@ inItsOwnNetwork(() => {
     gateway: { failover },
   })
   const carrier = async (name: string): Promise<void> => {
-    await until(`${name} carries`, async () => (await gateway.status()).forwarding.uplink === name)
+    await until(`${name} is active`, async () => (await gateway.status()).forwarding.uplink === name)
   }
   before(async () => {
     await upstream.open()
@@ -34,7 +34,7 @@ inItsOwnNetwork(() => {
     ['nobody answers any more', () => first.silence(), () => first.fair()],
     ['the cable is pulled out', () => first.unplug(), () => first.plug()],
   ] as const)
-    test(`the second uplink carries when ${how}, and gives back without loss`, async () => {
+    test(`the second uplink takes over when ${how}, and hands back without loss`, async () => {
       await carrier('udp')
       cut()
       await carrier('tcp')

@@ -1,5 +1,5 @@
-// `os-node flash` on a real block device: a loop device, which the kernel does not call removable, so only that part of its listing is
-// another. The kernel itself refuses a device in use.
+// `os-node flash` on a real block device: a loop device, which the kernel does not call removable, so only that part of its listing
+// differs. The kernel itself refuses a device in use.
 // Needs: loop image
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -27,7 +27,7 @@ for (const [name, text] of Object.entries({ size: `${(64 * MIB) / 512}`, removab
 const run = (proc = '/proc') =>
   flash({ device, image, yes: true, hostname: 'loop', print: () => {}, machine: { sys, dev: '/dev', proc } })
 
-test('a block device holds the image with its settings, past the cache of the kernel', async () => {
+test("a block device contains the image with its settings, read without the kernel's cache", async () => {
   await run()
   execFileSync('sync')
   const got = readFileSync(file)
@@ -38,7 +38,7 @@ test('a block device holds the image with its settings, past the cache of the ke
   assert.equal(conf, '# Settings of this gateway\n\n# by os-node flash\nhostname=loop\n')
 })
 
-test('a mounted device is refused by the list of mounts, and by the kernel where the list does not have it', async () => {
+test('a mounted device is refused by the list of mounts, and by the kernel where the list lacks it', async () => {
   execFileSync('mkfs.ext4', ['-q', '-F', device], { stdio: 'pipe' })
   const at = join(dir, 'mnt')
   mkdirSync(at)
@@ -50,6 +50,6 @@ test('a mounted device is refused by the list of mounts, and by the kernel where
     execFileSync('umount', [at])
     execFileSync('sync')
   }
-  // its file system is as it was
+  // its file system is unchanged
   assert.equal(readFileSync(file).readUInt16LE(1080), 0xef53)
 })

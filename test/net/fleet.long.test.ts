@@ -1,6 +1,6 @@
-// A fleet (D15): 2,000 simulated gateways with an address of their own each, in front of three receivers and one PostgreSQL. UDP is
-// balanced by nftables that hash by address, TCP by HAProxy, MQTT by a shared subscription at mosquitto. A receiver is killed, one is
-// added, the database server is restarted: nothing is lost, nothing is there twice. All of it runs in a network namespace of its own.
+// A fleet (D15): 2,000 simulated gateways with separate addresses, in front of three receivers and one PostgreSQL. UDP is balanced by
+// nftables with a hash over the address, TCP by HAProxy, MQTT by a shared subscription at mosquitto. A receiver is killed, one is
+// added, the database server is restarted: nothing is lost or duplicated. All of it runs in its own network namespace.
 // Needs: nftables conntrack haproxy
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -13,11 +13,11 @@ import { Server } from '../lib/servers'
 import { SqlServer } from '../lib/sqlservers'
 import { Fleet } from './fleet'
 
-/** how many gateways in all; half of them over UDP, 3 of 10 over MQTT, the others over TCP */
+/** the number of gateways; half of them over UDP, 3 of 10 over MQTT, the others over TCP */
 const ALL = Number(process.env.OS_NODE_FLEET ?? (QUARTER ? 500 : 2000))
 const COUNTS = { udp: ALL / 2, tcp: ALL / 5, mqtt: (3 * ALL) / 10 }
 const FACTS = 30
-/** what a gateway sends to, and what the first receiver listens on; the others follow */
+/** the port that gateways send to, and that of the first receiver; the others follow */
 const [UDP, TCP] = [9999, 8888]
 const [FIRST_UDP, FIRST_TCP] = [9001, 8001]
 
@@ -31,7 +31,7 @@ after(async () => {
 })
 
 if (process.env.OS_NODE_FLEET_INSIDE !== '1')
-  test('a fleet of gateways in a namespace of its own', () => {
+  test('a fleet of gateways in its own namespace', () => {
     const inside = spawnSync(
       'unshare',
       ['-n', 'sh', '-c', 'ip link set lo up && exec "$@"', '-', process.execPath, '--test-reporter=spec', __filename],
@@ -41,13 +41,13 @@ if (process.env.OS_NODE_FLEET_INSIDE !== '1')
         maxBuffer: 1 << 26,
       },
     )
-    // the figures of docs/scale.md, which a run that passes does not print
+    // the figures of docs/scale.md, which a passing run does not print
     const figures = inside.stdout.split('\n').filter(line => line.startsWith('fleet: '))
     writeFileSync(join(root, '.build/fleet.txt'), `${figures.join('\n')}\n`)
     assert.equal(inside.status, 0, `${inside.stdout}\n${inside.stderr}`)
   })
 else
-  test('a receiver is killed, one is added, the database is restarted: nothing is lost, nothing is there twice', async () => {
+  test('a receiver is killed, one is added, the database is restarted: nothing is lost or duplicated', async () => {
     const server = await SqlServer.start('postgresql')
     servers.push(server)
     const sql = await server.fresh()
@@ -84,7 +84,10 @@ else
       const ran = spawnSync('nft', ['-f', '-'], { input: text, encoding: 'utf8' })
       assert.equal(ran.status, 0, ran.stderr)
     }
-    /** Hash by address over these receivers, as a balancer that sees which of them answer; flows under way are shared anew too. */
+    /**
+     * Hash by address over these receivers, like a balancer that sees which of them answer; running flows are redistributed
+     * too.
+     */
     const balance = (live: readonly number[]): void => {
       nft(`table ip lb {}
 delete table ip lb
@@ -135,14 +138,14 @@ ${[0, 1, 2, 3].map(k => `  server r${k} 127.0.0.1:${FIRST_TCP + k} check inter 5
     await server.server.restart()
     await share(1)
     const acknowledged = performance.now()
-    // what the killed one acknowledged last is on its flash, and what the broker handed to it waits for it
+    // what the killed one acknowledged last is on its flash, and what the broker delivered to it waits for it
     await receivers[0]!.start()
     const facts = fleet.facts()
     const stored = async (): Promise<number> =>
       Number((await server.ask('SELECT COUNT(*) FROM os_packets_data', sql.driver.database))[0]![0])
     await until('everything is in the database', async () => (await stored()) >= facts.size, 600_000)
     for (const { machine } of receivers)
-      await until('nothing waits', async () => {
+      await until('nothing is pending', async () => {
         const { state, lag_records } = (await machine.ask('status')).storage
         return state === 'up' && lag_records === 0
       })

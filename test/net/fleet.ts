@@ -1,4 +1,4 @@
-// Simulated gateways for tests: the real exchange from an address of its own for each, 127.16.0.1 upwards. Each gets its id over UDP,
+// Simulated gateways for tests: the real exchange from a separate address for each, 127.16.0.1 upwards. Each gets its id over UDP,
 // then sends its facts over its own medium until all are acknowledged.
 import { createSocket, type Socket as UdpSocket } from 'node:dgram'
 import { connect, type Socket as TcpSocket } from 'node:net'
@@ -88,7 +88,7 @@ export class Fleet {
     )
   }
 
-  /** Every gateway asks for its id until it has one. */
+  /** Every gateway requests its id until it has one. */
   async identify(): Promise<void> {
     const { udpPort } = this.#o
     for (const gateway of this.#gateways) {
@@ -107,7 +107,7 @@ export class Fleet {
         socket.send(Buffer.of(0x05, gateway.seq >> 8, gateway.seq & 255), udpPort, '127.0.0.1')
       })
     }
-    // a few at a time: that a burst fills the socket's buffer is another test's matter
+    // a few at a time: a burst that fills the socket's buffer is tested elsewhere
     const ask = setInterval(() => {
       const now = performance.now()
       let room = 50

@@ -1,5 +1,5 @@
-// Gateways, a broker and an upstream, with a backlog that was made before: thousands of facts through the default window,
-// a broker that drops, one that is killed with and without its files, an upstream whose disk is full.
+// Gateways, a broker and an upstream, with an existing backlog: thousands of facts through the default window, a broker
+// that drops, one that is killed with and without its files, an upstream whose disk is full.
 // Long: more facts wait
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
@@ -32,7 +32,7 @@ import {
 import { rounds } from '../lib/random'
 import { type Server, type ServerOptions, startMosquitto } from '../lib/servers'
 
-// killed on purpose: no reason to doubt the configuration
+// killed on purpose: no reason to distrust the configuration
 process.env.OS_NODE_SAFE_MODE = 'off'
 
 const AID = 33
@@ -51,7 +51,7 @@ after(async () => {
   removeDir(dir)
 })
 
-/** Each sensor has a pace of its own, so that most packets are a DIFF of one sensor on the state of the others. */
+/** Each sensor changes at its own rate, so that most packets are a DIFF of one sensor on the state of the others. */
 const backlogFact = (k: number): Fact => ({
   id: 'GW',
   state: 'ONLINE',
@@ -74,7 +74,7 @@ interface World {
   uplink(): Promise<{ acked: number; backlog: number }>
 }
 
-/** `count` facts of its own wait in the gateway's log; nothing is started but the broker. */
+/** `count` of its own facts wait in the gateway's log; only the broker is started. */
 async function world(
   t: TestContext,
   name: string,
@@ -135,7 +135,7 @@ async function world(
 const context = { clock: systemClock, logger: silentLogger }
 const events = { lost: () => undefined, degraded: () => undefined }
 
-/** Its sources on or off while it runs, as the configuration it was given says. */
+/** Its sources on or off while it runs, as its configuration says. */
 async function readings(gw: Machine, on: boolean): Promise<void> {
   const config = JSON.parse(readFileSync(gw.config, 'utf8'))
   const sources = [{ name: 'memory', type: 'memory', interval_ms: 200 }]
@@ -143,7 +143,7 @@ async function readings(gw: Machine, on: boolean): Promise<void> {
   await askControl(gw.dataDir, 'reload')
 }
 
-/** Whatever the upstream has, has the values that the gateway's log has for that time. Returns the upstream's keys. */
+/** Whatever the upstream has, has the values of the gateway's log for that time. Returns the upstream's keys. */
 function sameValues(up: Machine, gw: Machine): string[] {
   const sent = new Map(gw.logFacts().map(fact => [keyOf(fact), fact]))
   const facts = up.logFacts().filter(fact => fact.id === 'GW')
@@ -153,7 +153,7 @@ function sameValues(up: Machine, gw: Machine): string[] {
     for (const [k, { id, value }] of sensorsOf(fact).entries()) {
       const wanted: LoggedSensor = sensorsOf(one)[k]!
       assert.equal(id, wanted.id)
-      // four decimals go on the wire
+      // four decimals are sent on the wire
       assert.ok(Math.abs(value! - wanted.value!) <= 0.00005, `${keyOf(fact)} ${id}: ${value}, not ${wanted.value}`)
     }
   }
@@ -162,9 +162,9 @@ function sameValues(up: Machine, gw: Machine): string[] {
   return keys
 }
 
-// most of the time is spent waiting for processes to start and for links to come back
-describe('roads over a broker', { concurrency: 3 }, () => {
-  test('thousands of facts wait: drained through the default window, control packets between them, every row once', async t => {
+// most of the time is spent waiting for processes to start and for links to return
+describe('paths over a broker', { concurrency: 3 }, () => {
+  test('thousands of waiting facts are drained through the default window, with control packets in between, every row once', async t => {
     const count = rounds(4000, 10_000)
     const { broker, up, gw, upWeb, startUp, startGw, uplink } = await world(t, 'many', count, {
       broker: { lines: ['max_queued_messages 0'] },
@@ -182,7 +182,7 @@ describe('roads over a broker', { concurrency: 3 }, () => {
     watch.onPacket((packet, { address }) => states.push(`${address.split('/').at(-1)} ${Buffer.from(packet)}`))
     await watch.open(events)
 
-    // another node asks and asks, and sends what cannot be decoded: each of it takes a place until it is settled
+    // another node sends requests and undecodable packets: each occupies a slot until it is settled
     const asker = createMqtt('asker', options, { ...context, identity }) as MqttSender
     t.after(() => asker.close())
     const answers = new Map<number, number>()
@@ -221,7 +221,7 @@ describe('roads over a broker', { concurrency: 3 }, () => {
     assert.equal(sameValues(up, gw).length, count)
   })
 
-  test('a broker that drops what it acknowledged: what comes through is what was sent', async t => {
+  test('with a broker that drops acknowledged packets, the packets that arrive are those that were sent', async t => {
     const count = 4000
     const { up, gw, startUp, startGw, uplink } = await world(t, 'drops', count, {
       broker: { lines: ['max_queued_messages 50'] },
@@ -230,14 +230,14 @@ describe('roads over a broker', { concurrency: 3 }, () => {
     })
     await startUp()
     await startGw()
-    await until('some is there', async () => (await askControl(up.dataDir, 'status')).received.facts > 300)
+    await until('some are present', async () => (await askControl(up.dataDir, 'status')).received.facts > 300)
     await up.stop('SIGKILL')
     const before = (await uplink()).acked
-    await until('much is gone', async () => (await uplink()).acked > before + 500)
+    await until('much is removed', async () => (await uplink()).acked > before + 500)
     await startUp()
     await until('the backlog is gone', async () => (await uplink()).backlog < 30)
     const { facts } = (await askControl(up.dataDir, 'status')).received
-    await until('live facts come', async () => (await askControl(up.dataDir, 'status')).received.facts > facts + 10)
+    await until('live facts arrive', async () => (await askControl(up.dataDir, 'status')).received.facts > facts + 10)
     await gw.stop('SIGTERM')
     await up.stop('SIGTERM')
     const keys = sameValues(up, gw)
@@ -256,10 +256,10 @@ describe('roads over a broker', { concurrency: 3 }, () => {
       await startUp()
       await up.stop('SIGTERM')
       await startGw()
-      await until('the broker has taken the backlog', async () => (await uplink()).acked >= count)
-      // nothing is on its way when it is killed
+      await until('the broker accepted the backlog', async () => (await uplink()).acked >= count)
+      // nothing is in flight when it is killed
       await readings(gw, false)
-      await until('the broker has taken everything', async () => (await uplink()).backlog === 0)
+      await until('the broker accepted everything', async () => (await uplink()).backlog === 0)
       if (persistence) {
         const file = join(broker.dir, 'mosquitto.db')
         rmSync(file, { force: true })
@@ -278,12 +278,15 @@ describe('roads over a broker', { concurrency: 3 }, () => {
       const before = new Set((await gw.facts()).map(keyOf))
       await readings(gw, true)
       const { facts } = (await askControl(up.dataDir, 'status')).received
-      await until('live facts come', async () => (await askControl(up.dataDir, 'status')).received.facts >= facts + 10)
+      await until(
+        'live facts arrive',
+        async () => (await askControl(up.dataDir, 'status')).received.facts >= facts + 10,
+      )
       await readings(gw, false)
-      await until('the broker has taken the rest', async () => (await uplink()).backlog === 0)
+      await until('the broker accepted the remaining packets', async () => (await uplink()).backlog === 0)
       await gw.stop('SIGTERM')
       const sent = gw.logKeys()
-      await until('what came after is there', async () => {
+      await until('later records are present', async () => {
         const came = new Set((await up.facts()).map(keyOf))
         return sent.every(key => before.has(key) || came.has(key))
       })
@@ -295,7 +298,7 @@ describe('roads over a broker', { concurrency: 3 }, () => {
       else assert.ok(missing.length >= count && missing.length <= acked, `${missing.length} missing, ${acked} acked`)
     })
 
-  test('R3: an upstream whose disk is full takes nothing, says so, and goes on when there is room', {
+  test('R3: an upstream whose disk is full accepts nothing, says so, and continues when there is room', {
     skip: mounted ? false : 'this machine has no right to mount a tmpfs',
   }, async t => {
     const count = 2000
@@ -306,10 +309,10 @@ describe('roads over a broker', { concurrency: 3 }, () => {
     })
     await startUp()
     await startGw()
-    await until('some is there', async () => (await askControl(up.dataDir, 'status')).received.facts > 200)
+    await until('some are present', async () => (await askControl(up.dataDir, 'status')).received.facts > 200)
     const filler = join(tmpfs, 'filler')
     spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=64k'])
-    await until('it is said', async () => (await askControl(up.dataDir, 'status')).log.state !== 'ok')
+    await until('it is reported', async () => (await askControl(up.dataDir, 'status')).log.state !== 'ok')
     await until('the broker has everything', async () => (await uplink()).backlog === 0)
     rmSync(filler)
     await until('all is there', async () => (await up.facts()).filter(({ id }) => id === 'GW').length >= count).catch(

@@ -1,5 +1,5 @@
-// Receivers beside each other (D15): two `serve` with PostgreSQL, which also has the ids. A gateway moves from one to the other over UDP,
-// and both share a subscription at a broker; one is killed. Nothing is lost, nothing is there twice, ids stay, a move costs one new key.
+// Receivers in parallel (D15): two `serve` with PostgreSQL, which also has the ids. A gateway moves from one to the other over UDP, and
+// both share a subscription at a broker; one is killed. Nothing is lost or duplicated, ids stay, a move costs one new key.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { join } from 'node:path'
@@ -67,7 +67,7 @@ async function sender(name: string, uplink: object) {
   return { machine, status, more, quiet }
 }
 
-/** What is in the database is what the gateway's log has, each once. */
+/** The database has what the gateway's log has, each once. */
 async function assertStored(receivers: readonly Machine[], database: string, gateway: Machine): Promise<void> {
   for (const machine of receivers)
     await until('the database has everything', async () => {
@@ -78,10 +78,10 @@ async function assertStored(receivers: readonly Machine[], database: string, gat
   assert.deepEqual(rows.map(([id, tRaw]) => `${id} ${Number(tRaw)}`).sort(), gateway.logKeys())
 }
 
-test('UDP: a gateway that lands on another receiver keeps its id, gets one new key, and loses and doubles nothing', async t => {
+test('UDP: a gateway that moves to another receiver keeps its id, gets one new key, and loses and duplicates nothing', async t => {
   const sql = await server.fresh()
   const [one, two] = [await receiver('one', sql), await receiver('two', sql)]
-  // what a balancer does: every datagram goes to the receiver of the moment
+  // as a balancer does: every datagram is sent to the current receiver
   let target = one.port
   const [front, back] = [createSocket('udp4'), createSocket('udp4')]
   const port = await freeUdpPort()
@@ -103,7 +103,7 @@ test('UDP: a gateway that lands on another receiver keeps its id, gets one new k
   const id = (await status()).identity.assigned_id as number
   target = two.port
   await more(10)
-  // the first is gone for good, and what it took is in the database when it is back
+  // the first one stays away, and what it accepted is in the database when it returns
   await one.machine.stop('SIGKILL')
   await more(10)
   await one.start()
@@ -113,12 +113,12 @@ test('UDP: a gateway that lands on another receiver keeps its id, gets one new k
   const { ids, sessions } = await two.machine.ask('status')
   assert.deepEqual([ids.source, ids.allocated, ids.problem], ['postgresql', 1, undefined])
   assert.equal(sessions.aids, 1, JSON.stringify(sessions))
-  // without the database a device that has an id goes on, and who wants one gets a reason
+  // without the database a device that has an id continues, and one that requests an id gets a reason
   await server.server.kill()
   await until('it is a state', async () => (await one.machine.ask('status')).storage.state === 'down')
   await more(10)
   const stranger = await sender('STRANGER', { medium: 'UDP', host: '127.0.0.1', port: one.port })
-  const problem = await until('it is said', async () => (await one.machine.ask('status')).ids.problem)
+  const problem = await until('it is reported', async () => (await one.machine.ask('status')).ids.problem)
   assert.match(problem, /127\.0\.0\.1|ended the connection|ECONNREFUSED/)
   assert.equal((await stranger.status()).identity.assigned_id, 0xffff_ffff)
   await server.server.restart()
@@ -134,7 +134,7 @@ test('UDP: a gateway that lands on another receiver keeps its id, gets one new k
   await assertStored([one.machine, two.machine], sql.driver.database, machine)
 })
 
-test('MQTT: two receivers share a subscription; one is killed and comes back, nothing is lost, nothing is there twice', async t => {
+test('MQTT: two receivers share a subscription; one is killed and returns, nothing is lost or duplicated', async t => {
   const broker = await startMosquitto({ persistence: true })
   t.after(() => broker.stop())
   const link = { name: 'mqtt', medium: 'MQTT', host: '127.0.0.1', port: broker.port, qos: 1 }

@@ -1,5 +1,5 @@
-// The library opened, scanned with, reset and closed again and again, and its adapter pulled out in between: nothing stays
-// behind, and what a device sends is heard every time (R14, R20).
+// The library opened, scanned with, reset and closed repeatedly, with its adapter unplugged in between: nothing is left
+// behind, and the data of a device is received every time (R14, R20).
 // Needs: bluetooth
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
@@ -28,7 +28,7 @@ const left = (): Record<string, number> => ({
   handles: process.getActiveResourcesInfo().filter(name => name !== 'Timeout').length,
 })
 
-/** What was closed is gone a moment later. */
+/** Closed objects disappear a moment later. */
 const nothingMore = (than: Record<string, number>): Promise<unknown> =>
   until(`no more than ${JSON.stringify(than)}`, () => {
     const now = left()
@@ -48,7 +48,7 @@ inTheRig(
       await unplugAdapters()
     })
 
-    test(`opened ${ROUNDS} times, with a reset in each: it hears every time and leaves nothing`, async t => {
+    test(`after ${ROUNDS} openings, with a reset in each, it receives every time and leaves nothing behind`, async t => {
       await plugInAdapters(2)
       await send()
       const radio = new NobleRadio({ adapter: 'hci0', extended: false, logger: silentLogger })
@@ -60,14 +60,14 @@ inTheRig(
         }
         await radio.open({ report, lost: why => assert.fail(why), disturbed: () => undefined })
         await radio.startScan()
-        await until('heard', () => heard > 0)
+        await until('it is received', () => heard > 0)
         assert.equal(await radio.reset(), true)
         await radio.startScan()
         heard = 0
         await until('heard after the reset', () => heard > 0)
         await radio.stopScan()
         await radio.close()
-        gc() // what the library does when it is collected must not hit the next opening
+        gc() // finalizers of the collected library must not affect the next opening
       }
       for (let k = 0; k < 3; k++) await round()
       gc()
@@ -79,7 +79,7 @@ inTheRig(
       assert.deepEqual(radio.detail, { unreadable: 0 })
     })
 
-    test(`an adapter pulled out ${UNPLUGGED} times is lost each time, and used again`, async () => {
+    test(`an adapter unplugged ${UNPLUGGED} times is lost each time, and used again`, async () => {
       const radio = new NobleRadio({ adapter: 'hci0', extended: false, logger: silentLogger })
       const adapter = new Adapter({
         name: 'hci0',
@@ -94,7 +94,7 @@ inTheRig(
         await adapter.join({ lost: why => lost.push(why), degraded: () => undefined })
         let heard = 0
         const end = adapter.listen(adapterAddress(1), () => heard++)
-        await until('heard', () => heard > 0)
+        await until('it is received', () => heard > 0)
         device?.close()
         device = undefined
         await unplugAdapters()

@@ -1,6 +1,6 @@
-// Packets over the Nordic UART service on a virtual radio. This process is the device on hci1: it takes packets out of their
-// frames and hands them on by UDP, so that a whole os-node stands behind it. The gateway on hci0 sends to it and receives
-// from it, with acknowledgements (X29); connections are cut and come back.
+// Packets over the Nordic UART service on a virtual radio. This process is the device on hci1: it extracts packets from
+// their frames and forwards them by UDP, so that a complete os-node is behind it. The gateway on hci0 sends to it and
+// receives from it, with acknowledgements (X29); connections are cut and return.
 // Needs: bluetooth
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
@@ -20,7 +20,7 @@ import { keyOf, type LoggedFact, Machine, script, until } from '../lib/gateway'
 import { peerFrame, peerText } from '../lib/peer'
 import { inTheRig } from '../lib/rig'
 
-/** of the hub to what the office asked */
+/** answers of the hub to requests of the office */
 const ANSWERS: ReadonlySet<number> = new Set([
   COMMAND.ID_ASSIGN,
   COMMAND.ID_POOL_RES,
@@ -62,7 +62,7 @@ inTheRig(
       gapMs: 500,
     })
     const socket = createSocket('udp4')
-    /** where packets that come from the radio go; answers from there go back over the radio */
+    /** where packets received by radio are sent; answers to them go back over the radio */
     let towards = SERVER
     const hub = new Machine('/run/hub', 'run', {
       device_id: 'HUB',
@@ -93,7 +93,7 @@ inTheRig(
       await plugInAdapters(2)
       await line.open({ lost: () => undefined, degraded: () => undefined })
       await new Promise<void>(resolve => socket.bind(BRIDGE, '127.0.0.1', resolve))
-      // requests of the hub go to the office's receiver, answers to what the office asked go to its uplink
+      // requests of the hub go to the office's receiver, answers to the office's requests go to its uplink
       line.onPacket(packet => {
         const answers = ANSWERS.has(packet[0]!)
         socket.send(packet.slice(), answers && towards !== SERVER ? towards : SERVER, '127.0.0.1')
@@ -110,7 +110,7 @@ inTheRig(
       await unplugAdapters()
     })
 
-    test('facts go both ways over the radio, and each is acknowledged', async () => {
+    test('facts are sent both ways over the radio, and each is acknowledged', async () => {
       await Promise.all([office.start([], 8770), hub.start([])])
       await until('the office has facts of the hub', () => keys(office, 'HUB').length > 8)
       await until('the hub has facts of the office', () => keys(hub, 'OFFICE').length > 8)
@@ -125,9 +125,9 @@ inTheRig(
       assert.ok(device.connections <= opens, 'the uplink and the receiver share a connection')
     })
 
-    test('FULL, DIFF and HEART of C firmware are decoded, with the address they came from', async () => {
+    test('FULL, DIFF and HEART of C firmware are decoded, with the address of their sender', async () => {
       const say = (frame: Uint8Array): Promise<boolean> => until('it is sent', () => line.send(frame))
-      // the times of its frames are in seconds; a FULL of one sensor has no head, and nothing is built on it
+      // the times of its frames are in seconds; a FULL of one sensor has no head, and no later frame builds on it
       await say(peerFrame(COMMAND.DATA_FULL, [4711], 1, 1_710_000_000, 'T1|Cel|3Hs'))
       const body = `NODE.ONLINE.1710000001|T2>OK.K:${peerText(2_931_500n)}|`
       await say(peerFrame(COMMAND.DATA_FULL, [4712], 2, 1_710_000_001, body))
@@ -150,17 +150,17 @@ inTheRig(
       )
     })
 
-    test('a reading can be sent over the radio by hand', async () => {
+    test('dispatch sends a reading over the radio', async () => {
       const rows = JSON.stringify([['hand', 'OK', 7, '1']])
       const connections = device.connections
-      // not waited for in place: the device at the other end is this process
+      // not awaited here: the device at the other end is this process
       const command = ['transmit', '--medium', 'Bluetooth', '--sensors', rows, '--device-id', 'HAND']
       await execute(process.execPath, [script, ...command, '--config', hub.config, '--data-dir', hub.dataDir])
-      await until('it is there', () => keys(office, 'HAND').length === 1)
+      await until('it is present', () => keys(office, 'HAND').length === 1)
       assert.equal(device.connections, connections, 'over the connection that is open')
     })
 
-    test('a connection that is cut comes back, and nothing is missing', async () => {
+    test('a cut connection returns, and no fact is missing', async () => {
       for (let round = 1; round <= 2; round++) {
         const connections = device.connections
         device.disconnect()

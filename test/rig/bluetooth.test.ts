@@ -1,5 +1,5 @@
-// Advertisements over a virtual radio: a real gateway hears them on hci0, and what it logs is what the formats say. Then the
-// scan is stopped behind its back, the air goes silent, and the adapter is pulled out and put back (R20).
+// Advertisements over a virtual radio: a real gateway receives them on hci0, and logs the values that the formats define.
+// Then another program stops the scan, the air goes silent, and the adapter is unplugged and replugged (R20).
 // Needs: bluetooth analyze
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -21,7 +21,7 @@ import { askControl } from '../lib/control'
 import { type LoggedFact, type LoggedSensor, Machine, root, sensorsOf, until } from '../lib/gateway'
 import { inTheRig, tool } from '../lib/rig'
 
-/** no right to open an adapter, as the service of the packages */
+/** no permission to open an adapter, like the service of the packages */
 const UNPRIVILEGED = ['setpriv', '--bounding-set=-net_admin,-net_raw', '--inh-caps=-net_admin,-net_raw']
 
 const KEY = '231d39c1d7cc1ab1aee224cd096db932'
@@ -105,7 +105,7 @@ inTheRig(
       await machine.stop()
     })
 
-    test('what devices advertise is in the log', async () => {
+    test('the advertised values of devices are in the log', async () => {
       await plugInAdapters(2)
       await machine.start([])
       device = await Advertiser.on(1)
@@ -126,19 +126,19 @@ inTheRig(
       await logged('beacon_minor', 2)
     })
 
-    test('a beacon that is gone is away', async () => {
+    test('a beacon that is gone is reported away', async () => {
       device.send(serviceDataOf(0xfcd2, '4002ca0903bf13'))
       await logged('beacon_presence', 0)
     })
 
-    test('a scan that another program stops, and an adapter it resets, are scanned with again', async () => {
+    test('after another program stops a scan or resets an adapter the gateway scans again', async () => {
       for (const command of [
         ['0x08', '0x000c', '00', '00'],
         ['0x03', '0x0003'],
       ]) {
         const before = (await link('plain')).detail
         tool('hcitool', '-i', 'hci0', 'cmd', ...command)
-        await until('heard again', async () => {
+        await until('it is received again', async () => {
           const { disturbed, advertisements } = (await link('plain')).detail
           return disturbed > before.disturbed && advertisements > before.advertisements + 3
         }).catch(async error => {
@@ -149,7 +149,7 @@ inTheRig(
       }
     })
 
-    test('R20: silence restarts the scan, then resets the adapter, then opens the library anew', async () => {
+    test('R20: silence restarts the scan, then resets the adapter, then reopens the library', async () => {
       const before = (await link('plain')).detail
       device.silence()
       await until('all three steps', async () => {
@@ -160,7 +160,7 @@ inTheRig(
       await logged('plain_temperature', 25.98 + 273.15)
     })
 
-    test('an adapter that is pulled out is a state, and heard with again when it is back', async () => {
+    test('an unplugged adapter is a link state, and receives again when it returns', async () => {
       device.close()
       await unplugAdapters()
       const { reason } = await until('down', async () => {
@@ -174,7 +174,7 @@ inTheRig(
       await logged('plain_temperature', 26 + 273.15)
     })
 
-    test('a gateway without rights gets the adapter from hci-open, also after it was pulled out; one that is held is named', async t => {
+    test('a gateway without permission gets the adapter from hci-open, also after it was unplugged; one in use is reported', async t => {
       await machine.stop()
       const service = new Machine('/run/ble', 'run', JSON.parse(readFileSync(machine.config, 'utf8')), UNPRIVILEGED)
       const down = (reason: RegExp) =>

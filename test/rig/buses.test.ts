@@ -1,4 +1,4 @@
-// The buses of the addon against a real kernel: spidev as a CUSE chip speaks it, i2c-dev on the kernel's i2c-stub (an SMBus
+// The buses of the addon against a real kernel: spidev as played by a CUSE chip, i2c-dev on the kernel's i2c-stub (an SMBus
 // adapter), and chips that stop answering in the middle of a call.
 // Needs: i2c
 import assert from 'node:assert/strict'
@@ -31,7 +31,7 @@ inTheRig(() => {
     await assert.rejects(spi.transfer(rx, null, MS), code('LINK_DOWN'))
   })
 
-  test('a message of several segments is one selection of the chip, or several where it is let go', async () => {
+  test('a message of several segments is one selection of the chip, or several where the segments deselect it', async () => {
     const spi = await SpiBus.open(chip.path)
     const [a, b, version] = [new Uint8Array(2), new Uint8Array(1), new Uint8Array(2)]
     await spi.transferAll([{ tx: Uint8Array.of(0x80 | 0x20) }, { tx: Uint8Array.of(7, 8, 9) }], MS)
@@ -46,7 +46,7 @@ inTheRig(() => {
     spi.close()
   })
 
-  test('transfers begun together are done in order', async () => {
+  test('transfers started together are done in order', async () => {
     const spi = await SpiBus.open(chip.path)
     const seen = Array.from({ length: 20 }, () => new Uint8Array(2))
     const calls = seen.flatMap((rx, k) => [
@@ -61,7 +61,7 @@ inTheRig(() => {
     spi.close()
   })
 
-  test('a chip that stops answering is an error state, and one again that answers when it is back', async () => {
+  test('a chip that stops answering is an error state, and recovers when it answers again', async () => {
     const [fds, running] = [descriptors(), threads()]
     const spi = await SpiBus.open(chip.path)
     const rx = new Uint8Array(2)
@@ -70,8 +70,8 @@ inTheRig(() => {
     assert.equal(spi.stuck, true)
     await assert.rejects(spi.transfer(Uint8Array.of(0x42, 0), rx, 30), code('BUS_STUCK'))
     chip.recover()
-    await until('the call comes back', () => !spi.stuck)
-    assert.deepEqual([...rx], [0, 0], 'nothing is written into the buffer of a call that was given up')
+    await until('the call returns', () => !spi.stuck)
+    assert.deepEqual([...rx], [0, 0], 'nothing is written into the buffer of a call that timed out')
     assert.equal(await spi.transfer(Uint8Array.of(0x42, 0), rx, MS), 2)
     assert.equal(rx[1], 0x12)
     chip.hang()
@@ -80,14 +80,14 @@ inTheRig(() => {
     await assert.rejects(SpiBus.open(chip.path), code('BUS_STUCK'))
     chip.recover()
     await until('the thread ends', () => threads() <= running && descriptors() <= fds)
-    // the thread may be over a moment before the path is told free
+    // the thread may have ended a moment before the path is reported free
     await until('it opens again', async () => {
       ;(await SpiBus.open(chip.path)).close()
       return true
     })
   })
 
-  test('an SMBus adapter: bytes, words and blocks are written and read back, and what it cannot do says so', async () => {
+  test('an SMBus adapter: bytes, words and blocks are written and read back, and unsupported transfers are reported', async () => {
     const path = await i2cStub(0x48, 0x76)
     const bus = await I2cBus.open(path)
     const other = await I2cBus.open(path)

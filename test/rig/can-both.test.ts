@@ -1,6 +1,6 @@
-// Two gateways that are each other's upstream over one pair of CAN ids: what each logs arrives at the other, acknowledged. The
-// uplink and the receiver of a gateway share the socket of the peer. (A gateway forwards what it receives, so facts come back
-// and go round: nobody should configure this. Here it is the hardest way to use one pair of ids.)
+// Two gateways that are each other's upstream over one pair of CAN ids: everything one logs arrives at the other,
+// acknowledged. The uplink and the receiver of a gateway share the socket of the peer. (A gateway forwards what it receives,
+// so facts return and circulate: nobody should configure this. Here it is the hardest way to use one pair of ids.)
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -39,7 +39,7 @@ inTheRig(() => {
     for (const machine of both) await machine.stop('SIGKILL')
   })
 
-  test('what each logs arrives at the other, acknowledged', async () => {
+  test('everything one gateway logs arrives at the other, acknowledged', async () => {
     const of = (machine: Machine, aid: number) => logged(machine).filter(fact => fact.id === `NODE-${aid}`)
     await until('both have of each other', () => of(both[0], 22).length > 10 && of(both[1], 21).length > 10)
     for (const machine of both) {

@@ -21,7 +21,7 @@ import { inTheRig, tool } from '../lib/rig'
 
 const PCI = '/sys/bus/pci/devices'
 const hex = (path: string): number => Number(readFileSync(path, 'latin1'))
-/** where the ports of a device's BAR begin */
+/** start of the ports of a device's BAR */
 const base = (device: string, bar: number): number =>
   Number(readFileSync(`${device}/resource`, 'latin1').split('\n')[bar]!.split(' ')[0])
 
@@ -33,14 +33,14 @@ function put(path: string, at: number, value: number, size: 1 | 4): void {
   closeSync(fd)
 }
 
-/** until the kernel restarts the bus: by then the chip is as it was, and a packet was refused */
+/** until the kernel restarts the bus: by then the chip is restored, and a packet was refused */
 const RESTART_MS = 6000
 
-/** The 16550's registers, and what they are to the driver of an SJA1000. */
+/** The 16550's registers, and their meaning for the driver of an SJA1000. */
 const IER = 1
 const FCR = 2 // read: IIR, the status register
 const LCR = 3 // interrupts
-const MCR = 4 // which interrupts are on
+const MCR = 4 // interrupt enable
 
 /** Lets the 16550 answer for the controller of `name` until the driver has seen it; `during` waits for that. */
 async function breakBus(name: string, during: () => Promise<unknown>): Promise<void> {
@@ -82,13 +82,13 @@ inTheRig(
     const far = canDriver.create('far', { mode: 'listen', interface: 'can1', peers: farPeers }, context)
     const got: string[] = []
     far.onPacket(packet => got.push(Buffer.from(packet).toString()))
-    /** What the unit os-node-can@ does, with the settings of its file. */
+    /** The actions of the unit os-node-can@, with the settings of its file. */
     const canUp = (name: string, settings: Record<string, string>): { status: number | null; stderr: string } =>
       spawnSync(join(root, 'rootfs/usr/lib/os-node/can-up'), [name], { env: settings, encoding: 'utf8' })
     const details = (name: string): string => tool('ip', '-details', 'link', 'show', name)
     const state = (): string => supervisor.get('near')!.state.state
 
-    test('without the module the medium is down and says which; with it, and a bit rate, it is up', async () => {
+    test('without the module the medium is down and names it; with it, and a bit rate, it is up', async () => {
       supervisor.add(near)
       await until('down', () => state() === 'down')
       assert.match(states.at(-1)!, /^down: can0 is down: systemctl start os-node-can@can0/)
@@ -113,7 +113,7 @@ inTheRig(
       )
     })
 
-    test('settings of the bus that cannot be are refused by name, and change nothing', () => {
+    test('invalid settings of the bus are refused by name, and change nothing', () => {
       const wrong = (settings: Record<string, string>): string => {
         const { status, stderr } = canUp('can0', settings)
         assert.equal(status, 2)
@@ -130,15 +130,15 @@ inTheRig(
       assert.equal(state(), 'up')
     })
 
-    test('packets go over the controllers', async () => {
+    test('packets are sent over the controllers', async () => {
       const packet = Buffer.from('x'.repeat(500))
       assert.ok(await near.send(packet))
-      await until('it is there', () => got.length === 1)
+      await until('it is present', () => got.length === 1)
       assert.equal(got[0], packet.toString())
       assert.equal(near.counters.detail!.bitrate, 250_000)
     })
 
-    test('R16: bus-off is shown, the kernel restarts the bus, and packets go again', async () => {
+    test('R16: bus-off is shown, the kernel restarts the bus, and packets are sent again', async () => {
       states.length = 0
       await breakBus('can0', () => until('the driver sees it', () => canLink('can0').state === 'bus-off'))
       assert.equal(await near.send(Buffer.from('lost on a bus that is off')), false)
@@ -148,14 +148,14 @@ inTheRig(
       const link = canLink('can0')
       assert.deepEqual([link.state, link.bus_offs, link.restarts], ['error-active', 1, 1])
       assert.ok(await near.send(Buffer.from('and resumes')))
-      await until('it is there', () => got.at(-1) === 'and resumes')
+      await until('it is present', () => got.at(-1) === 'and resumes')
       const { bus_offs, restarts, error_frames } = near.counters.detail!
       assert.deepEqual([bus_offs, restarts], [1, 1])
       assert.ok(error_frames! >= 2)
       console.log(`# ${states.join(' → ')}`)
     })
 
-    test('a bus that nobody restarts is lost, and back when somebody does', async () => {
+    test('a bus-off without restart loses the link, which returns when the bus is restarted', async () => {
       tool('ip', 'link', 'set', 'can0', 'down')
       await until('down', () => state() === 'down')
       tool('ip', 'link', 'set', 'can0', 'up', 'type', 'can', 'restart-ms', '0')

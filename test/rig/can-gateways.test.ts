@@ -1,5 +1,5 @@
-// Gateways on a CAN bus: two os-node gateways as peers of a third, classic and FD, a board with the C firmware beside them, and
-// packets dispatched by hand. All that is logged on one side arrives, is logged, acknowledged and counted on the other.
+// Gateways on a CAN bus: two os-node gateways as peers of a third, classic and FD, a board with the C firmware on the same bus,
+// and packets sent with dispatch. Everything logged on one side arrives, is logged, acknowledged and counted on the other.
 // Needs: can
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -43,7 +43,7 @@ inTheRig(() => {
     },
     RESOURCES: { physical_status },
   })
-  /** A gateway with readings of its own. */
+  /** A gateway with its own readings. */
   const gateway = (aid: number, ids: Record<string, unknown>, more: Record<string, unknown> = {}): Machine =>
     new Machine(join(DIR, `node${aid}`), 'run', {
       assigned_id: aid,
@@ -57,7 +57,7 @@ inTheRig(() => {
     })
   const classic = { tx_id: '0x211', rx_id: '0x111' }
   const nodes = [
-    // dispatch uses the very same pair as the uplink
+    // dispatch uses the same pair as the uplink
     gateway(11, classic, { physical_config: { can: { interface: 'vxcan0', peers: [classic] } } }),
     gateway(12, { tx_id: '0x212', rx_id: '0x112', fd: true }),
   ]
@@ -93,7 +93,7 @@ inTheRig(() => {
     return got.length
   }
 
-  test('what gateways log arrives over classic and FD frames, once, and is acknowledged', async t => {
+  test('facts of gateways arrive over classic and FD frames, once, and are acknowledged', async t => {
     await until('they have logged enough', () => nodes.every(node => logged(node).length > 20))
     await sleep(3000)
     for (const node of nodes) {
@@ -113,7 +113,7 @@ inTheRig(() => {
     const single = peerFrame(0x3f, [77], 2, now, `T1|A01|${peerText(215_000n)}`)
     const body = `NODE.ONLINE.${now}|P1>OK.900:${peerText(1_013_250_000n)}|H1>OK.C00:${peerText(450_000n)}|`
     const multi = peerFrame(0x3f, [77], 3, now + 1, body)
-    // of the second, one second after the other: its first value has changed, then nothing has
+    // of the second, one second after the other: its first value has changed, then none has
     const text = Buffer.from(peerText(1_014_000_000n))
     const diff = peerFrame(0xaa, [77], 3, now + 2, Buffer.concat([Buffer.of(2, text.length), text]))
     const heart = peerFrame(0x7f, [77], 3, now + 3, '')
@@ -144,7 +144,7 @@ inTheRig(() => {
     )
   })
 
-  test('dispatch by hand goes over the pair of the uplink, and by a pair of its own', async () => {
+  test('dispatch sends over the pair of the uplink, and over its own pair', async () => {
     const own = new Machine(join(DIR, 'own'), 'run', {
       assigned_id: 13,
       device_id: 'HAND-13',
@@ -164,7 +164,7 @@ inTheRig(() => {
     assert.deepEqual(from.sort(), ['HAND-13', 'NODE-11'])
   })
 
-  test('a bus that goes and comes back: the link says why it is down, and what waited is delivered', async () => {
+  test('a bus that goes down and returns: the link says why it is down, and waiting packets are delivered', async () => {
     tool('ip', 'link', 'set', 'vxcan0', 'down')
     const link = await until('down', async () => {
       const { links } = await status(nodes[0]!)

@@ -1,5 +1,5 @@
-// A hub hears three gateways at once on one bus, each by its own pair of ids. One of them has a second uplink, to one of the
-// others, which carries while the hub is off. All is acknowledged, nothing is logged twice.
+// A hub receives from three gateways at the same time on one bus, each by its own pair of ids. One of them has a second
+// uplink, to one of the others, which is active while the hub is off. All is acknowledged, nothing is logged twice.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -33,7 +33,7 @@ inTheRig(() => {
     gateway: { log, receivers: receivers(1, [11, 12, 13]) },
     RESOURCES: { physical_status },
   })
-  /** `uplinks`: whom it sends to, and `from`: whom it hears */
+  /** `uplinks`: the peers it sends to, and `from`: those it receives from */
   const node = (aid: number, uplinks: readonly number[], from: readonly number[] = []): Machine =>
     new Machine(join(DIR, `node${aid}`), 'run', {
       assigned_id: aid,
@@ -41,7 +41,7 @@ inTheRig(() => {
       gateway: {
         log,
         sources: [{ name: 'cpu', type: 'cpu', interval_ms: 250 }],
-        // longer than anything a busy machine keeps an answer from coming
+        // longer than any delay of an answer on a busy machine
         failover: { after_s: 20, back_s: 5 },
         receivers: from.length > 0 ? receivers(2, from) : [],
         uplinks: uplinks.map(to => ({
@@ -64,7 +64,7 @@ inTheRig(() => {
     for (const machine of [...nodes, hub]) await machine.stop('SIGKILL')
   })
 
-  /** Everything a node has logged so far is in the logs of these hubs, once in all. */
+  /** Everything a node has logged so far is in the logs of these hubs, once in total. */
   const allThere = async (machine: Machine, at: readonly Machine[], twice = new Set<string>()): Promise<number> => {
     const sent = logged(machine)
     const keys = new Set(sent.map(keyOf))
@@ -81,7 +81,7 @@ inTheRig(() => {
     return got.length
   }
 
-  test('three gateways at once are heard by one hub, acknowledged', async () => {
+  test('one hub receives from three gateways at the same time and acknowledges all', async () => {
     await until('they have logged enough', () => nodes.every(machine => logged(machine).length > 10))
     const counts = await Promise.all(nodes.map(machine => allThere(machine, [hub])))
     for (const machine of nodes)
@@ -92,17 +92,17 @@ inTheRig(() => {
     assert.ok(logged(nodes[1]).every(fact => fact.id !== 'NODE-13'))
   })
 
-  test('while its hub is off the second uplink of a gateway carries, to another peer', async () => {
+  test("while its hub is off a gateway's second uplink is active, to another peer", async () => {
     await hub.stop('SIGKILL')
     const from13 = () => logged(nodes[1]).filter(fact => fact.id === 'NODE-13')
-    // what the hub had written when it was killed and had not acknowledged goes to the other peer too
+    // records that the hub had written when it was killed and had not acknowledged go to the other peer too
     const unacknowledged = new Set(
       logged(hub)
         .filter(fact => fact.id === 'NODE-13')
         .slice(-8)
         .map(keyOf),
     )
-    await until('the other peer has something', () => from13().length > 5)
+    await until('the other peer has packets', () => from13().length > 5)
     const { uplinks, links } = await status(nodes[2])
     assert.equal(uplinks.to2.delivery, 'acked')
     assert.notEqual(links.to1.state, 'up')

@@ -1,5 +1,5 @@
-// The raw CAN socket against can-utils on virtual buses: what they send we hear, and the other way round; the line
-// rate of a bus is received without a drop (R16).
+// The raw CAN socket against can-utils on virtual buses, in both directions; the full line rate of a bus is received
+// without a drop (R16).
 // Needs: can
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -42,7 +42,7 @@ inTheRig(() => {
   }
   make('vcan0')
 
-  /** A socket that keeps what it hears. */
+  /** A socket that records received frames. */
   const listen = (...args: Parameters<typeof CanRaw.open>): { socket: CanRaw; heard: Heard[] } => {
     const socket = CanRaw.open(...args)
     open.push(socket)
@@ -75,14 +75,14 @@ inTheRig(() => {
     return dumped
   }
 
-  test('classic and FD frames are heard with id, data, flags and the time of their arrival', async () => {
+  test('classic and FD frames are received with id, data, flags and their arrival time', async () => {
     const { heard } = listen('vcan0', { fd: true })
     const before = Date.now()
     send('123#DEADBEEF')
     send('1ABCDEF0#0102030405060708')
     send('5A1##1' + '11'.repeat(64))
     send('7FF#R4')
-    await until('all are heard', () => heard.length === 4)
+    await until('all are received', () => heard.length === 4)
     assert.deepEqual(
       heard.map(({ time: _, ...frame }) => frame),
       [
@@ -95,7 +95,7 @@ inTheRig(() => {
     for (const { time } of heard) assert.ok(time >= before - 1 && time <= Date.now() + 1, `${time}`)
   })
 
-  test('filters let through what they name; without FD no FD frame is heard', async () => {
+  test('filters pass the named frames; without FD no FD frame is received', async () => {
     const some = listen('vcan0', {
       filters: [
         { id: 0x200, mask: 0x700 + CAN_EFF },
@@ -105,7 +105,7 @@ inTheRig(() => {
     const others = listen('vcan0', { fd: true, filters: [{ id: 0x200, mask: 0x700 + CAN_EFF, invert: true }] })
     const none = listen('vcan0', { filters: [] })
     for (const frame of ['123#01', '2AB#02', '2AB##003', '18FE1234#04', '18FF1234#05']) send(frame)
-    await until('all are heard', () => some.heard.length === 2 && others.heard.length === 3)
+    await until('all are received', () => some.heard.length === 2 && others.heard.length === 3)
     assert.deepEqual(
       some.heard.map(frame => frame.data),
       ['02', '04'],
@@ -117,7 +117,7 @@ inTheRig(() => {
     assert.deepEqual(none.heard, [])
   })
 
-  test('error frames are heard by who asks for them', async () => {
+  test('error frames are received by sockets that request them', async () => {
     const { heard } = listen('vcan0', { filters: [], errorMask: CAN_EFF_MASK })
     const busOff = listen('vcan0', { filters: [], errorMask: 0x40 })
     send('20000004#0008000000006080') // controller problem: receiver error passive, counters 96 and 128
@@ -133,7 +133,7 @@ inTheRig(() => {
     assert.equal(busOff.heard[0]!.id, CAN_ERR + 0x40)
   })
 
-  test('candump hears what we send: batches of classic and FD frames, in order', async () => {
+  test('candump receives what we send: batches of classic and FD frames, in order', async () => {
     const dumped = await dump('vcan0')
     const { socket, heard } = listen('vcan0', { fd: true, own: true })
     const frames = new CanFrames(100)
@@ -157,11 +157,11 @@ inTheRig(() => {
       dumped.lines.map(line => line.split(' ')[2]!.replace('##4', '##0')),
       want,
     )
-    await until('we hear them ourselves', () => heard.length === 100)
+    await until('we receive our own packets', () => heard.length === 100)
     assert.ok(heard.every(frame => frame.way === 3))
   })
 
-  test('an interface that is not there, not up, or goes away is told', async () => {
+  test('an interface that is missing, down, or vanishes is reported', async () => {
     assert.throws(() => CanRaw.open('vcan9'), { code: 'NOT_FOUND', message: 'vcan9: CAN socket ENODEV' })
     assert.throws(() => canLink('vcan9'), { code: 'NOT_FOUND' })
     tool('ip', 'link', 'add', 'vcan1', 'type', 'vcan')
@@ -183,7 +183,7 @@ inTheRig(() => {
     assert.equal(deaf.receive(frames), -9) // EBADF
   })
 
-  test('the kernel tells what kind of interface it is', () => {
+  test('the kernel reports the kind of the interface', () => {
     const { index, ...link } = canLink('vcan0')
     assert.ok(index > 0)
     assert.deepEqual(
@@ -195,7 +195,7 @@ inTheRig(() => {
     assert.equal(canLink('vcan2').fd, false)
   })
 
-  test('a full queue is told as such, and what is dropped for want of room is counted', async () => {
+  test('a full queue is reported, and frames dropped for lack of room are counted', async () => {
     const socket = CanRaw.open('vcan0', { receiveBuffer: 4096 })
     open.push(socket)
     const sender = CanRaw.open('vcan0')
@@ -211,7 +211,7 @@ inTheRig(() => {
     }
     assert.ok(socket.dropped > 0)
     assert.equal(got + socket.dropped, 256)
-    // 100 frames/s through a queue of a few: the rest is refused at once
+    // 100 frames/s through a queue of a few: the others are refused immediately
     tool('tc', 'qdisc', 'add', 'dev', 'vcan0', 'root', 'tbf', 'rate', '12800', 'burst', '160', 'limit', '320')
     let result = 0
     for (let n = 0; n < 10 && result >= 0; n++) result = sender.send(frames, 0, CAN_BATCH)
@@ -220,11 +220,11 @@ inTheRig(() => {
   })
 
   // 1 Mbit/s of classic frames with 11-bit ids and 8 bytes: 111 bits and at least 3 between them, no stuff bits: 8770/s.
-  // The sender is told what was received, and waits when that is a second behind: then we had no turn for so long, which is
-  // a matter of the machine and not of ours.
-  test('the line rate of classic CAN for ten seconds: nothing is dropped, and it is received at that rate', async t => {
+  // The sender gets the received count, and waits when that is a second behind: then this process had no processor time for
+  // so long, which is the machine's fault and not ours.
+  test('the line rate of classic CAN is received for ten seconds without a drop', async t => {
     const [rate, seconds] = [8770, 10]
-    // what a source asks for: a second of such a bus
+    // the buffer that a source requests: a second of such a bus
     const socket = CanRaw.open('vcan0', { receiveBuffer: RECEIVE_BUFFER })
     open.push(socket)
     const frames = new CanFrames()
@@ -253,7 +253,7 @@ inTheRig(() => {
       sender.on('close', () => resolve(text))
     })
     const { sent, ms, waits } = JSON.parse(said)
-    await until('all are there', () => got + socket.dropped >= sent)
+    await until('all are present', () => got + socket.dropped >= sent)
     const each = marks.slice(1).map((at, k) => at - marks[k]!)
     t.diagnostic(`${sent} frames in ${ms} ms, ${waits} waits; ms for each second: ${each.map(Math.round).join(' ')}`)
     assert.deepEqual([got, wrong, socket.dropped], [rate * seconds, 0, 0])
@@ -262,7 +262,7 @@ inTheRig(() => {
   })
 })
 
-/** Sends numbered frames at an even pace, never a second ahead: a program of its own, so that the receiver has its own process. */
+/** Sends numbered frames at an even rate, never a second ahead: a separate program, so that the receiver has its own process. */
 const SENDER = `
 const [root, name, rate, seconds] = process.argv.slice(1)
 const module_ = { exports: {} }

@@ -1,5 +1,5 @@
-// A CAN interface that goes down and comes up a thousand times (R14): the link follows each time, soon, and nothing is left
-// behind; a link at another interface does not notice.
+// A CAN interface that goes down and up a thousand times (R14): the link follows each time, soon, and nothing is left
+// behind; a link on another interface is not affected.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { readdirSync } from 'node:fs'
@@ -20,7 +20,7 @@ const gc = runInNewContext('gc') as () => void
 const TIMES = 1000
 
 inTheRig(() => {
-  test(`down and up ${TIMES} times: reopened within 2 s, nothing is left behind, others untouched`, async t => {
+  test(`after ${TIMES} times down and up the link reopens within 2 s, nothing is left behind, and others are not affected`, async t => {
     for (const name of ['vcan0', 'vcan1']) {
       tool('ip', 'link', 'add', name, 'type', 'vcan')
       tool('ip', 'link', 'set', name, 'up')
@@ -48,7 +48,7 @@ inTheRig(() => {
         })
       return performance.now() - since
     }
-    // one process for all commands: starting one takes longer than all the rest
+    // one process for all commands: starting one takes longer than everything else
     const ip = spawn('ip', ['-force', '-batch', '-'], { stdio: ['pipe', 'ignore', 'inherit'] })
     const say = (way: 'down' | 'up'): boolean => ip.stdin.write(`link set vcan0 ${way}\n`)
     const gauge = (): { fds: number; rss: number } => {
@@ -69,7 +69,8 @@ inTheRig(() => {
     const after_ = gauge()
     ip.stdin.end()
     const grown = (after_.rss - before.rss) / 1024 / 1024
-    // the slowest ones tell of the machine: a link that is not opened when its interface returns waits a second, then more
+    // the slowest ones depend on the machine: a link that is not opened when its interface returns waits a second, then
+    // more
     const [slow, worst] = [times.sort((a, b) => a - b)[TIMES * 0.98]!, times.at(-1)!]
     t.diagnostic(
       `98 % within ${slow.toFixed()} ms, worst ${worst.toFixed()} ms; ${before.fds} → ${after_.fds} descriptors; ` +
@@ -88,7 +89,7 @@ inTheRig(() => {
     supervisor.add(peer)
     await until('the peer is up', () => supervisor.get('peer')!.state.state === 'up')
     assert.ok(await peer.send(Buffer.from('after a thousand times')))
-    await until('it is there', () => got.length === 1)
+    await until('it is present', () => got.length === 1)
     await supervisor.stop()
   })
 })

@@ -1,5 +1,5 @@
 // A gateway that reads a CAN bus by a DBC file, with cansend of can-utils as the devices: facts in the log with the right
-// values, the test command, an interface that goes down and comes back.
+// values, the test command, an interface that goes down and returns.
 // Needs: can
 import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -71,12 +71,12 @@ inTheRig(() => {
   before(() => machine.start(['--port', '8100']))
   after(() => machine.stop('SIGKILL'))
 
-  test('frames by cansend are readings in the log: both byte orders, J1939 in one and in many frames, FD, multiplexed', async () => {
+  test('frames by cansend become readings in the log: both byte orders, J1939 in one and in many frames, FD, multiplexed', async () => {
     await until('it listens', async () => ['up', 'degraded'].includes((await status()).links.engine.state))
     const fd = `200##1${'00'.repeat(60)}0000c0bf`
     send('123#ff9c401605000000', '0CF00417#ffffff6813ffffff', '12C#0112', '12C#0222', fd, '555#1122334455667788')
     const sensors = await until('all are in the log', () => {
-      // again and again: the frames of a packet may be a second and a quarter apart, and each is a process here
+      // repeatedly: the frames of a packet may be 1.25 s apart, and each is a process here
       send('18ECFF17#200c0002ffcafe00', '18EBFF17#0105000000000000', '18EBFF17#020000000018ffff')
       const seen = newest()
       return [...seen.values()].every(({ status: word }) => word !== 'ERROR') ? seen : null
@@ -102,7 +102,7 @@ inTheRig(() => {
     assert.ok(isNear(row.value, -50))
   })
 
-  test('what is not available has no value; a missing interface is down with its reason', async () => {
+  test('an unavailable signal has no value; a link on a missing interface is down with its reason', async () => {
     send('0CF00417#ffffffffffffffff')
     await until(
       'no value',
@@ -115,7 +115,7 @@ inTheRig(() => {
     assert.match(down.reason, /can7/)
   })
 
-  test('an interface that goes down is a state, and is heard again when it is up', async () => {
+  test('an interface that goes down is a link state, and receives again when it is up', async () => {
     tool('ip', 'link', 'set', 'vcan0', 'down')
     const down = await until('down', async () => {
       const { engine } = (await status()).links
@@ -124,7 +124,7 @@ inTheRig(() => {
     assert.match(down.reason, /vcan0/)
     tool('ip', 'link', 'set', 'vcan0', 'up')
     await until('up', async () => ['up', 'degraded'].includes((await status()).links.engine.state))
-    await until('heard again', () => {
+    await until('it is received again', () => {
       send('12C#0177')
       return newest().get('One')?.value === 0x77 * 1e5
     })

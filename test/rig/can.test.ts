@@ -1,5 +1,5 @@
-// The CAN medium against isotpsend and isotprecv on a virtual bus: packets both ways, classic and FD, several peers at once; what
-// is missing is told; a full queue waits (R16); the bus's state is shown.
+// The CAN medium against isotpsend and isotprecv on a virtual bus: packets both ways, classic and FD, several peers at the same
+// time; missing parts are reported; a full queue waits (R16); the state of the bus is shown.
 // Needs: can
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -18,7 +18,7 @@ interface Got {
   address: string
 }
 
-/** an opened medium, what it received and what its events told */
+/** an opened medium, its received packets and its events */
 interface Opened {
   medium: CanMedium
   got: Got[]
@@ -48,7 +48,7 @@ inTheRig(() => {
     await medium.open({ lost: reason => result.lost.push(reason), degraded: reason => result.degraded.push(reason) })
     return result
   }
-  /** isotprecv in the background: the packets it got, in hex */
+  /** isotprecv in the background: the packets it received, in hex */
   const receive = async (...args: string[]): Promise<string[]> => {
     const child = await listening(() => spawn('stdbuf', ['-oL', 'isotprecv', '-l', ...args, 'vcan0']))
     children.push(child)
@@ -78,7 +78,7 @@ inTheRig(() => {
     ['FD', { ...two, fd: true }, ['-s', '7E8', '-d', '7E0', '-L', '72:64:1']],
     ['FD of 16 bytes', { ...two, fd: true, frame_bytes: 16, brs: false }, ['-s', '7E8', '-d', '7E0', '-L', '72:16:0']],
   ] as const) {
-    test(`packets of every length go both ways: ${kind}`, async () => {
+    test(`packets of every length are sent both ways: ${kind}`, async () => {
       const { medium, got, lost } = await open({ peers: [peer] })
       const packets = await receive(...tool_.filter(word => !word.includes(':CC') && word !== '-p'))
       const sizes = [1, 7, 8, 61, 62, 63, 300, 4095]
@@ -104,7 +104,7 @@ inTheRig(() => {
     })
   }
 
-  test('many peers at once: each is heard and answered by its own ids', async () => {
+  test('many peers at the same time: each is received and answered by its own ids', async () => {
     const peers = Array.from({ length: 8 }, (_, k) => ({ aid: 100 + k, tx_id: 0x600 + k, rx_id: 0x680 + k }))
     const gateway = await open({ mode: 'listen', peers })
     gateway.medium.onPacket((packet, origin) => {
@@ -123,10 +123,10 @@ inTheRig(() => {
         assert.deepEqual(answer.packet, Buffer.concat([Buffer.from('to '), packet(k, n)]))
     for (const { packet: heard, address } of gateway.got)
       assert.equal(address, `vcan0:0x${(0x680 + heard[0]!).toString(16)}`)
-    assert.equal(await gateway.medium.send(bytes(5)), false) // to whom?
+    assert.equal(await gateway.medium.send(bytes(5)), false) // which destination?
   })
 
-  test('a peer that does not answer: false, degraded until it does; packets behind it wait their turn', async () => {
+  test('a peer that does not answer: false, degraded until it does; later packets wait their turn', async () => {
     const { medium, degraded } = await open({ peers: [two] })
     assert.deepEqual(await Promise.all([medium.send(bytes(5)), medium.send(bytes(100))]), [true, false])
     assert.deepEqual(degraded, ['the peer at vcan0:0x7e8 does not take packets'])
@@ -141,7 +141,7 @@ inTheRig(() => {
     const peers = Array.from({ length: 6 }, (_, k) => ({ aid: 1 + k, tx_id: 0x500 + k, rx_id: 0x580 + k }))
     const listener = await open({ mode: 'listen', peers: peers.map(p => ({ ...p, tx_id: p.rx_id, rx_id: p.tx_id })) })
     const nodes = await Promise.all(peers.map(({ aid }) => open({ peers, peer: aid })))
-    // 1000 frames/s, in a queue that holds four
+    // 1000 frames/s, in a queue of four
     tool('tc', 'qdisc', 'add', 'dev', 'vcan0', 'root', 'tbf', 'rate', '128kbit', 'burst', '160', 'limit', '64')
     const since = performance.now()
     const sent: Promise<boolean>[] = []
@@ -150,17 +150,17 @@ inTheRig(() => {
     assert.ok((await Promise.all(sent)).every(Boolean))
     const ms = performance.now() - since
     tool('tc', 'qdisc', 'del', 'dev', 'vcan0', 'root')
-    await until('all are there', () => listener.got.length >= 366)
+    await until('all are present', () => listener.got.length >= 366)
     const waited = nodes.reduce((sum, { medium }) => sum + medium.counters.detail!.queue_full!, 0)
     t.diagnostic(`${waited} waits in ${ms.toFixed()} ms`)
     assert.ok(waited > 0)
-    // the queue is full for half a second at most, which 500 frames take, and six look every 5 ms
+    // the queue is full for half a second at most, the time of 500 frames, and six senders check every 5 ms
     assert.ok(waited < 800, 'it waits, and does not spin')
     const seen = new Set(listener.got.filter(g => g.packet.length === 5).map(g => `${g.packet[0]} ${g.packet[1]}`))
     assert.equal(seen.size, 360)
   })
 
-  test('the state of the bus comes by error frames: degraded, and well again', async () => {
+  test('error frames set the state of the bus: degraded, then recovered', async () => {
     const { degraded, medium } = await open({ peers: [two] })
     const send = (frame: string): string => tool('cansend', 'vcan0', frame)
     send('20000004#0020000000006080')
@@ -175,7 +175,7 @@ inTheRig(() => {
     assert.equal(medium.counters.detail!.error_frames, 3)
   })
 
-  test('what is missing is told with what to do', async () => {
+  test('missing parts are reported with what to do', async () => {
     const refused = (options: Record<string, unknown>): Promise<void> =>
       make(options).open({ lost: () => undefined, degraded: () => undefined })
     await assert.rejects(refused({ interface: 'can7', peers: [two] }), {
@@ -193,16 +193,16 @@ inTheRig(() => {
     await assert.rejects(refused({ peers: [two], max_packet: 9000 }), /more than this kernel's ISO-TP carries \(8300\)/)
   })
 
-  test('above 4095 bytes where both kernels take it', async () => {
+  test('above 4095 bytes where both kernels accept it', async () => {
     const a = await open({ peers: [two], max_packet: 8300 })
     const b = await open({ mode: 'listen', peers: [{ tx_id: 0x7e8, rx_id: 0x7e0 }], max_packet: 8300 })
     assert.ok(await a.medium.send(bytes(8300)))
-    await until('it is there', () => b.got.length === 1)
+    await until('it is present', () => b.got.length === 1)
     assert.deepEqual(b.got[0]!.packet, bytes(8300))
     assert.equal(await a.medium.send(bytes(8301)), false)
   })
 
-  test('an interface that goes down is lost, at once and once', async () => {
+  test('an interface that goes down is reported lost, immediately and once', async () => {
     tool('ip', 'link', 'add', 'vcan2', 'type', 'vcan')
     tool('ip', 'link', 'set', 'vcan2', 'up')
     const { medium, lost } = await open({ interface: 'vcan2', peers: [two] })

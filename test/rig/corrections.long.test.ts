@@ -1,6 +1,6 @@
-// R21 with a real process on a machine whose clock is set under it: a board that starts at 1970 or stale, whose clock then jumps
-// 70 years ahead, 14 days back and back to 1971, hears the time from its upstream at last. What was read meanwhile waits for
-// it, is corrected once in the database and on the way up, keeps its order and its uuid, over a kill -9 too.
+// R21 with a real process on a machine whose clock is changed: a board that starts at 1970 or stale, whose clock then jumps 70
+// years ahead, 14 days back and back to 1971, and finally gets the time from its upstream. Readings taken meanwhile wait for it,
+// are corrected once in the database and on the way upstream, keep their order and their uuid, also over a kill -9.
 import assert from 'node:assert/strict'
 import { createSocket, type Socket } from 'node:dgram'
 import { after, test } from 'node:test'
@@ -16,7 +16,7 @@ const DAY = 86_400_000
 const WEB = 8002
 const PAGE = 500
 
-/** An upstream that tells the time when it is let, and counts what else it gets. */
+/** An upstream that answers the time when the test says so, and counts all other packets. */
 class TimeServer {
   readonly times: number[] = []
   trueAt: number | null = null
@@ -50,7 +50,7 @@ interface Row {
   timestamp_raw: number
 }
 
-/** All of them, newest first, page by page: what comes meanwhile moves the pages. */
+/** All of them, newest first, page by page: packets that arrive meanwhile move the pages. */
 async function rows(query = ''): Promise<Row[]> {
   const all = new Map<string, Row>()
   for (let offset = 0; ; offset += PAGE) {
@@ -67,7 +67,7 @@ const byUuid = (list: readonly Row[]): Map<string, number> => new Map(list.map(r
 inTheRig(
   () => {
     for (const [k, start] of [Date.UTC(1971, 0, 1), Date.UTC(2026, 4, 1)].entries())
-      test(`R21: a gateway started at ${new Date(start).toISOString()} is put right once, rows, order and uuids kept`, async () => {
+      test(`R21: a gateway started at ${new Date(start).toISOString()} is corrected once, rows, order and uuids kept`, async () => {
         setClock(start)
         const began = performance.now()
         const server = new TimeServer(9100 + k)
@@ -102,15 +102,15 @@ inTheRig(
         assert.equal(unsure.time.quality, 'unsynced')
         assert.ok(unsure.time.jumps >= 2, JSON.stringify(unsure.time))
         assert.match(machine.run('status').stdout, /time unsynced/)
-        assert.deepEqual(server.times, [], 'nothing goes up without a time')
-        await until('its rows are there', async () => (await rows()).length >= 24)
+        assert.deepEqual(server.times, [], 'nothing is sent upstream without a time')
+        await until('its rows are present', async () => (await rows()).length >= 24)
         const before = byUuid(await rows())
 
         await server.tell()
         await until('the time is right', async () => (await status()).time.quality === 'server')
         await facts(4)
         assert.match(machine.run('status').stdout, /time server/)
-        const right = await until('the database is put right', async () => {
+        const right = await until('the database is corrected', async () => {
           const list = await rows()
           return list.length > before.size && list.every(row => row.timestamp_raw > TRUE / 1000 - 600) ? list : null
         })
@@ -132,7 +132,7 @@ inTheRig(
         )
         assert.equal((await rows(`&until=${Math.floor((TRUE - spent) / 1000) - 3}`)).length, 0)
         assert.ok((await rows(`&since=${Math.floor((TRUE - spent) / 1000) - 3}`)).length >= right.length)
-        await until('the backlog has gone up', () => server.times.length >= right.length)
+        await until('the backlog was sent', () => server.times.length >= right.length)
         for (const time of server.times) assert.ok(Math.abs(time - TRUE) < 2 * spent + 5000, `${time} went up`)
         for (let n = 1; n < server.times.length; n++)
           assert.ok(server.times[n]! > server.times[n - 1]!, `in order: ${server.times}`)
@@ -141,7 +141,7 @@ inTheRig(
         setClock(start)
         server.trueAt = null
         await machine.start(['--port', String(WEB)], WEB)
-        const again = await until('the rows are there again', async () => {
+        const again = await until('the rows are back', async () => {
           const list = await rows()
           return list.length >= right.length ? list : null
         })

@@ -1,7 +1,8 @@
-// Something on every bus at once: GPIO, I2C, CAN, Modbus RTU and TCP, Bluetooth advertisements, a gateway by radio (LoRa) and
-// boards with the C firmware by UART and CAN, all into one gateway, which forwards it by UDP to an upstream. An hour of such
-// traffic at ten times its usual speed, in six minutes; OS_NODE_HOUR_SECONDS makes them fewer. In the middle third everything
-// is unplugged once. At the end every reading is accounted for, and the gateway is as large as it was after a sixth of it.
+// Traffic on every bus at the same time: GPIO, I2C, CAN, Modbus RTU and TCP, Bluetooth advertisements, a gateway by radio
+// (LoRa) and boards with the C firmware by UART and CAN, all into one gateway, which forwards it by UDP to an upstream. An
+// hour of such traffic at ten times its usual speed, in six minutes; OS_NODE_HOUR_SECONDS makes them fewer. In the middle
+// third everything is unplugged once. At the end every reading is accounted for, and the gateway has not grown since a sixth
+// of it.
 // Needs: bluetooth
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -32,7 +33,7 @@ const physical_status = { lora: true, uart: true, can: true }
 /** growth of the resident memory that is no leak: an open window of the SQL view (6 MB), machine code, garbage not collected yet */
 const MORE_MB = 24
 
-/** What a link says that had its plug pulled, and what one says that is up before its devices speak again. */
+/** The state of a link whose plug was pulled, and of one that is up before its devices send again. */
 const TOLD: Record<string, RegExp> = {
   engine: /vcan0|no sensor answers|of \d+ sensors?:/,
   bus: /vcan0/,
@@ -42,7 +43,7 @@ const TOLD: Record<string, RegExp> = {
   beacon: /adapter|hci0|no sensor answers|of \d+ sensors?:/,
 }
 
-/** The first sensor of each source: tells whose a fact is. */
+/** The first sensor of each source: identifies the source of a fact. */
 const SOURCES = {
   shed: 'pulses',
   chip: 'chip',
@@ -67,13 +68,13 @@ inTheRig(
     let distant: Machine
     let endSlave: () => void
     let sampling: NodeJS.Timeout
-    /** status of the gateway when the hour was over, and how often its Modbus slave had answered by then */
+    /** status of the gateway at the end of the hour, and how often its Modbus slave had answered by then */
     let last: Awaited<ReturnType<typeof status>>
     let answers = 0
 
     // biome-ignore lint/suspicious/noExplicitAny: whatever JSON the command gives
     const status = (machine: Machine): Promise<any> => askControl(machine.dataDir, 'status')
-    /** The gateway has read what the devices of that bus sent so far. */
+    /** The gateway has read everything that the devices of that bus sent so far. */
     const hasRead = async (bus: Bus): Promise<boolean> => {
       const { engine, bus: peers, wire, shed } = (await status(gateway)).links
       const { sent } = field
@@ -179,7 +180,7 @@ inTheRig(
       await field.close()
     })
 
-    test('an hour, in the middle of which each bus is gone once: the others do not notice', async t => {
+    test('an hour, in the middle of which each bus is unplugged once: the others are not affected', async t => {
       const began = performance.now()
       const pass = (share: number): Promise<void> =>
         sleep(Math.max(0, began + share * SECONDS * 1000 - performance.now()))
@@ -193,7 +194,7 @@ inTheRig(
         const others = async (): Promise<[string, Link][]> =>
           Object.entries<Link>((await status(gateway)).links).filter(([name]) => !links.includes(name))
         await out()
-        const down = await until(`${what}: told`, async () => {
+        const down = await until(`${what}: reported`, async () => {
           const all = await those()
           return all.every(({ state }) => state === 'down') ? all : null
         })
@@ -201,7 +202,7 @@ inTheRig(
           assert.match(reason!, TOLD[links[k]!]!)
         })
         await sleep(SECONDS * 10)
-        await until(`${what}: all others are read on`, async () =>
+        await until(`${what}: all others are still read`, async () =>
           (await others()).every(([name, { reads }]) => reads === undefined || reads > before[name]!.reads! + 10),
         )
         await back()
@@ -245,7 +246,7 @@ inTheRig(
       }
     })
 
-    test('every reading is in the log once, and says what the devices did', async t => {
+    test('every reading is in the log once, with the values of the devices', async t => {
       const now = last
       const end = now.log.last_seq
       await until('it is on disk', async () => (await status(gateway)).log.committed_seq >= end)
@@ -264,14 +265,14 @@ inTheRig(
       assertRising(seen('pulses'))
       const { edges, missed_edges } = now.links.shed.detail
       assert.equal(edges, sent.pulses + sent.door.length - 1)
-      // on a busy machine the kernel may have had no room for some: they are known by their numbers, and counted
+      // on a busy machine the kernel may have dropped some: they are identified by their numbers, and counted
       assert.ok(missed_edges <= edges / 100, `${missed_edges} edges missed`)
       assert.equal(seen('pulses').at(-1), sent.pulses)
       assert.deepEqual([seen('Count').at(-1), now.links.engine.detail.frames], [sent.frames, sent.frames])
       assertRising(seen('Count'))
       const energy = values('energy').filter(value => value !== null)
       assertRising(energy)
-      // an answer that came too late, or was on the line when it was cut
+      // an answer that was too late, or was on the line when it was cut
       const { requests, timeouts, damaged } = now.links.meter.detail
       const lost = requests - timeouts - damaged - energy.length
       assert.ok(lost >= 0 && lost <= 2, `${energy.length} readings of ${requests} requests, ${timeouts} timed out`)
@@ -282,7 +283,7 @@ inTheRig(
       ]
       const plc = rows('h1').map(row => row.map(({ value }) => value))
       for (const row of plc) assert.deepEqual(row, row[0] === null ? failed : right)
-      // on a busy machine an answer may come too late
+      // on a busy machine an answer may be too late
       const late = plc.filter(([value]) => value === null).length
       assert.ok(late <= now.links.plc.detail.timeouts, `${late} readings without an answer`)
       for (const [first, k, all] of [
@@ -293,7 +294,7 @@ inTheRig(
         const found = seen(first, k)
         assertPart(found, runs(all), first)
         t.diagnostic(`${first}: ${found.length} of ${runs(all).length} states of the device were read`)
-        // not more than it was read, where the machine is so busy that turns are left out
+        // not more than it was read, because a very busy machine skips turns
         const most = Math.min(runs(all).length, values(first, k).length)
         assert.ok(found.length > 0.25 * most, `${first}: ${found.length} of ${most}`)
       }
@@ -301,11 +302,11 @@ inTheRig(
       assert.deepEqual(values('C1'), sent.isotp, 'the board by CAN')
     })
 
-    test('a gateway by radio is heard whole', async () => {
+    test('everything from a gateway by radio is received', async () => {
       const facts = logged(distant)
       const keys = new Set(facts.map(keyOf))
       const heard = (): LoggedFact[] => logged(gateway).filter(fact => keys.has(keyOf(fact)))
-      const got = await until('all came', () => (heard().length >= facts.length ? heard() : null)).catch(
+      const got = await until('everything arrived', () => (heard().length >= facts.length ? heard() : null)).catch(
         async error => {
           const there = new Set(heard().map(keyOf))
           const missing = facts.filter(fact => !there.has(keyOf(fact)))
@@ -319,7 +320,7 @@ inTheRig(
       assert.ok(facts.length > 20, `${facts.length}`)
     })
 
-    test('the upstream has all of it once, with the same values, and nothing was dropped on the way', async t => {
+    test('the upstream has all of it once, with the same values, and nothing was dropped in between', async t => {
       const facts = logged(gateway)
       const keys = new Set(facts.map(keyOf))
       const ours = (): LoggedFact[] => logged(upstream).filter(fact => keys.has(keyOf(fact)))
@@ -340,7 +341,7 @@ inTheRig(
       })
       const [here, there] = await Promise.all([gateway, upstream].map(status))
       for (const { dropped, log, storage, received } of [here, there]) {
-        // what came too late for its template was asked for again
+        // packets too late for their template were requested again
         const expected = { rows: 0, packets: received.late_dropped, records: 0 }
         assert.deepEqual(dropped, expected, JSON.stringify({ received, log }))
         for (const key of ['lost', 'dropped', 'overflow', 'refused', 'damaged', 'torn']) assert.equal(log[key], 0, key)
@@ -378,10 +379,10 @@ inTheRig(
             .map(s => s.rssMb.toFixed(0))
             .join(' ')}`,
         )
-        if (SECONDS < 300) continue // too short to tell growth from warming up
+        if (SECONDS < 300) continue // too short to distinguish growth from warm-up
         assert.ok(heap < 1, `the heap of ${name} grew by ${heap.toFixed(2)} MB`)
         assert.ok(rss < MORE_MB, `${name} grew by ${rss.toFixed(1)} MB`)
-        // what is open for a moment is not open in all of them
+        // briefly opened files are not in all of them
         const least = (of: (sample: Sample) => number, from: Sample[]): number => Math.min(...from.map(of))
         for (const [what, of] of [
           ['descriptors', (s: Sample) => s.fds],
@@ -393,11 +394,11 @@ inTheRig(
       }
     })
 
-    test('a link that works again still tells what was wrong with it', async () => {
+    test('a link that works again still shows its last error', async () => {
       const { links } = last
       for (const [name, told] of Object.entries(TOLD)) {
         assert.equal(links[name].state, 'up', name)
-        // or, on a busy machine, what was wrong since then
+        // or, on a busy machine, an error since then
         assert.match(links[name].last_error, new RegExp(`${told.source}|a read takes longer`))
       }
       assert.match(gateway.run('status').stdout, /bus +up .* last error (\d+ min )?\d+ (s|min) ago: vcan0/)

@@ -1,5 +1,5 @@
-// The world around a gateway with something on every bus: devices of the test that change and send at fixed rates, and keep
-// account of what they did. Each can be pulled out and put back. All inside the rig.
+// The environment of a gateway with devices on every bus: devices of the test that change and send at fixed rates, and
+// record what they did. Each can be unplugged and replugged. All inside the rig.
 import { execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -38,15 +38,15 @@ const firmware = (aid: number, sensor: string, at: number, value: number): Buffe
 
 export type Bus = 'can' | 'serial' | 'pins' | 'beacon'
 
-/** What the devices did: values in the order they were to be seen. */
+/** The actions of the devices: values in the expected order. */
 export class Sent {
   pulses = 0
   readonly door: number[] = [0]
   /** of the I2C chip, in kelvin */
   readonly degrees: number[] = []
-  /** CAN frames; the n-th holds n */
+  /** CAN frames; the n-th contains n */
   frames = 0
-  /** of the Modbus slave; the n-th holds n */
+  /** of the Modbus slave; the n-th contains n */
   answers = 0
   readonly advertised: number[] = []
   readonly uart: number[] = []
@@ -65,21 +65,21 @@ export class Field {
   #can!: CanRaw
   #isotp!: IsotpSocket
   #beacon!: Advertiser
-  /** pulled out, or about to be */
+  /** unplugged, or about to be */
   readonly #out = new Set<Bus>()
   #tick = 0
   #timer: NodeJS.Timeout | undefined
   #lastSecond = 0
   #busy: Promise<unknown> = Promise.resolve()
 
-  /** settles when what that bus's devices sent is read; the test's business */
+  /** resolves when everything that bus's devices sent was read; set by the test */
   settled: (bus: Bus) => Promise<unknown> = async () => undefined
 
   readonly meterPort = join(DIR, 'meter')
   readonly boardPort = join(DIR, 'board')
   i2cPath = ''
 
-  /** Everything is plugged in; nothing moves yet. */
+  /** Everything is plugged in; nothing changes yet. */
   async open(): Promise<void> {
     mkdirSync(DIR, { recursive: true })
     writeFileSync(DBC, `VERSION ""\nBO_ 291 Basics: 8 Engine\n SG_ Count : 0|32@1+ (1,0) [0|0] "" X\n`)
@@ -94,12 +94,12 @@ export class Field {
     await this.plugBeacon()
   }
 
-  /** Begins to move and to send. */
+  /** Starts to change and to send. */
   run(): void {
     this.#timer = setInterval(() => this.#step(), TICK_MS)
   }
 
-  /** Stops; what was sent is on its way then. */
+  /** Stops; packets already sent are in flight then. */
   async rest(): Promise<void> {
     clearInterval(this.#timer)
     await this.#busy
@@ -115,7 +115,7 @@ export class Field {
     this.#ptys.close()
   }
 
-  /** The devices of that bus go on: whoever listens is listening again. */
+  /** The devices of that bus continue: their receivers are listening again. */
   resume(bus: Bus): void {
     this.#out.delete(bus)
   }
@@ -164,7 +164,7 @@ export class Field {
     await unplugAdapters()
   }
 
-  /** What was sent last is read, before the plug is pulled. */
+  /** The last data sent is read before the plug is pulled. */
   async #silence(bus: Bus): Promise<void> {
     this.#out.add(bus)
     await sleep(500)
@@ -214,7 +214,7 @@ export class Field {
     this.sent.advertised.push(count)
   }
 
-  /** Boards with the C firmware report once a second, their time being in seconds. */
+  /** Boards with the C firmware report once a second, because their time is in seconds. */
   #report(second: number): void {
     if (!this.#out.has('serial')) {
       const value = this.sent.uart.length + 1
@@ -227,7 +227,7 @@ export class Field {
     if (this.#isotp.send(frame) === frame.length) this.sent.isotp.push(value)
   }
 
-  /** Slave 3: register 0 and 1 hold how often it was asked. */
+  /** Slave 3: registers 0 and 1 contain how often it was queried. */
   #listenAsSlave(): void {
     let heard = Buffer.alloc(0)
     this.#meter.onBytes = bytes => {
@@ -242,7 +242,7 @@ export class Field {
   }
 }
 
-/** Compiles the slave of libmodbus. To be called on this machine too: what is written in the rig is lost. */
+/** Compiles the slave of libmodbus. Call it on this machine too: files written in the rig are lost. */
 export function buildSlave(): string {
   const source = join(root, 'test/net/drivers/modbus-server.c')
   const stamp = createHash('sha256').update(readFileSync(source)).digest('hex').slice(0, 12)
@@ -255,7 +255,7 @@ export function buildSlave(): string {
   return path
 }
 
-/** libmodbus as a slave over TCP: holding register n holds 3n. Returns what ends it. */
+/** libmodbus as a slave over TCP: holding register n contains 3n. Returns a function that ends it. */
 export async function startSlave(port: number): Promise<() => void> {
   const child = spawn(buildSlave(), ['tcp', String(port)], { stdio: ['ignore', 'pipe', 'inherit'] })
   await new Promise(resolve => child.stdout.once('data', resolve))

@@ -1,8 +1,8 @@
-// The log, the windows, the ids and the small files of a gateway under load on ext4, over a disk that notes every write (dm-log-writes).
-// Then the disk as it was at every flush is mounted and started from, and so is that with a random part of what was written
-// behind the flush: all that was told by then is there, nothing else is (R1). A life whose syncs are left out is caught.
-// What ext4 hides: a sync of a new file keeps its name too, so a sync of the log's folder that is left out shows in log-points.test.ts only.
-// Long: every point of the long life
+// The log, the windows, the ids and the small files of a gateway under load on ext4, over a disk that records every write (dm-log-writes).
+// Then the disk as it was at every flush is mounted and started from, and so is that with a random part of the writes after the flush: all
+// that was reported by then is present, nothing else is (R1). A run whose syncs are left out is caught. A limit of ext4: a sync of a new
+// file keeps its name too, so a missing sync of the log's folder shows in log-points.test.ts only.
+// Long: every point of the long run
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
@@ -23,31 +23,31 @@ import { loadSql, openSql } from '../unit/storage/sealedworld'
 const DIR = '/noted'
 const PLACE = { log: join(DIR, 'log'), windows: join(DIR, 'sql'), ids: join(DIR, 'ids.json') }
 const ROUNDS = 60
-/** one point in so many is looked at */
+/** one in so many points is checked */
 const STRIDE = rounds(12, 1)
 const SEED = Number(process.env.OS_NODE_SEED ?? 16)
 
-/** What was told when a mark was made; the state that a power cut leaves is between this and the next mark's. */
+/** What was reported when a mark was made; the state that a power cut leaves is between this mark and the next. */
 interface Told {
-  /** seqs of facts up to here that were committed, and how many of all */
+  /** seqs of facts up to here that were committed, and how many in total */
   readonly sure: number
   readonly cursor: number
   readonly counter: number
-  /** the newest seq given out, the oldest that is kept */
+  /** the newest seq assigned, the oldest that is kept */
   readonly newest: number
   readonly first: number
   readonly sealedTo: number
   readonly ids: number
-  /** of each small file: number of its changes */
+  /** number of changes of each small file */
   readonly changes: Readonly<Record<string, number>>
 }
 
-/** The small files, each kind in a folder of its own. */
+/** The small files, each kind in its own folder. */
 const SMALL = Object.keys(subjects(DIR)).map(name => ({ name, subject: subjects(join(DIR, name))[name]! }))
 
 const text = (value: unknown): string => JSON.stringify(value)
 
-/** `files` as a process has them: what it removes, and `end` closes what it left open. */
+/** `files` as a process has them: the files it removes, and `end` closes those it left open. */
 function processOf(files: Files): Files & { removed: string[]; end(): void } {
   const open = new Set<number>()
   const removed: string[] = []
@@ -73,7 +73,7 @@ function processOf(files: Files): Files & { removed: string[]; end(): void } {
   }
 }
 
-/** A gateway's storage, used as hard as it goes; `told` has an entry for each mark of the disk. */
+/** A gateway's storage under full load; `told` has an entry for each mark of the disk. */
 class Life {
   readonly told: Told[] = []
   /** every fact that got a seq, and those that were committed, in order */
@@ -177,7 +177,7 @@ class Life {
     assert.deepEqual(this.sure.slice(-seqs.length), seqs)
   }
 
-  /** Takes what is committed now as told, then seals what fills a window. */
+  /** Records the committed state as reported, then seals a full window. */
   #look(): void {
     this.#now.cursor = this.#log.cursor('main') ?? 0
     this.#now.counter = this.#log.counter('tid') ?? 0
@@ -194,7 +194,7 @@ class Life {
     this.#mark()
   }
 
-  /** As after `kill -9`: what was handed to the kernel is there, and the next start goes on with it. */
+  /** As after `kill -9`: data handed to the kernel is present, and the next start continues with it. */
   async #killed(k: number): Promise<void> {
     for (let n = 5; n < 9; n++) this.#append(k, n)
     // they are handed over at the end of this turn, or a little later
@@ -228,7 +228,7 @@ const openIds = (files: Files): IdAllocator =>
 
 const openFolder = (files: Files): WindowFolder => new WindowFolder({ dir: PLACE.windows, files, readOnly: false })
 
-/** A start finds what was `told` before the power was cut, and nothing that was not under way `then`. */
+/** A start finds what was `told` before the power cut, and nothing that was not in progress `then`. */
 async function check(
   files: ReturnType<typeof processOf>,
   { given, sure, states, ids }: Life,
@@ -286,7 +286,7 @@ async function check(
   }
 }
 
-/** Lives once and starts from about one in `stride` of its points; how many of each kind, and how many there are. */
+/** Runs once and starts from about one in `stride` of its points; returns how many of each kind, and how many there are. */
 async function liveAndCheck(name: string, count: number, stride: number, files = realFiles) {
   const disk = new NotedDisk(name, DIR)
   const life = new Life(disk, files)
@@ -319,7 +319,7 @@ inTheRig(
   () => {
     before(loadSql)
 
-    test(`a start from the flush points of ${ROUNDS} loaded commits has all that was told, and nothing else`, async t => {
+    test(`a start from the flush points of ${ROUNDS} loaded commits has everything that was reported, and nothing else`, async t => {
       const { flush, part, all } = await liveAndCheck('whole', ROUNDS, STRIDE)
       t.diagnostic(`${flush} flush points, ${part} with a part of what came behind them, of ${all}`)
       assert.ok(flush > 240 / STRIDE && part > 120 / STRIDE, `${flush} and ${part}`)

@@ -1,5 +1,5 @@
-// A gateway with GPIO inputs and outputs: what the pins do lies in its log, and its outputs are set by CLI and HTTP. Beside the
-// tools of libgpiod.
+// A gateway with GPIO inputs and outputs: the levels of the pins are in its log, and its outputs are set by CLI and HTTP.
+// Compared with the tools of libgpiod.
 // Needs: gpiod
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
@@ -10,7 +10,7 @@ import { inTheRig, tool } from '../lib/rig'
 
 inTheRig(
   () => {
-    // a chip that calls itself as that of a Raspberry Pi 4 does, so that its header can be named
+    // a chip labelled like that of a Raspberry Pi 4, so that its header can be named
     const sim = new GpioSim('pi', 'pinctrl-bcm2711', Array(58).fill(''))
     const dir = tempDir()
     const port = 8799
@@ -46,9 +46,9 @@ inTheRig(
     }
     before(async () => {
       await machine.start([], port)
-      token = await until('the token is told', () => /admin token +(\S+)/.exec(machine.output)?.[1])
-      // asked by HTTP: in the rig a start of the program takes seconds
-      await until('the outputs are held', async () => {
+      token = await until('the token is printed', () => /admin token +(\S+)/.exec(machine.output)?.[1])
+      // queried by HTTP: in the rig a start of the program takes seconds
+      await until('the outputs are requested', async () => {
         const items = (await ask('/api/outputs'))[1].items as { value: number | null }[]
         return items.length > 0 && items.every(({ value }) => value !== null)
       })
@@ -58,7 +58,7 @@ inTheRig(
       removeDir(dir)
     })
 
-    test('gpio lists the lines with who has them, and the values of ours', async () => {
+    test('gpio lists the lines with their users, and the values of ours', async () => {
       const { lines, outputs } = await machine.ask('gpio')
       assert.equal(lines.length, 58)
       const door = lines[17]
@@ -73,7 +73,7 @@ inTheRig(
       assert.match(text, /pinctrl-bcm2711/)
     })
 
-    test('outputs are set by CLI and HTTP, and read back at the pin', async () => {
+    test('outputs are set by CLI and HTTP, and measured at the pin', async () => {
       assert.deepEqual(machine.json('gpio', 'set', 'pump', '1'), {
         source: 'shed',
         name: 'pump',
@@ -98,10 +98,10 @@ inTheRig(
       assert.equal(wrong.code, 1)
       assert.match(wrong.stderr, /no output is named pmup; did you mean pump\?/)
       assert.equal((await askGateway(machine, 'gpio', 'set', 'pump', '2')).code, 2)
-      await until('it is told', () => /output shed\.pump set to 1/.test(machine.output))
+      await until('it is reported', () => /output shed\.pump set to 1/.test(machine.output))
     })
 
-    test('what the pins do is logged', async () => {
+    test('changes of the pins are logged', async () => {
       sim.drive(17, 0)
       sim.drive(27, 0)
       for (let k = 0; k < 6; k++) {
@@ -128,7 +128,7 @@ inTheRig(
       )
     })
 
-    test('board shows the header with what uses it', async () => {
+    test('board shows the header with the users of its pins', async () => {
       const { board, by, pins, buses } = await machine.ask('board')
       assert.deepEqual([board, by, pins.length], ['rpi-4', 'configuration', 40])
       assert.deepEqual(pins[10].used_by, ['source shed: door'])
@@ -140,7 +140,7 @@ inTheRig(
       assert.match(text, /source shed: water +GPIO27 13 \| 14 GND/)
     })
 
-    test('without a gateway the lines are listed too, and a set says what it needs', async () => {
+    test('without a gateway the lines are listed too, and a set says that it needs one', async () => {
       await machine.stop()
       const alone = ['--config', machine.config, '--data-dir', machine.dataDir]
       const listed = JSON.parse(cli(['gpio', '--json', ...alone]).stdout)

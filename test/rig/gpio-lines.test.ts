@@ -1,4 +1,4 @@
-// The addon's GPIO against the kernel's simulated chips, and beside the tools of libgpiod.
+// The addon's GPIO against the kernel's simulated chips, compared with the tools of libgpiod.
 // Needs: gpiod
 import assert from 'node:assert/strict'
 import { closeSync, openSync, readdirSync, writeSync } from 'node:fs'
@@ -16,7 +16,7 @@ const LINES = ['GPIO17', 'GPIO27', 'GPIO22', '']
 inTheRig(() => {
   const sim = new GpioSim('lines', 'pinctrl-test', LINES)
 
-  test('a chip tells its label, and its lines their names, as gpioinfo does', () => {
+  test('a chip reports its label, and its lines their names, as gpioinfo does', () => {
     const chip = GpioChip.open(sim.path)
     assert.deepEqual(chip.info(), { name: sim.path.slice(5), label: 'pinctrl-test', lines: 4 })
     assert.deepEqual(
@@ -70,7 +70,7 @@ inTheRig(() => {
     await assert.rejects(held.values(), errnoIs('EBADF'))
   })
 
-  test('outputs begin with their value, are set and seen at the pin', async () => {
+  test('outputs start with their value, are set and measured at the pin', async () => {
     const held = await GpioLines.request(sim.path, {
       lines: [1, 3],
       direction: 'output',
@@ -95,8 +95,9 @@ inTheRig(() => {
     await inverted.close()
   })
 
-  // gpio-sim tells an edge with the next tick of the clock, so a line has a hundred a second at most: many lines are fast
-  test('four thousand edges on 32 lines come one by one, with rising times, none missed', async () => {
+  // gpio-sim reports an edge with the next tick of the clock, so a line has a hundred a second at most: many lines are
+  // fast
+  test('four thousand edges on 32 lines arrive one by one, with rising times, none missed', async () => {
     const wide = new GpioSim('wide', 'wide', Array(32).fill(''))
     const lines = wide.lines.map((_, k) => k)
     const held = await GpioLines.request(wide.path, { lines, direction: 'input', edges: 'both', consumer: 'pulses' })
@@ -120,13 +121,13 @@ inTheRig(() => {
       while (total < (round + 1) * 32) await new Promise(resolve => setTimeout(resolve, 1))
     }
     assert.deepEqual([seen, wrong, held.missed], [Array(32).fill(125), 0, 0])
-    // more than the kernel keeps, while nobody reads: the rest is counted as missed
+    // more than the kernel queues while nothing is read: the others are counted as missed
     const still = new Int32Array(new SharedArrayBuffer(4))
     for (let round = 0; round < 60; round++) {
       toggle(round + 1)
       Atomics.wait(still, 0, 0, 21)
     }
-    await until('what was kept came', () => total >= 4000 + 1024)
+    await until('kept records arrived', () => total >= 4000 + 1024)
     toggle(1)
     await until('the next edges came', () => total + held.missed >= 4000 + 61 * 32)
     assert.deepEqual([total + held.missed, total], [4000 + 61 * 32, 4000 + 1024 + 32])
@@ -141,7 +142,7 @@ inTheRig(() => {
       lines: [2],
       direction: 'input',
       edges: 'both',
-      debounceUs: 500_000, // far longer than it takes to make the bounces
+      debounceUs: 500_000, // far longer than making the bounces takes
       consumer: 'button',
     })
     const seen: boolean[] = []
@@ -156,7 +157,7 @@ inTheRig(() => {
     await held.close()
   })
 
-  test('a pulled chip is told to who hears edges, and refuses every call', async () => {
+  test('a removed chip is reported to edge listeners, and refuses every call', async () => {
     const before = readdirSync('/proc/self/fd').length
     const edges = await GpioLines.request(sim.path, { lines: [0], direction: 'input', edges: 'both', consumer: 'a' })
     const output = await GpioLines.request(sim.path, { lines: [1], direction: 'output', consumer: 'b' })
@@ -166,7 +167,7 @@ inTheRig(() => {
       error => told.push(error),
     )
     sim.pull()
-    await until('it is told', () => told.length > 0)
+    await until('it is reported', () => told.length > 0)
     assert.ok(errnoIs('ENODEV')(told[0]))
     await assert.rejects(output.values(), errnoIs('ENODEV'))
     await assert.rejects(output.set(0, 1), errnoIs('ENODEV'))
@@ -178,7 +179,7 @@ inTheRig(() => {
     assert.equal(told.length, 1)
   })
 
-  test('what is no chip is told', () => {
+  test('a path that is no chip is reported', () => {
     assert.throws(() => GpioChip.open('/dev/null'), errnoIs('ENOTTY'))
     assert.throws(() => GpioChip.open('/dev/gpiochip99'), errnoIs('ENOENT'))
   })

@@ -1,5 +1,5 @@
-// Outputs and counters of a gateway over kill -9, safe mode, the next start, a reload and an orderly stop, on the kernel's
-// simulated chip: it lets a line fall back to its pull resistor when the process that held it is gone, as upstream kernels do.
+// Outputs and counters of a gateway over kill -9, safe mode, the next start, a reload and a clean stop, on the kernel's
+// simulated chip: it lets a line return to its pull resistor when its process is gone, as upstream kernels do.
 // Needs: gpiod
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
@@ -47,14 +47,14 @@ inTheRig(
     /** levels at the pins, in the order of `outputs` */
     const levels = (): number[] => outputs.map(({ pin }) => sim.level(at(pin)))
     const held = (): Promise<unknown> =>
-      until('the outputs are held', async () =>
+      until('the outputs are requested', async () =>
         (await machine.ask('gpio')).outputs.every(({ value }: { value: number | null }) => value !== null),
       )
     const set = (name: string, value: 0 | 1): Promise<unknown> => machine.ask('gpio set', { name, value })
     const pull = (level: 0 | 1): void => {
       for (const { pin } of outputs) sim.drive(at(pin), level)
     }
-    /** pulses, 11 ms apart: the simulated chip tells an edge with the next tick of the clock */
+    /** pulses, 11 ms apart: the simulated chip reports an edge with the next tick of the clock */
     const pulses = async (count: number): Promise<void> => {
       const file = openSync(sim.pullFile(at('meter')), 'w')
       for (let k = 0; k < 2 * count; k++) {
@@ -68,10 +68,10 @@ inTheRig(
       const { readings } = await machine.ask('source test', { name: 'shed' })
       return readings.find(({ sensor_id }: { sensor_id: string }) => sensor_id === 'gas').value
     }
-    /** pulses driven, and those the gateway counted before it was killed last */
+    /** pulses driven, and those the gateway counted before its last kill */
     let [driven, sent] = [0, 0]
 
-    test('the first start sets on_start, else initial', async () => {
+    test('the first start sets on_start, otherwise initial', async () => {
       await machine.start([], port)
       await held()
       assert.deepEqual(levels(), [1, 1, 0, 0])
@@ -84,7 +84,7 @@ inTheRig(
       assert.deepEqual(levels(), [1, 0, 0, 1])
     })
 
-    test('kill -9 while pulses run: this kernel lets go of the lines; the log has all pulses but one commit interval of them', async t => {
+    test('kill -9 while pulses run: this kernel releases the lines; the log has all pulses except one commit interval of them', async t => {
       await pulses(150)
       const running = pulses(100)
       await until('pulses run', () => driven > 200)
@@ -97,12 +97,12 @@ inTheRig(
       await held()
       const count = await counted()
       t.diagnostic(`${count} pulses counted, ${before} came before the kill`)
-      // 1 s of pulses, 22 ms apart or more, and what a busy machine takes to tell of them
+      // 1 s of pulses, 22 ms apart or more, and the reporting delay of a busy machine
       assert.ok(count >= before - 46 - 20 && count <= after, `${count} of ${before}`)
       sent = count
     })
 
-    test('the start after a crash took on_fault first, and on_start with the source', async () => {
+    test('the start after a crash sets on_fault first, and on_start with the source', async () => {
       const told = machine.output
       for (const line of ['shed.pump set to 0 (fault)', 'shed.fan set to 1 (fault)', 'shed.valve set to 1 (fault)'])
         assert.ok(told.includes(line), line)
@@ -110,11 +110,11 @@ inTheRig(
       assert.deepEqual(levels(), [1, 1, 0, 0])
     })
 
-    test('a reload never drops a line that stays; what is taken out gets its on_stop', async () => {
+    test('a reload never drops an unchanged line; a removed one gets its on_stop', async () => {
       await set('valve', 0)
       await set('lamp', 1)
       await set('fan', 1)
-      // a line that were let go of would follow its resistor
+      // a released line would follow its resistor
       for (const level of [1, 0] as const) {
         pull(level)
         assert.deepEqual(levels(), [1, 0, 0, 1])
@@ -135,7 +135,7 @@ inTheRig(
       assert.equal(await counted(), sent)
       machine.configure(config({ outputs: outputs.filter(({ pin }) => pin !== 'valve') }))
       await machine.ask('reload')
-      await until('the valve is let go of', async () => (await machine.ask('gpio')).outputs.length === 3)
+      await until('the valve is released', async () => (await machine.ask('gpio')).outputs.length === 3)
       machine.configure(config())
       await machine.ask('reload')
       await held()
@@ -172,7 +172,7 @@ inTheRig(
       await held()
     })
 
-    test('an orderly stop sets on_stop and loses no pulse; outputs safe afterwards and after a crash', async () => {
+    test('a clean stop sets on_stop and loses no pulse; `outputs safe` works after it and after a crash', async () => {
       const before = await counted()
       await pulses(20)
       await set('fan', 1)
@@ -188,7 +188,7 @@ inTheRig(
           ['lamp', null],
         ],
       )
-      // let go of at once: what the resistors say, in this kernel
+      // released immediately: the level of the resistors, in this kernel
       assert.deepEqual(levels(), [0, 0, 0, 0])
       await machine.start([], port)
       await held()

@@ -1,5 +1,5 @@
-// The source type gpio against the kernel's simulated chips, under the supervisor that runs it in a gateway. gpio-sim tells an
-// edge with the next tick of the clock, so one line has a hundred edges a second at most, and many lines are fast.
+// The source type gpio against the kernel's simulated chips, under the supervisor that runs it in a gateway. gpio-sim reports
+// an edge with the next tick of the clock, so one line has a hundred edges a second at most, and many lines are fast.
 // Needs: gpiod
 import assert from 'node:assert/strict'
 import { closeSync, openSync, readdirSync, readlinkSync, watch, writeSync } from 'node:fs'
@@ -36,7 +36,7 @@ inTheRig(() => {
   const values = (id: string): (number | null)[] => (readings.get(id) ?? []).map(row => row[2])
   const last = (id: string): number | null | undefined => values(id).at(-1)
 
-  test('levels follow the pins, with the status word of the rule that fits', async () => {
+  test('levels follow the pins, with the status of the matching rule', async () => {
     const status = [{ equals: 1, status: 'ALARM' }]
     await run('levels', {
       interval_ms: 20,
@@ -52,7 +52,7 @@ inTheRig(() => {
     await supervisor.remove('levels')
   })
 
-  test('25 counters take thousands of edges, every one', async () => {
+  test('25 counters count thousands of edges, every one', async () => {
     const pins = LINES.slice(0, 25).map(pin => ({ pin, mode: 'counter', edge: 'both', name: `c_${pin}` }))
     const source = await run('counters', { interval_ms: 100, pins })
     // line 1 is high from the test before
@@ -73,7 +73,7 @@ inTheRig(() => {
     await supervisor.remove('counters')
   })
 
-  test("pulses become quantities, and a frequency is that of the kernel's times", async () => {
+  test("pulses are converted to quantities, and a frequency is computed from the kernel's times", async () => {
     sim.drive(3, 0)
     const water = { pin: 'GPIO3', name: 'water', mode: 'counter', scale: 0.01, unit: 'm3' }
     const raw = make('raw', {
@@ -82,7 +82,7 @@ inTheRig(() => {
     await raw.open({ lost: () => undefined, degraded: () => undefined })
     assert.equal((await raw.read())[0]?.[2], 0)
     sim.drive(4, 0)
-    // when each edge was driven, and when the kernel had told it
+    // when each edge was driven, and when the kernel had reported it
     const driven: number[] = []
     const told: number[] = []
     for (let k = 0; k < 20; k++) {
@@ -105,7 +105,7 @@ inTheRig(() => {
     await raw.close()
   })
 
-  test('a change is read at once, a bounce is none, and a pulse between two readings is not lost', async () => {
+  test('a change is read immediately, a bounce is ignored, and a pulse between two readings is not lost', async () => {
     sim.drive(5, 0)
     const pins = [
       { pin: 'GPIO5', name: 'button', mode: 'edge', debounce_ms: 500 },
@@ -125,7 +125,7 @@ inTheRig(() => {
     await supervisor.remove('events')
   })
 
-  test('a line that others have is told with who it is, and taken over when it is free', async () => {
+  test('a line in use is reported with its user, and taken over when it is free', async () => {
     const chip = sim.path.slice(5)
     const taken = tool('sh', '-c', `gpioset --mode=signal --background ${chip} 7=1; sleep 0.2; pidof gpioset`).trim()
     const link = supervisor.add(make('busy', { interval_ms: 50, pins: [{ pin: 'GPIO7' }] }))
@@ -136,8 +136,8 @@ inTheRig(() => {
     await supervisor.remove('busy')
   })
 
-  test('a chip that is pulled and back within two seconds goes on counting, and outputs are as they were set', async t => {
-    watch('/dev').close() // the first one opens what this process keeps for all others
+  test('a chip unplugged and back within two seconds continues to count, and outputs keep their set values', async t => {
+    watch('/dev').close() // the first one opens what this process keeps open for all others
     const descriptors = (): string[] =>
       readdirSync('/proc/self/fd').map(fd => {
         try {
@@ -183,12 +183,13 @@ inTheRig(() => {
       await until('the next pulse', () => last('pulses') === round + 2)
     }
     t.diagnostic(`back within ${times.map(Math.round).join(', ')} ms`)
-    // the slowest ones tell of the machine
+    // the slowest ones depend on the machine
     assert.ok(times.sort((a, b) => a - b)[5]! < 2000)
     await supervisor.remove('usb')
     await until('no descriptor is left', () => {
       const now = descriptors()
-      // the thread of a chip stays, with two of them, for when its number comes back; the kernel gives the lowest free one
+      // the thread of a chip stays, with two descriptors, for when its number returns; the kernel assigns the lowest free
+      // one
       assert.ok(
         now.length <= before.length + 2 * (chips.size - 1) && chips.size <= 3,
         `${now.join(' ')} instead of ${before.join(' ')}`,

@@ -1,5 +1,5 @@
-// I2C sensors through the kernel's i2c-dev, read by one gateway: chips on adapters that are programs (CUSE, whole transfers)
-// and on the kernel's own i2c-stub (SMBus only). A line held low costs that bus and no other (R20).
+// I2C sensors through the kernel's i2c-dev, read by one gateway: chips on adapters that are programs (CUSE, full transfers)
+// and on the kernel's own i2c-stub (SMBus only). A line held low affects that bus and no other (R20).
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { constants } from 'node:os'
@@ -66,7 +66,7 @@ inTheRig(() => {
     askControl(machine.dataDir, command, name ? { name } : {})
   const states = async (): Promise<Record<string, { state: string; reason?: string; rx: number }>> =>
     (await ask('status')).links
-  /** All states once these are so, else null: a link that is down is tried again and again. */
+  /** All states once they match, else null: a link that is down is retried. */
   const all = async (state: string, ...names: string[]): Promise<Awaited<ReturnType<typeof states>> | null> => {
     const links = await states()
     return names.every(name => links[name]?.state === state) ? links : null
@@ -90,7 +90,7 @@ inTheRig(() => {
     await second.stop()
   })
 
-  test('an SMBus adapter: sensors are read and tested; one that is not there says so and holds up nobody', async () => {
+  test('an SMBus adapter: sensors are read and tested; a missing one is reported and delays no other', async () => {
     const [temperature, , pressure] = (await ask('source test', 'air')).readings
     assert.equal(temperature.raw, '7e ed 00')
     assert.equal(temperature.value.toFixed(2), '25.08')
@@ -103,7 +103,7 @@ inTheRig(() => {
     )
   })
 
-  test('an adapter of whole transfers: SHT3x, ADS1115 and INA219 give what they measure', async () => {
+  test('an adapter with full transfers: SHT3x, ADS1115 and INA219 give their values', async () => {
     const values = async (name: string): Promise<unknown[]> =>
       (await until('it answers', () => ask('source test', name))).readings.map(
         (r: { sensor_id: string; value: number | null; unit: string }) => [
@@ -135,7 +135,7 @@ inTheRig(() => {
     assert.match(tank!.reason!, /^1 of 3 sensors: the voltage is beyond 2\.048 V/)
   })
 
-  test('R20: a transfer that does not end is an error state of its bus, never a hang; the other bus goes on', async () => {
+  test('R20: a transfer that does not end is an error state of its bus, never a hang; the other bus continues', async () => {
     first.hang()
     const stuck = await until('the sources of the stuck bus are down', () => all('down', 'room', 'tank', 'battery'))
     for (const name of ['room', 'tank', 'battery'])
@@ -144,7 +144,7 @@ inTheRig(() => {
         /^\/dev\/i2c-5( 0x..)?: (no end of transfer in 1000 ms|a call into the kernel has not come back)/,
       )
     const seen = stuck['outside']!.rx
-    await until('the other bus is read on', async () => {
+    await until('the other bus is still read', async () => {
       const { outside } = await states()
       return outside!.state === 'up' && outside!.rx > seen + 6
     })
@@ -153,10 +153,10 @@ inTheRig(() => {
       /battery is down: \/dev\/i2c-5: a call into the kernel has not come back/,
     )
     first.recover()
-    await until('they come back by themselves', () => all('up', 'room', 'battery'))
+    await until('they return without help', () => all('up', 'room', 'battery'))
   })
 
-  test('a line held low, as the adapter itself tells it, is a lost link with what to look for', async () => {
+  test('a line held low, as the adapter itself reports it, is a lost link with what to check', async () => {
     second.fail(constants.errno.ETIMEDOUT)
     const { outside, room } = await until('down', () => all('down', 'outside'))
     assert.match(outside!.reason!, /^\/dev\/i2c-6 0x44: the transfer did not end \(ETIMEDOUT\)/)
@@ -165,13 +165,13 @@ inTheRig(() => {
     await until('up', () => all('up', 'outside'))
   })
 
-  test('what was read is in the log, and a gateway whose bus is stuck still ends when asked to', async () => {
+  test('readings are in the log, and a gateway whose bus is stuck still stops on request', async () => {
     first.hang()
     await until('stuck', () => all('down', 'room'))
     const state = (pid: number): string => /^State:\s+(\S)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]!
     const { pid } = machine
     const stopped = machine.stop()
-    // its thread in the kernel is all that is left of it
+    // only its thread in the kernel is left of it
     await until('the gateway has ended', () => state(pid!) === 'Z')
     first.recover()
     await stopped

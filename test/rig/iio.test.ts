@@ -1,4 +1,4 @@
-// The kernel's IIO: a converter of its dummy driver, set by one file and read through a whole gateway by the others.
+// The kernel's IIO: a converter of its dummy driver, set by one file and read through a complete gateway by the others.
 import assert from 'node:assert/strict'
 import { mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -28,7 +28,7 @@ inTheRig(() => {
     removeDir(dir)
   })
 
-  test('what the converter measures is in the log, with offset and scale of the driver', async () => {
+  test('the values of the converter are in the log, with offset and scale of the driver', async () => {
     const number = (file: string): number => Number(readFileSync(join(device, file), 'utf8'))
     const [raw, offset, scale] = ['raw', 'offset', 'scale'].map(what => number(`in_voltage0_${what}`))
     assert.ok(raw! > 0 && offset! > 0 && scale! < 1, 'a raw value that is not the value')
@@ -40,7 +40,7 @@ inTheRig(() => {
     assert.ok(sensors.length > 3, 'its other channels too')
   })
 
-  test('a device that goes is a state, and one that comes back is read again', async () => {
+  test('a device that vanishes is a link state, and is read again when it returns', async () => {
     rmdirSync(MADE)
     await until('it is gone', async () => (await status()).links.converter.state === 'down')
     mkdirSync(MADE)

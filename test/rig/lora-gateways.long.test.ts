@@ -1,5 +1,5 @@
-// Two gateways with a radio each, through the built program: what one reads the other logs, acknowledged (X29), with signal and
-// noise; packets of C firmware and of dispatch are received; faults of a chip cost no reading.
+// Two gateways with a radio each, with the built program: readings of one are logged by the other, acknowledged (X29), with
+// signal and noise; packets of C firmware and of dispatch are received; faults of a chip lose no reading.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ const value = (x: number): string => peerText(BigInt(Math.round(x * 10_000)))
 const slots = (mask: number, ...texts: string[]): Buffer =>
   Buffer.concat([Buffer.of(mask), ...texts.flatMap(text => [Buffer.of(text.length), Buffer.from(text)])])
 
-/** what the C library sends one second after the other, each with the values it means: times in seconds, value x 10 000 */
+/** packets of the C library, one second apart, each with its decoded values: times in seconds, value x 10 000 */
 const firmware: readonly (readonly [Buffer, number, number])[] = [
   [
     peerFrame(0x3f, [77], 2, SECONDS, `FX.ONLINE.${SECONDS}|T>OK.K:${value(294.5)}|P>OK.Pa:${value(101_325)}|`),
@@ -52,7 +52,7 @@ inTheRig(
         RESOURCES: { ...flags, physical_config: { lora: { ...near.wiring, ...air } } },
         gateway: {
           sources: [{ name: 'up', type: 'uptime', interval_ms: 2000 }],
-          // its hardware stands once, in physical_config
+          // its hardware is declared once, in physical_config
           uplinks: [{ name: 'radio', medium: 'LoRa' }],
           log: { commit_interval_ms: 200 },
         },
@@ -102,7 +102,7 @@ inTheRig(
       assert.equal(uplinks.radio.delivery, 'acked', JSON.stringify(uplinks))
     })
 
-    test('R18: faults of either chip, and lost packets, cost no reading', async () => {
+    test('R18: faults of either chip, and lost packets, lose no reading', async () => {
       await far.command('deafen')
       await near.command('flip 1e 5')
       await far.command('lose 3')
@@ -119,7 +119,7 @@ inTheRig(
       assert.equal(new Set(seen).size, seen.length, 'each once')
     })
 
-    test('status tells of the link: signal, errors, and how much of the budget is used', async () => {
+    test('status of the link shows signal, errors, and the used share of the budget', async () => {
       const { links } = await status(upstream)
       const { detail } = links.radio
       assert.ok(Math.abs(detail.last_rssi_dbm + 80) <= 1, JSON.stringify(detail))
@@ -130,7 +130,7 @@ inTheRig(
       assert.match(stdout, /duty_used_percent [\d.]+/)
     })
 
-    test('dispatch goes over the shared radio of the running gateway, and over its own where none runs', async () => {
+    test('dispatch uses the shared radio of the running gateway, and its own if none runs', async () => {
       const arrives = async (sensor: string): Promise<void> => {
         const ran = gateway.run('transmit', '--medium', 'LoRa', '--sensors', `[["${sensor}","OK",21.5,"Cel"]]`)
         assert.equal(ran.code, 0, ran.stdout + ran.stderr)
@@ -147,8 +147,8 @@ inTheRig(
       assert.notEqual(readFileSync(book, 'utf8'), stopped, 'what it sent is booked too')
     })
 
-    // the gateway has ended: nobody else is on the air
-    test('frames of C firmware that come in by radio are decoded and logged: FULL, DIFF and HEART', async () => {
+    // the gateway has stopped: the air is free
+    test('frames of C firmware received by radio are decoded and logged: FULL, DIFF and HEART', async () => {
       for (const [k, [frame, T, P]] of firmware.entries()) {
         const logged = async (): Promise<LoggedFact | undefined> => {
           await far.command(`hear ${frame.toString('hex')}`)

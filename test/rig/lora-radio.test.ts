@@ -11,7 +11,7 @@ import { until } from '../lib/gateway'
 import { inTheRig } from '../lib/rig'
 import { buildModel, Sx127x } from '../lib/sx127x'
 
-/** A medium on a model, and what it said and heard. */
+/** A medium on a model, with its reports and received packets. */
 class Station {
   readonly heard: { hex: string; origin: PacketOrigin }[] = []
   readonly reasons: string[] = []
@@ -62,7 +62,7 @@ inTheRig(() => {
     await far.stop()
   })
 
-  /** Both open, for the time of `run`. */
+  /** Both open, while `run` runs. */
   const pair = async (
     options: Record<string, unknown>,
     run: (a: Station, b: Station) => Promise<void>,
@@ -80,7 +80,7 @@ inTheRig(() => {
     }
   }
 
-  test('packets of 1 to 255 bytes cross both ways, with signal and noise', () =>
+  test('packets of 1 to 255 bytes are received both ways, with signal and noise', () =>
     pair({}, async (a, b) => {
       await far.command('link -71 8.5 1500')
       for (const n of [1, 2, 17, 100, 254, 255]) {
@@ -96,7 +96,7 @@ inTheRig(() => {
       await a.medium.send(bytes(9))
       const { origin } = await until('it arrives', () => b.heard.pop())
       assert.deepEqual([Math.round(origin.rssi!), origin.snr], [-120, -7.25])
-      // at once: whoever has sent may not be hearing yet
+      // not immediately: the sender may not be receiving yet
       await until('the answer arrives', async () => {
         assert.equal(await origin.reply(bytes(5)), true)
         return until('it is heard', () => a.heard.length > 0, 2000)
@@ -121,7 +121,7 @@ inTheRig(() => {
     ['the low port at 433 MHz', { frequency_hz: 433_500_000, chip: 'sx1278' }, 1],
     ['RFO at -3 dBm', { power_pin: 'RFO', power_dbm: -3 }, 1],
   ] as const)
-    test(`${name}: a packet crosses`, async () => {
+    test(`${name}: a packet is received`, async () => {
       for (const model of [near, far]) await model.command(`speed ${speed}`)
       try {
         await pair(options, async (a, b) => {
@@ -135,7 +135,7 @@ inTheRig(() => {
       }
     })
 
-  test('without any line the chip is polled, and nothing is missed', () =>
+  test('without any line the chip is polled, and no packet is missed', () =>
     pair(
       {},
       async (a, b) => {
@@ -147,7 +147,7 @@ inTheRig(() => {
       { dio0_pin: undefined, reset_pin: undefined },
     ))
 
-  test('a line that says nothing is noticed, and the chip is polled instead', () =>
+  test('a line without edges is noticed, and the chip is polled instead', () =>
     pair(
       {},
       async (a, b) => {
@@ -155,7 +155,7 @@ inTheRig(() => {
           await a.medium.send(bytes(20, k))
           await until('it arrives', () => b.heard.length === k + 1)
         }
-        assert.match(b.reasons.at(-1)!, /^DIO0 says nothing/)
+        assert.match(b.reasons.at(-1)!, /^no edges on DIO0/)
       },
       // DIO1 is quiet
       { dio0_pin: { chip: far.gpio!.path, line: 1 } },
@@ -172,7 +172,7 @@ inTheRig(() => {
     ['a deaf receiver', 'deafen', 'fault_deaf', false],
     ['an error of the bus', 'eio 1', 'spi_errors', false],
   ] as const)
-    test(`R18: ${fault} heals within 10 s`, t =>
+    test(`R18: ${fault} recovers within 10 s`, t =>
       pair(
         {},
         async (a, b) => {
@@ -185,7 +185,7 @@ inTheRig(() => {
             await until('it hears', async () => (await a.medium.send(bytes(12))) && b.heard.length > 0)
             return performance.now() - begun
           }
-          // the quickest of three: others work on this machine too
+          // the fastest of three: this machine does other work too
           const times = [await heals()]
           while (times.length < 3 && Math.min(...times) >= 10_000) times.push(await heals())
           t.diagnostic(`${times.map(Math.round).join(', ')} ms`)
@@ -196,7 +196,7 @@ inTheRig(() => {
         pins ? {} : { reset_pin: undefined },
       ))
 
-  test('R18: a sending that does not end is given up and healed', () =>
+  test('R18: a transmission that does not end times out and recovers', () =>
     pair({}, async (a, b) => {
       await near.command('jam')
       assert.equal(await a.medium.send(bytes(30)), false)
@@ -205,7 +205,7 @@ inTheRig(() => {
       await until('it arrives', () => b.heard.length > 0)
     }))
 
-  test('a bus that hangs loses the link with the reason, and opening works once it is back', async () => {
+  test('a bus that hangs loses the link with the reason, and opening works once it returns', async () => {
     const a = station(near)
     await a.open()
     await near.command('hang 3000')
@@ -216,8 +216,8 @@ inTheRig(() => {
     await a.medium.close()
   })
 
-  // that two who begin at once let each other through: test/unit/drivers/lora/radio.test.ts, where time is exact
-  test('a busy channel makes it wait', () =>
+  // two senders that start at the same time do not collide: test/unit/drivers/lora/radio.test.ts, where time is exact
+  test('on a busy channel the radio waits', () =>
     pair({}, async (a, b) => {
       const begun = performance.now()
       await near.command('occupy 2000')
@@ -227,8 +227,8 @@ inTheRig(() => {
       await until('it arrives', () => b.heard.length === 1)
     }))
 
-  test('R18: over three hours the air log of the chip has no hour over the duty cycle, a restart in between', async () => {
-    // real time with leaps between packets: a clock that ran faster would leave the driver's deadlines too little on a busy machine
+  test("R18: over three hours, with a restart in between, no hour of the chip's air log exceeds the duty cycle", async () => {
+    // real time with jumps between packets: a faster clock would make the driver's deadlines too short on a busy machine
     let leapt = 0
     const clock = { mono: () => systemClock.mono() + leapt, wall: () => systemClock.wall() + leapt }
     const more = { hardware: realHardware(systemClock) }
@@ -274,7 +274,7 @@ inTheRig(() => {
     assert.ok(worst <= 3600 && worst > 2800, `${worst} ms in an hour`)
   })
 
-  test('what is no SX127x is refused with its version, and none at all with what to check', async () => {
+  test('a chip that is no SX127x is refused with its version, and a missing one with what to check', async () => {
     const a = station(near, { reset_pin: undefined })
     await near.command('version 24')
     await assert.rejects(a.open(), /version 0x24 is no SX1276/)

@@ -1,4 +1,4 @@
-// The bad weather other tests stand on is as bad as it says: measured with datagrams through a cable.
+// The simulated weather that other tests rely on is as bad as specified: measured with datagrams over a cable.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createSocket, type Socket } from 'node:dgram'
@@ -20,7 +20,7 @@ inTheRig(() => {
     echo.kill()
     socket.close()
   })
-  /** Looks without one answer more, after which no more come. */
+  /** Polls without one more answer before it concludes that none will arrive. */
   const QUIET = 15
   let answers: { n: number; ms: number }[] = []
   const asked: number[] = []
@@ -30,7 +30,7 @@ inTheRig(() => {
     const n = message.readUInt32BE()
     answers.push({ n, ms: performance.now() - asked[n]! })
   })
-  /** Sends `count` datagrams of `bytes`, 2 ms apart or at once, and waits for what comes back. */
+  /** Sends `count` datagrams of `bytes`, 2 ms apart or all at once, and waits for the answers. */
   const volley = async (count: number, bytes = 64, apart = true): Promise<typeof answers> => {
     answers = []
     for (let n = 0; n < count; n++) {
@@ -43,7 +43,7 @@ inTheRig(() => {
       if (apart) await sleep(2)
     }
     let [seen, quiet] = [0, 0]
-    await until('no more is on its way', () => {
+    await until('nothing more is in flight', () => {
       quiet = answers.length === seen ? quiet + 1 : 0
       seen = answers.length
       return quiet > QUIET
@@ -51,7 +51,7 @@ inTheRig(() => {
     return answers
   }
 
-  test('in fair weather all comes back, in order', async () => {
+  test('in fair weather everything returns, in order', async () => {
     await new Promise(resolve => echo.stdout.once('data', resolve))
     const got = await volley(50)
     await until('all are back', () => got.length >= 50)
@@ -61,7 +61,7 @@ inTheRig(() => {
     )
   })
 
-  test('loss, delay and reordering are there, in both directions', async () => {
+  test('loss, delay and reordering work in both directions', async () => {
     cable.weather({ loss: 30, delayMs: 50, jitterMs: 20 })
     const got = await volley(300)
     assert.ok(got.length > 90 && got.length < 205, `${got.length} of 300; 49 % were meant`)
@@ -77,7 +77,7 @@ inTheRig(() => {
     assert.ok(packets >= 300 && dropped > 50)
   })
 
-  test('duplicates come twice', async () => {
+  test('duplicates arrive twice', async () => {
     cable.weather({ duplicate: 50 }, 'up')
     cable.weather({}, 'down')
     const got = await volley(100)
@@ -85,17 +85,17 @@ inTheRig(() => {
     assert.ok(extra > 20 && extra < 80, `${extra} of 100`)
   })
 
-  test('a squeezed cable carries its rate', async () => {
+  test('a rate-limited cable carries its rate', async () => {
     cable.weather({})
     cable.weather({ rate: 64_000 }, 'down')
     const got = await volley(100, 500, false)
-    // what goes at once, the queue of half a second and as much again, and what went while they were sent
+    // packets sent immediately, the queue of half a second and as much again, and those sent meanwhile
     const most = (3000 + 7000 + 8 * (sentAt - asked[0]!)) / 500
     assert.ok(got.length <= most && got.length > 5, `${got.length} of 50 kB at 8 kB/s, ${most} were meant`)
     assert.ok(cable.carried('down').dropped > 0)
   })
 
-  test('silence lets nothing through; a pulled cable is an error; both can be mended', async () => {
+  test('silence lets nothing through; a pulled cable is an error; both can be repaired', async () => {
     cable.silence()
     assert.equal((await volley(5)).length, 0)
     cable.unplug()

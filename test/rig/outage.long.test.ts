@@ -1,5 +1,5 @@
-// Long absence and lost state, over UDP: an upstream that was away while more than a thousand readings came (R8), one that
-// forgets its templates in the middle of bad weather, and a road on which nothing is ever answered (R10).
+// Long absence and lost state, over UDP: an upstream that was away while more than a thousand readings were logged (R8),
+// one that loses its templates in the middle of bad weather, and a path on which nothing is ever answered (R10).
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -28,8 +28,8 @@ inTheRig(
       await upstream.close()
     })
 
-    test('after an outage the backlog comes paced and in order, and the live readings beside it', async t => {
-      await until('the road is good', async () => (await busy.status()).forwarding.cursor > 50)
+    test('after an outage the backlog arrives paced and in order, and the live readings in parallel', async t => {
+      await until('the path is good', async () => (await busy.status()).forwarding.cursor > 50)
       const cut = Date.now()
       cable.silence()
       await until('a large backlog', async () => (await busy.status()).forwarding.backlog > 1150)
@@ -40,21 +40,21 @@ inTheRig(
       await until('it goes on', () => {
         const now = performance.now()
         if (logged(upstream).length > had) return true
-        since = now // nothing had come by then
+        since = now // nothing had arrived by then
         return false
       })
       await sleep(4000)
       const came = logged(upstream).length - had
       const seconds = (performance.now() - since) / 1000
       t.diagnostic(`${came} facts came in ${seconds.toFixed(1)} s`)
-      // a second's worth may be saved up
+      // a second's worth may accumulate
       assert.ok(came < RATE * (1 + seconds) * 1.1, `${came} facts in ${seconds} s`)
       await assertDelivered(upstream, busy)
-      // not earlier: changing the weather drops what the cable holds at that moment, and that would come again out of its turn
+      // not earlier: changing the weather drops packets in the cable, and those would be resent out of order
       cable.fair()
 
       const times = logged(upstream).map(fact => fact.t_raw)
-      // what was on its way when the cable was cut comes again as its answers name it, in any order
+      // packets in flight when the cable was cut are resent as the answers name them, in any order
       const backlog = times.filter(time => time > (cut + mended) / 2 && time < mended)
       assert.ok(backlog.length > 400, `${backlog.length}`)
       assert.deepEqual(
@@ -67,7 +67,7 @@ inTheRig(
       assert.ok(beside > 50, `${beside} live facts beside the backlog`)
     })
 
-    test('an upstream killed in bad weather and started without its templates gets every value right', async () => {
+    test('an upstream killed in bad weather and restarted without its templates gets every value right', async () => {
       cable.weather({ loss: 20, duplicate: 20, delayMs: 30, jitterMs: 20 })
       for (let k = 0; k < 2; k++) {
         await sleep(2000)
@@ -82,7 +82,7 @@ inTheRig(
 
     test('where nothing is ever answered, packets are lost, and no value is ever wrong', async t => {
       await busy.stop()
-      // in good weather it gets its id; a lost answer to that would be asked for again only after seconds
+      // it gets its id in good weather; a lost answer to that would be requested again only after seconds
       await deaf.start(['--port', '8101'])
       await until('it has an id and sends', async () => (await deaf.status()).forwarding.cursor > 0)
       cable.weather({ loss: 20, duplicate: 20, delayMs: 30, jitterMs: 20 })

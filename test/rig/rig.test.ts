@@ -1,4 +1,4 @@
-// The rig itself, seen from this machine: what goes in, what comes out, and that nothing of it is left behind.
+// The rig itself, seen from this machine: input, output, and that nothing of it is left behind.
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ interface Ran {
 const rig = (command: readonly string[], env: Record<string, string> = {}, cwd = process.cwd()): Ran =>
   spawnSync(runner[0], [...runner.slice(1), ...command], { encoding: 'latin1', env: { ...process.env, ...env }, cwd })
 
-/** Processes of this machine that have `text` in their command line. */
+/** Processes of this machine with `text` in their command line. */
 const running = (text: string): string[] =>
   readdirSync('/proc')
     .filter(name => /^\d+$/.test(name))
@@ -24,7 +24,7 @@ const running = (text: string): string[] =>
       try {
         return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(text)
       } catch {
-        return false // it has just ended
+        return false // it has just exited
       }
     })
 
@@ -39,21 +39,21 @@ test('output, errors, exit status, arguments, folder and environment are those o
   }
 })
 
-test('a kernel of its own, in which the command is root and what it writes does not stay', () => {
+test('the rig has a separate kernel, in which the command is root and its writes are discarded', () => {
   const file = join(process.cwd(), '.build', 'written-in-the-rig')
   const ran = rig(['sh', '-c', `uname -r; id -u; echo x >${file} && cat ${file}`])
   assert.match(ran.stdout, /^6\.12\.\d+\n0\nx\n$/)
   assert.equal(existsSync(file), false)
 })
 
-test('every byte comes out, and all of them', () => {
+test('every byte of output arrives', () => {
   const script = 'process.stdout.write(Buffer.from(Array.from({ length: 500000 }, (_, k) => (k * 7) & 255)))'
   const { stdout } = rig([process.execPath, '-e', script])
   assert.equal(stdout.length, 500_000)
   assert.ok(Buffer.from(stdout, 'latin1').every((byte, k) => byte === ((k * 7) & 255)))
 })
 
-test('networks can be made bad and CAN buses be made', () => {
+test('networks can be made bad and CAN buses be created', () => {
   const ran = rig([
     'sh',
     '-ec',
@@ -65,14 +65,14 @@ test('networks can be made bad and CAN buses be made', () => {
   assert.match(ran.stdout, /netem[\s\S]*tbf[\s\S]*vcan0 +UNKNOWN/)
 })
 
-test('a command that hangs is killed in time, and says so', () => {
+test('a command that hangs is killed in time, and that is reported', () => {
   const ran = rig(['sleep', '1000'], { RIG_TIMEOUT: '2' })
   assert.deepEqual([ran.status, ran.stderr], [124, 'rig: killed after 2 s (RIG_TIMEOUT)\n'])
 })
 
 for (const signal of ['SIGTERM', 'SIGKILL'] as const)
   test(`no kernel and no file is left when the runner ends by ${signal}`, async () => {
-    const dir = tempDir() // the kernel is told of it, so it is known by it
+    const dir = tempDir() // the kernel gets it as an argument, so it is found by it
     try {
       const child = spawn(runner[0], [...runner.slice(1), 'sh', '-c', 'echo up; sleep 1000'], {
         env: { ...process.env, TMPDIR: dir },
@@ -80,7 +80,7 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const)
       await new Promise(resolve => child.stdout.once('data', resolve))
       assert.ok(running(`uml_dir=${dir}`).length > 0)
       child.kill(signal)
-      // who is killed by SIGKILL cannot clear up; the next runner does
+      // a runner killed by SIGKILL cannot clean up; the next runner does
       if (signal === 'SIGKILL') {
         await until('it has ended', () => child.signalCode !== null)
         rig(['true'], { TMPDIR: dir })
@@ -92,7 +92,7 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const)
     }
   })
 
-test('a kernel that does not boot, and none at all, are told in one line', () => {
+test('a kernel that does not boot, and a missing one, are reported in one line', () => {
   const broken = rig(['true'], { RIG_KERNEL: '/bin/true' })
   assert.equal(broken.status, 125)
   assert.match(broken.stderr, /^rig: the kernel ended \(0\) before the command did/)
@@ -100,7 +100,7 @@ test('a kernel that does not boot, and none at all, are told in one line', () =>
   assert.deepEqual([none.status, none.stderr], [1, 'rig: RIG_KERNEL names no file: /no/such/kernel\n'])
 })
 
-test('the kernel is the one beside the repository, else one built before, else it says how to build one', () => {
+test('the kernel is the one next to the repository, otherwise one built before; otherwise the message says how to build one', () => {
   const dir = tempDir()
   try {
     const here = join(dir, 'repository/test/rig')
@@ -111,7 +111,7 @@ test('the kernel is the one beside the repository, else one built before, else i
     const none = ask('--check')
     assert.equal(none.status, 1)
     assert.match(none.stderr, /^rig: has no kernel: .*build one \(about 15 minutes\): test\/rig\/build-kernel\n$/)
-    // a kernel that says who it is, and no more
+    // a kernel that prints its name, and no more
     const fake = (place: string): void => {
       mkdirSync(place, { recursive: true })
       writeFileSync(join(place, 'linux'), `#!/bin/sh\necho I am ${place}\n`, { mode: 0o755 })

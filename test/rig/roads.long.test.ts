@@ -1,4 +1,4 @@
-// The tests of net/weather in the rig, whose kernel delays packets and lets them overtake each other; a quarter: two media, those of the day.
+// The tests of net/weather in the rig, whose kernel delays and reorders packets; a quarter: two media, those of the day.
 import { QUARTER } from '../lib/random'
 import { inTheRig } from '../lib/rig'
 import { roadTests } from '../lib/road-tests'

@@ -1,5 +1,5 @@
-// A gateway upstream over a real USB serial driver (CDC-ACM): the plug is pulled under traffic, the kernel gives the port
-// another number, the far end stops reading. Nothing is lost, and the port is found again by its id.
+// A gateway upstream over a real USB serial driver (CDC-ACM): it is unplugged under traffic, the kernel assigns another
+// number, the far end stops reading. Nothing is lost, and the port is found again by its id.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chmodSync, closeSync, constants, openSync, readdirSync, readlinkSync } from 'node:fs'
@@ -62,7 +62,7 @@ inTheRig(
       })
 
     before(async () => {
-      // one thread of the pool for this process; the gateways have theirs as usual
+      // one pool thread for this process; the gateways have theirs as usual
       await readFile('/proc/self/comm')
       delete process.env.UV_THREADPOOL_SIZE
       await usb.plug()
@@ -75,7 +75,7 @@ inTheRig(
       await up.stop('SIGKILL')
     })
 
-    test(`R14: the plug is pulled and put back, ${PLUGS} times: reported, open again within two seconds, what is sent is acknowledged`, async t => {
+    test(`R14: unplugged and replugged ${PLUGS} times, the port is reported, reopens within two seconds, and packets are acknowledged`, async t => {
       const before = descriptors(gw)
       const times: number[] = []
       const flows: number[] = []
@@ -96,12 +96,12 @@ inTheRig(
       }
       const list = (all: number[]): string => all.map(ms => ms.toFixed(0)).join(', ')
       t.diagnostic(`ms after the plug was in: open ${list(times)}; a packet acknowledged ${list(flows)}`)
-      // the slower ones tell of the machine
+      // the slower ones depend on the machine
       assert.ok(Math.min(...times) < 2000)
       await until('no descriptor is left open', () => descriptors(gw) <= before + 2)
     })
 
-    test('somebody holds the old number, so the adapter gets another: it is followed by its id', async () => {
+    test('when another program keeps the old number the adapter gets a new one and is followed by its id', async () => {
       const device = usb.device!
       const holder = openSync(device, constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK)
       await usb.unplug()
@@ -111,20 +111,21 @@ inTheRig(
       closeSync(holder)
     })
 
-    test('the far end is dead for a while: the link waits, and nothing of it is lost', async () => {
+    test('the far end is dead for a while: the link waits, and nothing is lost', async () => {
       await up.stop('SIGKILL')
       await sleep(2000)
       await up.start(['--host', '127.0.0.1', '--port', '8080', '--web-port', '8001'])
       await goesOn()
     })
 
-    test('in the end both logs hold the same facts, each once', async () => {
-      const { cursor } = await until('nothing waits', async () => {
+    test('in the end both logs have the same facts, each once', async () => {
+      const { cursor } = await until('nothing is pending', async () => {
         const { forwarding } = await status(gw)
         return forwarding.backlog <= 5 ? forwarding : null
       })
       await gw.stop()
-      // a stop gives the rest a few seconds, which may be too few here; it would go at the next start
+      // a stop gives the remaining records a few seconds, which may be too few here; they would be sent at the next
+      // start
       const sent = gw.logFacts()
       const there = up
         .logFacts()
@@ -137,7 +138,7 @@ inTheRig(
       assert.ok(there.length > 100 && there.every(key => all.has(key)))
     })
 
-    test('a port whose far end takes nothing is closed, and no thread of the pool waits for it', async t => {
+    test('a port whose far end reads nothing is closed, and no pool thread waits for it', async t => {
       await up.stop('SIGKILL')
       const settings = parse(object(serialEntries(115_200)), { port: usb.id, write_timeout_ms: 200 })
       const line = serialLine('stuck', settings, { clock: systemClock, logger: silentLogger })
@@ -147,11 +148,11 @@ inTheRig(
           () => true,
           () => false,
         )
-      await until('nothing goes out', async () => !(await taken()))
+      await until('nothing is sent', async () => !(await taken()))
       const start = performance.now()
       const closing = line.close()
       await sleep(100)
-      // the pool has one thread here: a close that waits in it would hold this up
+      // the pool has one thread here: a close that waits in it would delay this
       await readFile('/proc/self/comm')
       const pool = performance.now() - start
       await closing
@@ -181,7 +182,7 @@ inTheRig(
       closeSync(holder)
     })
 
-    test('while a port is open no other program gets it, whether it asks for a lock or not; afterwards all do', async () => {
+    test('while a port is open no other program gets it, whether it requests a lock or not; after that all do', async () => {
       const settings = parse(object(serialEntries(115_200)), { port: usb.id })
       const line = serialLine('alone', settings, { clock: systemClock, logger: silentLogger })
       await line.open({ lost: () => undefined, degraded: () => undefined })

@@ -1,5 +1,5 @@
-// UDP over IPv4 over SLIP against others who speak it: the kernel's own SLIP line discipline, and a real lwIP stack (Debian's
-// liblwip), which is reached by a tap interface too.
+// UDP over IPv4 over SLIP against other implementations: the kernel's own SLIP line discipline, and a real lwIP stack
+// (Debian's liblwip), which is also reached by a tap interface.
 // Needs: socat lwip ldattach pkill
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
@@ -48,28 +48,28 @@ inTheRig(
       machines.push(made)
       return made
     }
-    /** A gateway that hears the board and sends to it, both over the line at /run/a or whatever `link` says. */
+    /** A gateway that receives from the board and sends to it, both over the line at /run/a or what `link` specifies. */
     const gatewayTo = (medium: string, link: Record<string, unknown>, uplink: Record<string, unknown>) => ({
       gateway: {
         sources: [{ name: 'cpu', type: 'cpu', interval_ms: 100 }],
         receivers: [{ name: 'board', medium, address: OURS, port: PORT, ...link }],
         uplinks: [{ name: 'to-board', medium, address: OURS, host: THEIRS, ...link, ...uplink }],
         log: { commit_interval_ms: 100 },
-        // nobody here tells the time
+        // no peer here answers the time
         time: { hold_unsynced_s: 0 },
       },
       assigned_id: 9,
     })
     // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the status holds
     const status = (of: Machine): Promise<any> => askControl(of.dataDir, 'status')
-    /** A process in the rig takes seconds to start, so the log is read once, in the end. */
+    /** A process in the rig takes seconds to start, so the log is read once, at the end. */
     const heard = (of: Machine, count: number) => async () => (await status(of)).received.facts >= count
     after(async () => {
       for (const made of machines) await made.stop('SIGKILL')
       await unplug()
     })
 
-    test('the kernel at the other end', async t => {
+    test('with the kernel at the other end SLIP works', async t => {
       await plug()
       tool('ldattach', '-8', '-n', '-1', 'SLIP', '/run/b')
       await until('the interface', () => existsSync('/sys/class/net/sl0'))
@@ -87,7 +87,7 @@ inTheRig(
       await new Promise<void>(resolve => socket.bind(0, THEIRS, resolve))
       const send = (bytes: Uint8Array): void => socket.send(bytes, PORT, OURS)
 
-      await t.test('a packet of C firmware is taken, a PING is answered, a ping too', async () => {
+      await t.test('a packet of C firmware is accepted, PING and ICMP ping are answered', async () => {
         send(firmware(77, 1013.25))
         send(Uint8Array.of(0x09, 0x12, 0x34))
         await until('the fact', heard(gateway, 1))
@@ -95,7 +95,7 @@ inTheRig(
         tool('busybox', 'ping', '-c', '2', '-W', '5', OURS)
       })
 
-      await t.test('fragments are dropped and counted, what comes after them is taken', async () => {
+      await t.test('fragments are dropped and counted, later packets are accepted', async () => {
         send(new Uint8Array(600))
         send(firmware(77, 1014))
         await until('the fact', heard(gateway, 2))
@@ -103,7 +103,7 @@ inTheRig(
         assert.ok(links.board.detail.fragments >= 2, JSON.stringify(links.board))
       })
 
-      await t.test('its own readings are acknowledged over it, and all are there in the end, once', async () => {
+      await t.test('its own readings are acknowledged, and all have arrived in the end, once', async () => {
         const told = async () => {
           const all = await status(gateway)
           return all.forwarding.cursor > 20 && all.uplinks
@@ -112,7 +112,8 @@ inTheRig(
         const { cursor } = (await status(gateway)).forwarding
         await gateway.stop()
         const sent = gateway.logFacts()
-        // a stop gives the rest a few seconds, which may be too few here; it would go at the next start
+        // a stop gives the remaining records a few seconds, which may be too few here; they would be sent at the next
+        // start
         const acked = sent.filter(fact => (fact.seq as number) <= cursor)
         await until('the last ones', heard(far, acked.length))
         await far.stop()
@@ -162,7 +163,7 @@ inTheRig(
       await unplug()
     })
 
-    /** A board with lwIP; `lines` are what it says. */
+    /** A board with lwIP; `lines` is its output. */
     const board = async (...where: string[]): Promise<{ child: ChildProcess; lines: string[] }> => {
       const program = '/run/lwip-peer'
       const source = join(root, 'test/rig/lwip/peer.c')
@@ -221,13 +222,13 @@ inTheRig(
       assert.ok(values(gateway.logFacts()).includes(1000.5))
     }
 
-    test('lwIP at the other end of the line', async () => {
+    test('with lwIP at the other end of the line SLIP works', async () => {
       await plug()
       await exchange('8104', ['slip', '/run/b'], { device: '/run/a', mtu: 296 })
       await unplug()
     })
 
-    test('lwIP on the network of this machine', async () => {
+    test('with lwIP on the network of this machine IWIP works', async () => {
       tool('ip', 'tuntap', 'add', 'dev', 'tap0', 'mode', 'tap')
       tool('ip', 'addr', 'add', `${OURS}/24`, 'dev', 'tap0')
       tool('ip', 'link', 'set', 'tap0', 'up')

@@ -1,5 +1,5 @@
-// What hangs costs nobody else: four reads that never come back, a name server that never answers, and a serial port whose
-// driver does not open, in the process that keeps the log. libuv's pool has one thread here, so that a single one of them in it would stop the log for good.
+// Hanging calls affect no others: four reads that never return, a name server that never answers, and a serial port whose driver does not open, in
+// the process that writes the log. libuv's pool has one thread here, so that a single hanging call in it would stop the log.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
@@ -21,12 +21,12 @@ import { removeDir, tempDir, until } from '../lib/gateway'
 import { inTheRig } from '../lib/rig'
 
 const COMMITS = 100
-/** The quickest of so many batches counts: others work on this machine too, and what hangs slows every one of them. */
+/** The fastest of so many batches counts: this machine does other work too, and hanging calls slow each of them. */
 const BATCHES = 20
 const median = (list: number[]): number => list.sort((a, b) => a - b)[list.length >> 1]!
 const code = (expected: string) => (error: OsError) => error.code === expected
 
-/** Commits one after the other, each with a fact, while `goesOn`; the time of the middle one in ms, in the quickest batch. */
+/** Commits one after the other, each with a fact, while `goesOn`; the median time in ms, in the fastest batch. */
 async function commits(log: FlashLog, goesOn = () => true): Promise<number> {
   let quickest = Number.POSITIVE_INFINITY
   for (let k = 0; k < BATCHES && goesOn(); k++) {
@@ -69,7 +69,7 @@ inTheRig(() => {
     removeDir(dir)
   })
 
-  test('four stuck reads and a dead name server leave the commits of the log as they are', async t => {
+  test('four stuck reads and a dead name server do not slow down the commits of the log', async t => {
     const log = await FlashLog.open({ dir: join(dir, 'log') })
     const buses = await Promise.all(chips.map(({ path }) => SpiBus.open(path)))
     await commits(log)
@@ -96,7 +96,7 @@ inTheRig(() => {
     await log.close()
   })
 
-  test('a serial port whose driver does not answer is given up: commits, other ports and the pool go on', async t => {
+  test('a serial port whose driver does not answer times out: commits, other ports and the pool continue', async t => {
     const [bad, good] = [new SerialDevice('ttyBAD0'), new SerialDevice('ttyGOOD0')]
     await bad.start()
     await good.start()
@@ -141,7 +141,7 @@ inTheRig(() => {
 
     bad.recover()
     await other.close()
-    await until('what it opened late is closed', () => readdirSync('/proc/self/fd').length <= fds)
+    await until('a late opening is closed', () => readdirSync('/proc/self/fd').length <= fds)
     await until('its thread has ended', () => readdirSync('/proc/self/task').length <= threads)
     await line.open(events)
     bad.hang()

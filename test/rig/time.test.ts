@@ -1,5 +1,5 @@
-// A board without a battery clock (R21, R22): its clock says 1970, its upstream is reached by TLS and tells the time, and then
-// somebody sets the clock wrong again and again. The upstream gets every reading with its right time, in order.
+// A board without an RTC (R21, R22): its clock is at 1970, its upstream is reached by TLS and sends the time, and then the
+// clock is set wrong repeatedly. The upstream gets every reading with its right time, in order.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { makeCerts } from '../lib/certs'
@@ -10,7 +10,7 @@ import { inTheRig, setClock, tool } from '../lib/rig'
 import { certs, certsDir, Gateway, logged, Upstream, uplinkOver } from '../lib/roads'
 
 const DAY = 86_400_000
-/** struct timex: modes status and maximal error, so that the kernel calls its clock right, as ntpd does */
+/** struct timex: modes status and maximal error, so that the kernel reports its clock as right, as with ntpd */
 const NTP_SYNCED = '$t = pack("L x4 q q q q l x164", 0x14, 0, 0, 1000, 1000, 0); syscall(159, $t) >= 0 or die $!'
 
 inTheRig(
@@ -21,11 +21,11 @@ inTheRig(
     const gateway = new Gateway('GW', cable, [uplinkOver('TCP', cable, { tls })])
     let began = 0
     let steady = 0
-    /** what a right clock would say */
+    /** the time of a right clock */
     const trueTime = (): number => began + performance.now() - steady
     // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command gives
     const timeOf = async (): Promise<any> => (await gateway.status()).time
-    /** The gateway has the right time: whole seconds are told, and how long that took at most, `since` then, is not known. */
+    /** The gateway has the right time: it is sent in whole seconds, and its maximal delay, `since` then, is not known. */
     const assertRight = async (since: number): Promise<void> => {
       const took = performance.now() - since
       const { offset_ms } = await timeOf()
@@ -48,10 +48,10 @@ inTheRig(
       await upstream.close()
     })
 
-    test('a gateway that wakes up in 1970 reaches its upstream by TLS and has the right time from it', async () => {
+    test('a gateway that starts in 1970 reaches its upstream by TLS and gets the right time from it', async () => {
       assert.ok(Date.now() < 2 * DAY)
       const since = performance.now()
-      await until('the upstream told the time', async () => (await timeOf()).quality === 'server')
+      await until('the upstream sent the time', async () => (await timeOf()).quality === 'server')
       await assertRight(since)
     })
 
@@ -61,11 +61,11 @@ inTheRig(
       ['an hour back', -DAY / 24],
       ['to 1970', null],
     ] as const)
-      test(`the clock is set ${words}: the time goes on, and the upstream is asked again`, async () => {
+      test(`the clock is set ${words}: the time continues, and the upstream is asked again`, async () => {
         const { last_sync } = await timeOf()
         const since = performance.now()
         setClock(jump === null ? DAY : Date.now() + jump)
-        await until('the time was told anew', async () => {
+        await until('the time was sent again', async () => {
           const { quality, last_sync: now } = await timeOf()
           return quality === 'server' && now !== last_sync
         })
@@ -73,7 +73,7 @@ inTheRig(
         await sleep(1500)
       })
 
-    test('the upstream has every reading, at the time it was taken, in order', async () => {
+    test('the upstream has every reading, with the time it was taken, in order', async () => {
       const sent = await until('it has logged enough', () => {
         const facts = logged(gateway)
         return facts.length > 40 ? facts : null

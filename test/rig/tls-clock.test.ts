@@ -1,4 +1,4 @@
-// R22 with a real clock that was never set: TLS between two media on a machine that believes it is 1971.
+// R22 with a real clock that was never set: TLS between two media on a machine whose clock is in 1971.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -13,7 +13,7 @@ import { inTheRig, setClock, tool } from '../lib/rig'
 const quiet = { lost: () => undefined, degraded: () => undefined }
 
 inTheRig(() => {
-  test('on a board that wakes up in 1971, TLS works from the last saved time, and still trusts nobody else', async t => {
+  test('on a board that starts in 1971, TLS works from the last saved time, and still trusts no other certificate', async t => {
     tool('ip', 'link', 'set', 'lo', 'up')
     const real = Date.now()
     const dir = tempDir()

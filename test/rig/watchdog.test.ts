@@ -1,7 +1,7 @@
-// The hardware's watchdog, as the kernel's softdog has it: pid 1 feeds it, and pid 1 (systemd; here its stand-in) goes by what
-// the gateway says to NOTIFY_SOCKET. The gateway itself never opens the device. A machine whose gateway is alive stays up
-// for many times the watchdog's time; when the gateway is frozen and nobody restarts it, the kernel restarts the machine:
-// the rig then starts its command again, which is how this file sees the second boot.
+// The hardware watchdog, played by the kernel's softdog: pid 1 feeds it, and pid 1 (systemd; here its substitute) acts on the
+// gateway's messages to NOTIFY_SOCKET. The gateway itself never opens the device. A machine whose gateway is alive stays up
+// for many times the watchdog's time-out; when the gateway is frozen and is not restarted, the kernel restarts the machine:
+// the rig then starts its command again, and this file sees the second boot.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { closeSync, existsSync, openSync, readdirSync, readlinkSync, writeFileSync, writeSync } from 'node:fs'
@@ -11,16 +11,16 @@ import { runner, tool } from '../lib/rig'
 import { FakeSystemd } from '../lib/systemd'
 
 const INSIDE = 'OS_NODE_WATCHDOG_TEST'
-/** so long nothing on this machine is kept from running, however busy it is */
+/** longer than any delay of a busy machine */
 const WATCHDOG_S = 10
-/** a folder of this machine: outlives the rig's kernel */
+/** a folder of this machine: survives the rig's kernel */
 const MARK = '/run/rig/frozen'
 
-/** WDIOC_SETTIMEOUT, and what the device takes it for; closed without a word it stays armed */
+/** WDIOC_SETTIMEOUT, and what the device makes of it; closed without the magic character it stays armed */
 const ARM = `open(my $dog, ">", "/dev/watchdog") or die $!; my $s = pack("i", ${WATCHDOG_S});
   ioctl($dog, 0xC0045706, $s) or die $!; unpack("i", $s) == ${WATCHDOG_S} or die unpack("i", $s)`
 
-/** Files that a process has open. */
+/** Open files of a process. */
 const filesOf = (pid: number): string[] =>
   readdirSync(`/proc/${pid}/fd`).flatMap(fd => {
     try {

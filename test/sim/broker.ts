@@ -1,6 +1,5 @@
-// An MQTT broker in the simulated world (3.1.1 and 5, QoS 0 to 2, retained messages, wills). It keeps what it acknowledged, as its operator
-// promises: sessions, queues and packets under way outlive its restarts. It may be away, drop connections, leave packets
-// unanswered and pass messages on twice.
+// An MQTT broker in the simulated world (3.1.1 and 5, QoS 0 to 2, retained messages, wills). It keeps what it acknowledged: sessions,
+// queues and packets in flight survive its restarts. It may be away, drop connections, leave packets unanswered and deliver messages twice.
 import type { EventEmitter } from 'node:events'
 import { generate, type IPublishPacket, type Packet, parser } from 'mqtt-packet'
 import type { Dice, Engine, Owner } from './engine'
@@ -9,7 +8,7 @@ import type { SimServer, SimSocket } from './streams'
 
 export const BROKER = '10.0.0.200'
 const PORT = 1883
-/** packets of one session that are not acknowledged */
+/** unacknowledged packets of one session */
 const WINDOW = 20
 
 type Qos = 0 | 1 | 2
@@ -27,10 +26,10 @@ interface Session {
   clean: boolean
   readonly filters: Map<string, Qos>
   queue: Message[]
-  /** sent and not acknowledged; `rel`: PUBREC came */
+  /** sent and not acknowledged; `rel`: PUBREC was received */
   readonly under: Map<number, { message: Message; rel: boolean }>
   nextId: number
-  /** packets of QoS 2 that came and wait for PUBREL */
+  /** received packets of QoS 2 that wait for PUBREL */
   readonly received: Set<number>
   client: Client | undefined
 }
@@ -55,7 +54,7 @@ export class Broker {
   readonly host: Host = { address: BROKER, up: true }
   /** it answers no PUBLISH before this virtual time */
   muteUntil = 0
-  /** share of the messages that it passes on twice */
+  /** share of the messages that it delivers twice */
   doubles = 0
   readonly #owner: Owner & { dead: boolean } = { dead: false, frozenUntil: 0 }
   readonly #sessions = new Map<string, Session>()
@@ -79,7 +78,7 @@ export class Broker {
     engine.after(5000, sweep)
   }
 
-  /** A session that was there before: what comes for it is kept. */
+  /** A session that already exists: messages for it are kept. */
   session(id: string, filter?: string, qos: Qos = 1): Session {
     let session = this.#sessions.get(id)
     if (!session) {
@@ -99,7 +98,7 @@ export class Broker {
     return session
   }
 
-  /** messages that wait for that session, or are under way to it */
+  /** messages that wait for that session, or are in flight to it */
   waiting(id: string): number {
     const session = this.#sessions.get(id)
     return session ? session.queue.length + session.under.size : 0
@@ -110,7 +109,7 @@ export class Broker {
     for (const { client } of [...this.#clients]) if (client && this.dice.chance(share)) client.socket.destroy()
   }
 
-  /** Ends, and is there again after `ms`. */
+  /** Ends, and is back after `ms`. */
   away(ms: number): void {
     this.#server?.close()
     this.drop(1)

@@ -1,5 +1,5 @@
 // Builds the two texts of the simulator: the world (test/sim) and the image, which is the gateway as one function body. A variant is the
-// image with a fault built in: `[file, what is in it once, what is there instead]`. Throws where a text is not there exactly once.
+// image with a fault built in: `[file, text in it, its replacement]`. Throws if the text does not occur exactly once.
 import { readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,5 @@
-// What is known of the readings of one gateway: those of its source, those in its log and in that of the upstream, and what may be lost.
+// What is known of the readings of one gateway: those of its source, those in its log and in the log of the upstream, and those that may
+// be lost.
 
 export type Row = readonly [string, string, number, string]
 
@@ -26,12 +27,12 @@ export class Device {
   /** the same by the number of the record */
   readonly numbers = new Map<number, number>()
   readonly committed = new Set<number>()
-  /** of them what the upstream is not known to have */
+  /** those that the upstream is not known to have */
   readonly ahead = new Map<number, Logged>()
   /** in the upstream's log */
   readonly upstream = new Map<number, Logged>()
   readonly upCommitted = new Set<number>()
-  /** lost by the bounds of the gateway's log, which names them */
+  /** lost by the limits of the gateway's log, which names them */
   readonly dropped = new Set<number>()
   lastTime = 0
   /** counters that the upstream, or a broker, acknowledged, and when */
@@ -39,23 +40,26 @@ export class Device {
   /** the upstream had committed them and has an older card now */
   readonly gone = new Set<number>()
   goneAt = Number.NEGATIVE_INFINITY
-  /** what is acknowledged from then on is not lost by that card */
+  /** acknowledgements from then on are not lost by that card */
   blindUntil = Number.NEGATIVE_INFINITY
   /** a broker acknowledged packets under keys that only the card before had */
   brokered = false
 
-  /** The upstream had it, or a broker had it for it, said so, and can not have it any more: nobody sends it again. */
+  /**
+   * The upstream had it, or a broker had it for it, and acknowledged it, but can no longer have it: no gateway sends it
+   * again.
+   */
   lost(n: number): boolean {
     const settled = this.settled.get(n)
     return settled !== undefined && settled < this.blindUntil && (this.brokered || this.gone.has(n))
   }
 }
 
-/** What was true of a machine when its card was copied: the readings of each device, and those committed. */
+/** The state of a machine when its card was copied: the readings of each device, and the committed ones. */
 export type Memory = ReadonlyMap<
   Device,
   { readonly list: ReadonlyMap<number, Logged>; readonly committed: ReadonlySet<number> }
 >
 
-/** an answer that an upstream sent before it had another card comes within this time: delays, and processes that are frozen */
+/** an answer that an upstream sent before it got another card arrives within this time: delays, and frozen processes */
 export const LATE_ANSWER_MS = 90_000

@@ -1,7 +1,7 @@
-// The disk of one machine, and node:fs over it, so that the gateway's own file layer runs as it is. It knows what a cut of the power
-// leaves: bytes that were not synced are lost in part, in any order, and torn at sectors; names that were not synced with their
-// folder may be the old ones. What fails, is slow or lies is set by the faults; every call that changes something counts as a
-// place where the process can be killed.
+// The disk of one machine, and node:fs over it, so that the gateway's own file layer runs unchanged. It knows what a power cut
+// leaves: unsynced bytes are lost in part, in any order, and torn at sectors; names that were not synced with their folder may be
+// the old ones. The faults set what fails, is slow or lies; every call that changes something counts as a place where the process
+// can be killed.
 import * as realFs from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import type { Dice } from './engine'
@@ -9,16 +9,19 @@ import { apply, type Bytes, Inode } from './inode'
 
 const SECTOR = 512
 
-/** What a process does with the disk: the machine checks it before it happens. */
+/** A file operation of a process: the machine checks it before it happens. */
 export interface DiskEvents {
-  /** a call that changes something; throws where the process dies. Returns the share of the call that still happens then. */
+  /**
+   * a call that changes something; throws if the process dies in it. Returns the share of the call that still happens
+   * then.
+   */
   seam(what: string, path: string, bytes: number): void
   /** runs a callback of the process later */
   later(ms: number, run: () => void): void
 }
 
 export interface DiskFault {
-  /** ENOSPC: nothing grows; EROFS: nothing changes; EIO: calls fail by chance */
+  /** ENOSPC: nothing grows; EROFS: nothing changes; EIO: calls fail at random */
   code: 'ENOSPC' | 'EROFS' | 'EIO'
   /** share of the calls that fail */
   share: number
@@ -28,7 +31,7 @@ export interface DiskFault {
 
 export class Crash extends Error {}
 
-/** without a stack: programs look for files that are not there all the time */
+/** without a stack: programs look for missing files all the time */
 function fail(code: string, path: string): Error {
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = 0
@@ -57,11 +60,11 @@ export class Disk {
   #renames: NameChange[] = []
   readonly #dirs = new Set<string>(['/'])
   fault: DiskFault | null = null
-  /** fdatasync and fsync say yes and do nothing */
+  /** fdatasync and fsync report success and do nothing */
   lies = false
   /** ms a sync takes */
   latency: () => number = () => 1
-  /** a file was made */
+  /** a file was created */
   onCreate: (path: string) => void = () => undefined
 
   constructor(readonly dice: Dice) {}
@@ -90,7 +93,7 @@ export class Disk {
   size(path: string): number {
     return this.names.get(path)?.data.size ?? 0
   }
-  /** As a person with a card reader would: on the medium at once. */
+  /** As a user with a card reader would: on the medium immediately. */
   put(path: string, bytes: string | Uint8Array): void {
     for (let dir = dirname(path); dir !== '/'; dir = dirname(dir)) this.#dirs.add(dir)
     const inode = new Inode()
@@ -105,7 +108,7 @@ export class Disk {
     return new Map([...this.names].map(([path, { data }]) => [path, Buffer.from(data.view)]))
   }
 
-  /** The medium is another one, with these files; call it without power. */
+  /** Replaces the medium with these files; call it without power. */
   restore(files: ReadonlyMap<string, string | Uint8Array>): void {
     this.names.clear()
     this.#durable.clear()
@@ -144,7 +147,7 @@ export class Disk {
     else this.#durable.delete(path)
   }
 
-  /** The power is cut: what was not synced survives in part. */
+  /** The power is cut: unsynced data survives in part. */
   cut(): void {
     const { dice } = this
     // some disks lose nearly all, others nearly nothing; some write in order
@@ -200,7 +203,7 @@ export class Disk {
       if (!found) throw fail('EBADF', String(fd))
       return found
     }
-    /** every change passes here */
+    /** every change passes through here */
     const pass = (what: string, path: string, bytes = 0): void => {
       events.seam(what, path, bytes)
       const { fault } = this
@@ -341,7 +344,7 @@ export class Disk {
           try {
             pass('sync', path)
           } catch (error) {
-            // a process that dies here does not keep the kernel from its work; a power cut does
+            // a process that dies here does not stop the kernel's work; a power cut does
             if (error instanceof Crash) throw error
             inode.failed(Math.min(count, inode.pending.length))
             done(error as Error)

@@ -1,8 +1,8 @@
 // Virtual time: a heap of events ordered by time and number. Between two events all promises settle, so a program takes the
-// same turns each time. Nothing here waits for the real clock.
+// same turns each time. No event waits for the real clock.
 import { prng } from '../lib/random'
 
-/** Numbers of one purpose, drawn from the seed: another purpose that draws more or less changes nothing here. */
+/** Numbers for one purpose, drawn from the seed: another purpose that draws more or less changes nothing here. */
 export class Dice {
   readonly next: () => number
   readonly #seed: number
@@ -40,7 +40,7 @@ export function fnv(text: string, hash = 0x811c9dc5): number {
   return hash >>> 0
 }
 
-/** Whose event it is: those of a dead process never run, those of a frozen one wait. */
+/** The owner of an event: events of a dead process never run, those of a frozen one wait. */
 export interface Owner {
   readonly dead: boolean
   readonly frozenUntil: number
@@ -58,7 +58,7 @@ const before = (a: Event, b: Event): boolean => a.at < b.at || (a.at === b.at &&
 export class Engine {
   now = 0
   events = 0
-  /** an event threw: its process would have ended by it */
+  /** an event threw: the error would have ended its process */
   onThrow: (error: unknown, owner: Owner | undefined) => void = error => {
     throw error
   }
@@ -78,7 +78,7 @@ export class Engine {
     }
   }
 
-  /** Runs events until there is none before `end`, or `over` says so. Settles then. */
+  /** Runs events until there is none before `end`, or `over` returns true. Then resolves. */
   run(end: number, over: () => boolean): Promise<void> {
     return new Promise(resolve => {
       let turns = 0
@@ -91,7 +91,8 @@ export class Engine {
         }
         this.#pop()
         this.#take(event)
-        // microtasks first, whatever they lead to, and then the next event; at times the real loop turns, for the garbage collector
+        // microtasks first, whatever they lead to, and then the next event; sometimes the real loop turns, for the garbage
+        // collector
         if (++turns % 4096 === 0) setImmediate(step)
         else queueMicrotask(() => process.nextTick(step))
       }

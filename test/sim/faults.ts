@@ -1,4 +1,5 @@
-// Each fault of the plan, done at its time. What lasts ends by itself, at the latest when the faults of the run are over.
+// Each fault of the plan, done at its time. Lasting faults end on their own, at the latest when the faults of the run are
+// over.
 
 import { BROKER } from './broker'
 import { Dice } from './engine'
@@ -15,10 +16,10 @@ export function schedule(world: World): void {
     })
 }
 
-/** ms between two questions to the SQL view: its worker rests after a minute without one */
+/** ms between two queries to the SQL view: its worker stops after a minute without one */
 const ASK_MS = [5000, 50_000, 200_000]
 
-/** Asks the SQL view of the upstream from time to time; what it says while there are faults is no matter. */
+/** Queries the SQL view of the upstream from time to time; its answers do not matter while there are faults. */
 export function ask(world: World, dice: Dice): void {
   world.engine.after(dice.pick(ASK_MS), () => {
     world.upstream.gateway?.database?.queryPackets({ limit: 5 }).catch(() => undefined)
@@ -26,7 +27,7 @@ export function ask(world: World, dice: Dice): void {
   })
 }
 
-/** The faults of the run are over: whatever still lasts ends. */
+/** The faults of the run are over: lasting ones end. */
 export function heal(world: World): void {
   world.faulty = false
   world.note('healed')
@@ -43,7 +44,7 @@ export function heal(world: World): void {
       machine.program.dieAt = Number.POSITIVE_INFINITY
       machine.program.frozenUntil = 0
     }
-    // also what a faulty disk refused to read
+    // also data that a faulty disk refused to read
     if (machine.edit) machine.reload({ ...machine.edit, without: undefined })
   }
 }
@@ -96,7 +97,7 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
       })
       return
     case 'after-commit': {
-      // answers are lost first, then the receiver dies behind a commit
+      // answers are lost first, then the receiver dies after a commit
       const { upstream } = world
       const ways = [BROKER, ...world.machines.slice(1).map(({ host }) => host.address)].map(
         to => `${addressOf(0)}>${to}`,
@@ -193,7 +194,7 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
       return
     }
     case 'freeze':
-      // a second one inside it ends it no earlier: what waits comes in its order
+      // a second one during it does not end it earlier: waiting packets arrive in order
       if (program) program.frozenUntil = Math.max(program.frozenUntil, engine.now + Math.min(ms, 60_000))
       return
     case 'clock':
@@ -231,7 +232,8 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
       return
     }
     case 'repeat-power': {
-      // a slow commit of the receiver, the same readings again from a new run of the sender, and then the receiver's power
+      // a slow commit of the receiver, the same readings again from a new run of the sender, and then a power cut of the
+      // receiver
       const { upstream } = world
       slow(upstream, 1e4, 60_000)
       engine.after(dice.scale(200, 3000), () => {

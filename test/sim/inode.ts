@@ -1,6 +1,7 @@
-// What one file holds on the medium: its bytes as a process sees them, those that a cut of the power leaves for sure, and the changes between the two.
+// The content of one file on the medium: its bytes as a process sees them, the bytes that certainly survive a power cut, and the changes between the
+// two.
 
-/** A growing run of bytes; what lies between its end and a later write is zeros. */
+/** A growing run of bytes; a gap between its end and a later write is zeros. */
 export class Bytes {
   size = 0
   #buffer = Buffer.alloc(0)
@@ -36,16 +37,16 @@ export const apply = (to: Bytes, change: Change): void =>
 
 export class Inode {
   readonly data = new Bytes()
-  /** what a power cut leaves for sure */
+  /** what certainly survives a power cut */
   readonly durable = new Bytes()
   /** changes since the last sync */
   pending: Change[] = []
-  /** changes whose sync failed: the kernel believes them clean, and no later sync writes them */
+  /** changes whose sync failed: the kernel marks them clean, and no later sync writes them */
   doomed: Write[] = []
 
   change(change: Change): void {
     apply(this.data, change)
-    // what is written or cut off later is no matter of the failed sync any more
+    // bytes written or cut off later are not affected by the failed sync
     this.doomed = this.doomed.filter(({ at, bytes }) =>
       'size' in change ? at < change.size : at + bytes.length <= change.at || at >= change.at + change.bytes.length,
     )
@@ -57,7 +58,7 @@ export class Inode {
   failed(count: number): void {
     const changes = this.pending.splice(0, count)
     this.doomed.push(...changes.filter((change): change is Write => 'bytes' in change))
-    // sizes are of the journal, which goes on
+    // sizes belong to the journal, which continues
     this.pending.unshift(...changes.filter(change => 'size' in change))
   }
 }

@@ -1,5 +1,5 @@
-// The network between the machines, and node:dgram over it (connections: streams.ts). Packets are lost, doubled, late and in another order; pairs of machines are cut
-// off in both directions or in one. A port where nobody listens refuses, as ICMP does.
+// The network between the machines, and node:dgram over it (connections: streams.ts). Packets are lost, duplicated, late and reordered; pairs of
+// machines are cut off in both directions or in one. A port without a listener refuses, as with ICMP.
 import { EventEmitter } from 'node:events'
 import type { Dice, Engine, Owner } from './engine'
 import { Streams } from './streams'
@@ -23,7 +23,7 @@ interface Socket {
   readonly owner: Owner
   port: number
   peer: { address: string; port: number } | undefined
-  /** packets that wait in its buffer, while the process does not take them */
+  /** packets in its receive buffer, while the process does not read them */
   waiting: number
   readonly take: (bytes: Buffer, address: string, port: number) => void
   readonly refused: () => void
@@ -33,14 +33,14 @@ const BUFFER_PACKETS = 256
 
 export class Net {
   readonly weather: Weather = { loss: 0, double: 0, delay: 5, jitter: 10 }
-  /** directions that carry nothing: `from>to` */
+  /** blocked directions: `from>to` */
   readonly cut = new Set<string>()
-  /** more loss of one direction: share */
+  /** additional loss of one direction: share */
   readonly lossy = new Map<string, number>()
   packets = 0
-  /** a socket gets the lowest port that is free, so the one of the process before it; else no port comes again */
+  /** a socket gets the lowest free port, so that of the process before it; otherwise no port is reused */
   samePorts = false
-  /** every packet that was handed to the network */
+  /** every packet passed to the network */
   onPacket: (from: string, to: string, bytes: Buffer, fate: string) => void = () => undefined
   readonly #hosts = new Map<string, Host>()
   readonly #sockets = new Map<string, Socket>()
@@ -75,7 +75,7 @@ export class Net {
     this.#sockets.set(key, socket)
     return true
   }
-  /** of a connection: they wait for their end, so none comes again soon */
+  /** of a connection: they wait for its end, so none is reused soon */
   nextPort(): number {
     return this.#port++
   }
@@ -132,7 +132,7 @@ export class Net {
   }
 }
 
-/** As node:dgram's Socket, as far as the UDP medium uses it. */
+/** Like node:dgram's Socket, as far as the UDP medium uses it. */
 class SimDgram extends EventEmitter {
   readonly #net: Net
   readonly #socket: Socket

@@ -1,5 +1,5 @@
-// What a seed draws: the configuration of the machines, how bad each kind of fault is, and the list of faults with their times. The list
-// is made before the run, so that a shrunk run leaves faults out and keeps the others as they were.
+// The draws of a seed: the configuration of the machines, how bad each kind of fault is, and the list of faults with their times. The
+// list is made before the run, so that a shrunk run leaves faults out and keeps the others unchanged.
 
 import type { Dice } from './engine'
 import type { Tuning } from './program'
@@ -7,7 +7,7 @@ import type { Tuning } from './program'
 export const FAULTS = [
   'kill',
   'power',
-  'mid-call', // dies in one of the next calls of a seam
+  'mid-call', // dies in one of the next calls of an interface
   'mid-recovery', // dies, and again while it starts
   'after-cursor', // dies right after it wrote a cursor
   'after-commit', // the upstream dies right after a commit, its answers lost
@@ -23,14 +23,16 @@ export const FAULTS = [
   'freeze',
   'clock',
   'stop', // a clean stop and start
-  'broker-away', // and back, with what it acknowledged
+  'broker-away', // and back, with everything it acknowledged
   'broker-drop', // connections end
   'broker-mute', // it acknowledges nothing for a while
 ] as const
-/** Drawn beside the others. `rot`: bits of a sealed segment change; `reload`: the file of the configuration is another and is read again;
- *  `new-card`: a machine goes on with its configuration alone; `old-card`: with a copy of its card, made while it ran (`power`) or
- *  after a clean stop, some time before; `view`: the SQL worker of the upstream dies; `repeat-power`: the upstream loses
- *  readings that it got twice before they were committed. */
+/**
+ * Drawn in addition. `rot`: bits of a sealed segment change; `reload`: the file of the configuration changes and is read again;
+ * `new-card`: a machine continues with its configuration alone; `old-card`: with a copy of its card, made while it ran (`power`) or after
+ * a clean stop, some time before; `view`: the SQL worker of the upstream dies; `repeat-power`: the upstream loses readings that it got
+ * twice before they were committed.
+ */
 export type FaultKind = (typeof FAULTS)[number] | 'rot' | 'reload' | 'new-card' | 'old-card' | 'view' | 'repeat-power'
 
 export interface Fault {
@@ -39,9 +41,9 @@ export interface Fault {
   readonly at: number
   /** machine: 0 is the upstream */
   readonly machine: number
-  /** ms it lasts, where it lasts */
+  /** ms it lasts, if it lasts */
   readonly ms: number
-  /** for what else the fault draws */
+  /** for other draws of the fault */
   readonly seed: number
   readonly power: boolean
 }
@@ -59,7 +61,7 @@ const MEDIA: readonly (readonly Medium[])[] = [
   ['TCP', 'UDP'],
 ]
 
-/** `strict`: the disk keeps its promise. `lying`: syncs do nothing. */
+/** `strict`: the disk keeps its guarantees. `lying`: syncs do nothing. */
 export type DiskMode = 'strict' | 'lying'
 
 export interface Plan {
@@ -68,15 +70,15 @@ export interface Plan {
   readonly gateways: number
   readonly diskMode: DiskMode
   readonly intervalMs: number
-  /** a process that starts again gets the ports of the one before */
+  /** a restarted process gets the ports of the one before */
   readonly samePorts: boolean
-  /** sources go on for a minute after the faults */
+  /** sources continue for a minute after the faults */
   readonly afterglow: boolean
   /** of the uplinks of every gateway, best first */
   readonly media: readonly Medium[]
   readonly mqtt: { readonly qos: 1 | 2; readonly protocol_version: 4 | 5; readonly keepalive_s: number }
   readonly tuning: Tuning
-  /** the upstream has a SQL view, whose windows are sealed behind so many packets; 0: none */
+  /** the upstream has a SQL view, whose windows are sealed after so many packets; 0: none */
   readonly windowPackets: number
   readonly config: {
     gateway: Record<string, unknown>
@@ -164,7 +166,7 @@ export function planOf(
       const [at, seed] = [view.next() * end, view.below(2 ** 31)]
       faults.push({ kind: 'view', at, machine: 0, ms: 0, seed, power: false })
     }
-  // a disk that refuses to the end, and then sources that give nothing: nobody but the log itself tries again
+  // a disk that refuses to the end, and then sources that give nothing: only the log itself retries
   const last = drawn.fork('last')
   const afterglow = last.chance(0.8)
   if (!afterglow) {
@@ -184,7 +186,7 @@ export function planOf(
       const [machine, at, seed] = [1 + repeat.below(gateways), repeat.next() * end, repeat.below(2 ** 31)]
       faults.push({ kind: 'repeat-power', at, machine, ms: 0, seed, power: true })
     }
-  // a log that is full: no way to the upstream for long, and starts that take room too
+  // a log that is full: no connection to the upstream for long, and starts that take room too
   const full = drawn.fork('full')
   const fills = full.chance(0.04)
   if (fills) {
@@ -195,7 +197,7 @@ export function planOf(
     for (let left = full.below(12); left > 0; left--)
       faults.push({ kind: 'kill', at: full.between(0.3, 1) * end, ms: 0, ...direct, power: full.chance(0.5) })
   }
-  // a segment is several blocks of the medium, as any that can be configured
+  // a segment is several blocks of the medium, like any that can be configured
   const tuning: Tuning = {
     ...(drawn.chance(0.7) && { segmentBytes: drawn.pick([8192, 8192, 16_384, 32_768]), leastSegment: 8192 }),
     ...((drawn.chance(0.25) || fills) && { maxBytes: drawn.pick([65_536, 98_304]) }),
@@ -223,7 +225,7 @@ export function planOf(
       },
       uplink: {
         frames: drawn.pick(['auto', 'auto', 'auto', 'full']),
-        // "last" is no promise where packets are lost
+        // "last" gives no guarantee where packets are lost
         ...(drawn.chance(0.4) && { diff_base: drawn.pick(['sticky', 'sticky']) }),
         full_every: drawn.pick([100, 3, 10]),
         batch_window_ms: drawn.pick([0, 0, 100, 2000]),

@@ -1,6 +1,6 @@
-// One process of the simulated world: the image, run with globals and modules of its own. Its clock, timers, random numbers,
-// disk and sockets are those of its machine; whatever else it reaches for is refused and noted, since a real call would never
-// come back in virtual time. A killed process is marked dead: its timers and packets vanish, and its disk throws.
+// One process of the simulated world: the image, run with its own globals and modules. Its clock, timers, random numbers,
+// disk and sockets are those of its machine; everything else is refused and recorded, because a real call would never return
+// in virtual time. A killed process is marked dead: its timers and packets vanish, and its disk throws.
 import * as realCrypto from 'node:crypto'
 import * as realNet from 'node:net'
 import * as realOs from 'node:os'
@@ -40,7 +40,7 @@ export interface Compiled {
 }
 
 export function compile(text: string): Compiled {
-  // which the types of Node do not have
+  // which are missing in the types of Node
   const { Module: Wasm } = (globalThis as unknown as { WebAssembly: { Module: new (bytes: Uint8Array) => object } })
     .WebAssembly
   const parts = JSON.parse(text) as { gateway: string; worker: string; wasm: string }
@@ -53,7 +53,7 @@ export function compile(text: string): Compiled {
   }
 }
 
-/** Sizes that the image takes from here, so that rare turns are frequent. */
+/** Sizes that the image reads from here, so that rare situations are frequent. */
 export interface Tuning {
   segmentBytes?: number
   leastSegment?: number
@@ -61,7 +61,7 @@ export interface Tuning {
   reserve?: number
   bufferBytes?: number
   windowPackets?: number
-  /** the upstream, or a broker, has the record of this number: it is not sent again by this process */
+  /** the upstream, or a broker, has the record of this number: this process does not send it again */
   settled?: (seq: number) => void
 }
 
@@ -80,15 +80,15 @@ export interface MachineParts {
 export class Program implements Owner {
   dead = false
   frozenUntil = 0
-  /** calls of its seams so far */
+  /** calls of its interfaces so far */
   calls = 0
   /** the call in which it dies */
   dieAt = Number.POSITIVE_INFINITY
   onDeath: (power: boolean) => void = () => undefined
-  /** it dies with the power */
+  /** it dies with a power cut */
   diesWithPower = false
   readonly image: GatewayImage
-  /** of its SQL view; the last one is at work */
+  /** of its SQL view; the last one is running */
   readonly threads: SimThread[] = []
   readonly #compiled: Compiled
   readonly #parts: MachineParts
@@ -105,18 +105,18 @@ export class Program implements Owner {
     this.image = module.exports
   }
 
-  /** Ends it here and now. */
+  /** Kills it immediately. */
   kill(): void {
     this.dead = true
   }
 
-  /** Dies in the middle of a call some calls from now on. */
+  /** Kills it in the middle of a call some calls from now on. */
   dieIn(calls: number, power: boolean): void {
     this.dieAt = this.calls + calls
     this.diesWithPower = power
   }
 
-  /** Every call of disk, timers and network passes here. */
+  /** Every call of disk, timers and network passes through here. */
   seam(): void {
     if (this.dead) throw new Crash('a dead process reached for the world')
     if (++this.calls < this.dieAt) return
@@ -251,7 +251,7 @@ export class Program implements Owner {
       },
       later: (ms, run) => void engine.after(ms, run, this),
     })
-    /** what a real call would break the world with */
+    /** real calls of these would break the world */
     const refused = (name: string, known: Record<string, unknown> = {}): unknown =>
       new Proxy(known, {
         get: (target, key) => {

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // The simulated world: `npm run test:sim -- [--seeds N] [--first N] [--hours H] …` (docs/simulation.md). Builds the image and the world, and runs
-// one seed after the other in two worker processes. One seed in twenty runs twice, and its traces must be the same. A failing
-// seed is shrunk: faults are left out as long as it still fails; the command that runs what is left is printed. Status 1 then.
+// one seed after the other in two worker processes. One seed in twenty runs twice, and its traces must be equal. A failing seed is shrunk: faults
+// are left out as long as it still fails; the command that runs the remaining ones is printed. Status 1 then.
 import { fork } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -70,9 +70,12 @@ if (options.variant && !variant) {
 
 /** One seed in so many runs twice. */
 const TWICE = 20
-/** A process starts anew after so many seeds: its memory grows. */
+/** A process is restarted after so many seeds: its memory grows. */
 const SEEDS_PER_PROCESS = 100
-/** Each start of a process runs new functions: they are compiled at once, and what they leave is collected in large steps. A quarter less time. */
+/**
+ * Each start of a process runs new functions: they are compiled immediately, and their garbage is collected in large steps. A quarter less
+ * time.
+ */
 const V8 = ['--max-old-space-size=1500', '--min-semi-space-size=64', '--max-semi-space-size=64', '--always-sparkplug']
 /** runs of a shrink at most */
 const SHRINK_RUNS = 150

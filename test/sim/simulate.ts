@@ -1,4 +1,4 @@
-// One run of one seed: faults for the planned time, then a healed world that must come into step within a bound.
+// One run of one seed: faults for the planned time, then a fault-free world that must catch up within a limit.
 import { Dice } from './engine'
 import { ask, heal, schedule } from './faults'
 import { type DiskMode, type Fault, type Medium, type Plan, planOf } from './plan'
@@ -6,22 +6,22 @@ import type { Compiled } from './program'
 import { checkView } from './view'
 import { isCrash, World } from './world'
 
-/** virtual ms after the last fault until everything is in step */
+/** virtual ms after the last fault until everything has caught up */
 const LIVENESS_MS = 15 * 60_000
-/** sources go on for so long after the faults */
+/** sources continue for so long after the faults */
 const AFTERGLOW_MS = 60_000
 const LOOK_MS = 5000
-/** the view is asked for everything at the end */
+/** all data of the view is queried at the end */
 const VIEW_MS = 240_000
 
 export interface RunOptions {
   hours: number
   mode?: DiskMode
-  /** of the uplinks; left out: as the seed draws */
+  /** of the uplinks; default: as the seed draws */
   media?: readonly Medium[]
-  /** with a SQL view at the upstream or without; left out: as the seed draws */
+  /** with a SQL view at the upstream or without; default: as the seed draws */
   sql?: boolean
-  /** numbers of the faults that stay; left out: all */
+  /** numbers of the faults to keep; default: all */
   keep?: readonly number[]
   trace?: (line: string) => void
   said?: (line: string) => void
@@ -29,7 +29,7 @@ export interface RunOptions {
 
 export interface RunResult {
   seed: number
-  /** undefined: every promise held */
+  /** undefined: every promise was kept */
   failure: string | undefined
   /** of the trace */
   hash: number
@@ -40,19 +40,19 @@ export interface RunResult {
   starts: number
   faults: readonly Fault[]
   counts: { readings: number; arrived: number; dropped: number; lied: number }
-  /** ms after the last fault until all was in step */
+  /** ms after the last fault until everything had caught up */
   settled: number
   roundabouts: Record<string, number>
   plan: Plan
 }
 
 const stray: string[] = []
-/** rejections that nobody handles are a failure, unless a killed process left them */
+/** unhandled rejections are a failure, unless a killed process left them */
 process.on('unhandledRejection', error => {
   if (!isCrash(error)) stray.push(String(error instanceof Error ? error.stack : error))
 })
 
-// streams give what they hold after the event that brought it
+// streams deliver their data after the event that brought it
 process.on('uncaughtException', error => {
   if (!isCrash(error)) stray.push(String(error instanceof Error ? error.stack : error))
 })

@@ -1,16 +1,16 @@
-// Connections between the machines, and node:net over them: bytes arrive in order or not at all. What the network loses comes again after a
-// while; a cut stalls a connection, a killed process ends it behind what was written, a machine without power is silent and
-// answers with a reset once it is back. Chunks are cut and joined on their way, as the kernel does.
+// Connections between the machines, and node:net over them: bytes arrive in order or not at all. Bytes that the network loses are
+// retransmitted after a while; a cut stalls a connection, a killed process ends it after the bytes it wrote, a machine without power is
+// silent and answers with a reset once it is back. Chunks are split and joined in transit, as the kernel does.
 import { EventEmitter } from 'node:events'
 import { Duplex } from 'node:stream'
 import type { Dice, Engine, Owner } from './engine'
 import type { Host, Net } from './net'
 
-/** what the kernel takes before a write waits */
+/** bytes that the kernel accepts before a write waits */
 const BUFFER_BYTES = 64 * 1024
 const LEAST_RTO_MS = 200
 const MOST_RTO_MS = 10_000
-/** Linux gives a connection up after about so long */
+/** Linux times a connection out after about so long */
 const GIVE_UP_MS = 900_000
 const PROBE_MS = 30_000
 const PROBES_MS = 10_000
@@ -89,7 +89,7 @@ class Pipe {
       this.to.arrived(head.kind)
       return 0
     }
-    // several writes at once, or a part of one
+    // several writes in one chunk, or a part of one
     let bytes = head.bytes
     this.#queue.shift()
     while (this.#queue[0]?.kind === 'data' && dice.chance(0.5))
@@ -158,7 +158,7 @@ export class Streams {
     return socket
   }
 
-  /** A process ended; without power its machine does not say so. */
+  /** A process ended; without power its machine sends no reset. */
   ended(owner: Owner, power: boolean): void {
     for (const socket of this.#open.get(owner) ?? []) socket.lostOwner(power)
     this.#open.delete(owner)
@@ -200,14 +200,14 @@ export class Streams {
   }
 }
 
-/** As net.Socket, as far as the media use it. */
+/** Like net.Socket, as far as the media use it. */
 export class SimSocket extends Duplex {
   #out: Pipe | undefined
   #peer: SimSocket | undefined
   #early: [Buffer, () => void][] = []
   #heard = 0
   #finished = false
-  /** nobody is behind it any more: what comes is answered by a reset */
+  /** its process is gone: later data is answered by a reset */
   #gone = false
 
   constructor(
@@ -251,7 +251,7 @@ export class SimSocket extends Duplex {
   }
 
   override _read(): void {
-    // whatever arrives is pushed
+    // all received data is pushed
   }
   override _write(chunk: Uint8Array, _encoding: string, done: () => void): void {
     const bytes = Buffer.from(chunk)
@@ -328,7 +328,7 @@ export class SimSocket extends Duplex {
   }
 }
 
-/** As net.Server. */
+/** Like net.Server. */
 export class SimServer extends EventEmitter {
   #port = 0
 

@@ -1,6 +1,6 @@
-// The SQL worker in the simulated world: node:worker_threads' Worker, whose text runs with globals of its own on the clock and the disk of its
-// machine. Messages arrive in order, each after the time that the work before it takes. It dies with its process, by a fault, or
-// by an exception, of which the main thread gets one event.
+// The SQL worker in the simulated world: node:worker_threads' Worker, whose text runs with its own globals on the clock and the disk of its
+// machine. Messages arrive in order, each after the duration of the work before it. It dies with its process, by a fault, or by an exception,
+// of which the main thread gets one event.
 import { EventEmitter } from 'node:events'
 import { Crash } from './disk'
 import type { Dice, Engine, Owner } from './engine'
@@ -59,14 +59,14 @@ export class SimThread extends EventEmitter implements Owner {
     this.#dead = true
   }
 
-  /** It runs out of memory, or into an error. */
+  /** It runs out of memory, or throws an error. */
   die(error: Error): void {
     if (this.dead) return
     this.#dead = true
     this.#parts.engine.after(0, () => this.emit('error', error), this.#parts.process)
   }
 
-  /** In turn, behind whatever it is at. */
+  /** In turn, after its current work. */
   #later(owner: Owner, run: () => void): void {
     const { engine, dice } = this.#parts
     this.#busyUntil = Math.max(this.#busyUntil, engine.now) + dice.scale(0.1, 20)

@@ -1,6 +1,6 @@
-// What is true in a run, and the promises held against it: a committed reading is upstream once, or still in the log, or in
-// the loss ledger by its number; no value, unit or time is ever another; times of a device only grow; a cursor passes only
-// what the upstream has committed; logs and queues stay within their bounds.
+// The true state in a run, and the promises checked against it: a committed reading is upstream once, or still in the log,
+// or in the loss ledger by its number; no value, unit or time ever differs; times of a device only grow; a cursor passes
+// only what the upstream has committed; logs and queues stay within their limits.
 import { Device, LATE_ANSWER_MS, type Logged, type Memory, type Row } from './device'
 import type { Machine, World } from './world'
 
@@ -13,7 +13,7 @@ const kelvin = (n: number): number => 280 + ((n * 37) % 1000) / 10
 /** Changes rarely: a DIFF leaves it out. */
 const slow = (n: number): number => Math.floor(n / 3) % 50
 
-/** Bits of its segment changed: it may be gone, if that is named. */
+/** Bits of its segment changed: it may be lost, if that is named. */
 const rotted = (machine: Machine, seq: number): boolean =>
   machine.rotted.some(([from, end]) => from <= seq && seq < end)
 
@@ -47,7 +47,7 @@ export class Truth {
     return rows
   }
 
-  /** A log was opened: what it holds is compared with what it had committed, and its writes are watched from now on. */
+  /** A log was opened: its content is compared with what it had committed, and its writes are checked from now on. */
   opened(machine: Machine, gateway: Gateway): void {
     const { log } = gateway
     this.#waiting.set(machine, [])
@@ -69,11 +69,11 @@ export class Truth {
   }
 
   died(machine: Machine): void {
-    // what was not committed may be there after the next start or not
+    // uncommitted records may be present after the next start or not
     this.#waiting.set(machine, [])
   }
 
-  /** The devices that a machine's log has, with what is known of each there. */
+  /** The devices in a machine's log, with what is known of each there. */
   *#of(machine: Machine): Iterable<[Device, Map<number, Logged>, Set<number>]> {
     if (machine.isUpstream)
       for (const device of this.devices.values()) yield [device, device.upstream, device.upCommitted]
@@ -93,7 +93,10 @@ export class Truth {
     )
   }
 
-  /** A machine has another card: what only the one before had is lost, and all else is as it was when the copy was made. */
+  /**
+   * A machine has another card: what only the previous one had is lost, and everything else is as it was when the copy
+   * was made.
+   */
   inserted(machine: Machine, memory?: Memory): void {
     for (const [device, list, committed] of this.#of(machine)) {
       const then = memory?.get(device)
@@ -101,9 +104,9 @@ export class Truth {
         for (const n of committed) if (!then?.committed.has(n)) device.gone.add(n)
         device.goneAt = this.world.engine.now
         device.brokered = this.world.plan.media.includes('MQTT')
-        // with a broker: until a reading from after that has come
+        // with a broker: until a later reading has arrived
         device.blindUntil = device.brokered ? Number.POSITIVE_INFINITY : device.goneAt + LATE_ANSWER_MS
-        // what the gateway still has it sends again, unless it was told that it need not
+        // the gateway resends what it still has, unless it was acknowledged
         for (const [n, logged] of device.logged)
           if (device.gone.has(n) && device.committed.has(n)) device.ahead.set(n, logged)
       } else device.ahead.clear()
@@ -190,7 +193,7 @@ export class Truth {
     const waiting = this.#waiting.get(machine)!
     while (waiting.length > 0 && waiting[0]!.seq <= seq) {
       const { device, n, seq: own } = waiting.shift()!
-      // a commit passes what RAM could not keep before it
+      // a commit passes records that RAM could not keep before it
       if (this.#named(gateway, own)) continue
       ;(machine.isUpstream ? device.upCommitted : device.committed).add(n)
       const { now } = this.world.engine
@@ -200,12 +203,12 @@ export class Truth {
     machine.happened('commit')
   }
 
-  /** The cursor of an uplink passes a reading only when the upstream has it for good. */
+  /** The cursor of an uplink passes a reading only when the upstream has it permanently. */
   #cursor(machine: Machine, gateway: Gateway, name: string, seq: number): void {
     if (machine.isUpstream || name !== 'uplinks') return
     if (seq > gateway.log.committedSeq)
       this.#broken(`${machine.name}: cursor ${seq} is beyond the commit ${gateway.log.committedSeq}`)
-    // what a broker took over counts as delivered
+    // readings accepted by a broker count as delivered
     if (this.world.plan.diskMode === 'lying' || this.world.plan.media.includes('MQTT')) return
     const device = this.device(`GW${machine.number}`)
     const { firstSeq } = gateway.log
@@ -227,7 +230,7 @@ export class Truth {
     return gateway.log.losses.some(({ from, to }) => from <= seq && seq <= to)
   }
 
-  /** After a start: everything that was committed is there, or lost by a bound and named. */
+  /** After a start: everything that was committed is present, or lost by a limit and named. */
   #recovered(machine: Machine, gateway: Gateway): void {
     const { plan } = this.world
     const { log } = gateway
@@ -273,7 +276,7 @@ export class Truth {
         list.set(n, now)
         if (!machine.isUpstream) device.numbers.set(now.seq, n)
         if (!machine.isUpstream && !device.upCommitted.has(n)) device.ahead.set(n, now)
-        // recovery syncs what it adopts before anything is answered, unless the disk refuses
+        // recovery syncs the records it adopts before anything is answered, unless the disk refuses
         if (!log.degraded) committed.add(n)
         else if (!committed.has(n)) this.#waiting.get(machine)!.push({ seq: now.seq, device, n })
       }
@@ -309,9 +312,9 @@ export class Truth {
       const bytes = machine.disk
         .list('/data/log')
         .reduce((sum, file) => sum + machine.disk.size(`/data/log/${file}`), 0)
-      // the last segment may be half made, and damaged pieces wait for the next turn
+      // the last segment may be half created, and damaged pieces wait for the next turn
       if (bytes > max + 4096) this.#broken(`${machine.name}: the log has ${bytes} bytes, of ${max}`)
-      // a status costs as much as all else in these seconds
+      // a status costs as much as everything else in these seconds
       if (++this.#looks % 16 > 0) continue
       const flight = Object.values(gateway.status().uplinks).reduce((sum, { in_flight }) => sum + in_flight, 0)
       if (flight > 1024) this.#broken(`${machine.name}: ${flight} packets in flight`)
@@ -319,12 +322,12 @@ export class Truth {
     if (this.world.engine.pending > 20_000) this.#broken(`${this.world.engine.pending} timers and packets wait`)
   }
 
-  /** Whether everything has come through. */
+  /** Whether everything has arrived. */
   get quiet(): boolean {
     return this.open().length === 0
   }
 
-  /** What keeps the world from being in step. */
+  /** What keeps the world from catching up. */
   open(): string[] {
     const reasons: string[] = []
     for (const machine of this.world.machines) {
@@ -337,7 +340,7 @@ export class Truth {
       const lag = gateway.database?.lagRecords() ?? 0
       if (lag > 0) reasons.push(`${machine.name} has ${lag} records that its SQL view lacks`)
       if (log.committedSeq < log.lastSeq) reasons.push(`${machine.name} has records that are not committed`)
-      // on disks that lie numbers come again, and a cursor may be ahead of them
+      // on disks that lie numbers are reused, and a cursor may be ahead of them
       if (machine.isUpstream || this.world.plan.diskMode === 'lying') continue
       const device = this.device(`GW${machine.number}`)
       for (const n of device.committed) {
@@ -357,7 +360,7 @@ export class Truth {
     return reasons
   }
 
-  /** At the end, when all is quiet: the logs as they can be read. */
+  /** At the end, when all is quiet: the readable content of the logs. */
   end(): void {
     const { upstream, plan } = this.world
     for (const [name, device] of this.devices) this.counts.dropped += device.dropped.size * Number(name !== '')

@@ -1,5 +1,5 @@
-// The gateway with a fault built in: the simulator has to notice each of them. `patches`: file, text that is in it once, what
-// is there instead.
+// The gateway with a fault built in: the simulator must notice each of them. `patches`: file, text that occurs in it once,
+// its replacement.
 const LOG = 'src/log'
 const UPLINK = 'src/gateway/uplink'
 const DELIVERY = 'src/protocol/delivery'
@@ -7,7 +7,7 @@ const RECEIVE = 'src/gateway/receive/receive.ts'
 
 const BROKER_FAULTS = ['acknowledged-to-broker-early', 'broker-refusal-ignored']
 
-/** `media`: the uplinks of the run that has to notice it */
+/** `media`: the uplinks of the run that must notice it */
 const variant = (id, what, ...patches) => ({ id, what, patches, media: [BROKER_FAULTS.includes(id) ? 'MQTT' : 'UDP'] })
 
 export const VARIANTS = [

@@ -3,12 +3,13 @@ import type { World } from './world'
 
 const PAGE = 500
 
-/** Asks the view for everything; what is wrong breaks the world. */
+/** Queries all data of the view; a fault in it fails the world. */
 export async function checkView(world: World): Promise<void> {
   const { upstream, plan, truth } = world
   const { log } = upstream.gateway!
   const database = upstream.gateway!.database!
-  // while no window can be written the oldest rows leave the view; a new worker reads the log for what is in no window
+  // while no window can be written the oldest rows are removed from the view; a new worker reads the log for the rows
+  // that are in no window
   if (database.status().left > 0) {
     upstream.program!.threads.at(-1)?.die(new Error('out of memory'))
     await new Promise<void>(resolve => world.engine.after(60_000, resolve))

@@ -1,4 +1,4 @@
-// Runs the seeds that come over its channel, one after the other, and reports each.
+// Runs the seeds that it receives over its channel, one after the other, and reports each.
 import { readFileSync } from 'node:fs'
 import { compile } from './program'
 import { type RunOptions, simulate } from './simulate'

@@ -1,5 +1,5 @@
 // The machines of a run: one upstream (machine 0) and its gateways, each with a disk, a clock and a process that is started,
-// killed and started again. What is true is kept beside them: every reading that a source gave, every record that a log has
+// killed and restarted. The true state is kept next to them: every reading of a source, every record that a log has
 // committed. The invariants are checked against that while the world runs.
 import { BROKER, Broker } from './broker'
 import type { Memory } from './device'
@@ -24,17 +24,17 @@ export const isCrash = (error: unknown): boolean => {
   return false
 }
 
-/** What an owner changed in the file of the configuration. */
+/** A change by the user in the file of the configuration. */
 export interface Edit {
   readonly uplink?: Record<string, unknown>
   readonly intervalMs?: number
   /** the uplinks in another order */
   readonly reversed?: boolean
-  /** switched off for a while */
+  /** disabled for a while */
   readonly without?: 'uplinks' | 'sources' | 'receivers' | undefined
 }
 
-/** A medium at some time: what is on it, and what was true of it. */
+/** A medium at some time: its content, and the true state then. */
 export interface Card {
   readonly files: ReadonlyMap<string, string | Uint8Array>
   readonly edit: Edit | undefined
@@ -55,9 +55,9 @@ export class Machine {
   starting = false
   /** nothing starts it before this virtual time */
   awayUntil = 0
-  /** set while a start dies in one of its calls: the number of it */
+  /** set while a start dies in one of its calls: the number of the call */
   dieInStart = 0
-  /** seqs whose segment has rotted: from, and the first one behind */
+  /** seqs whose segment has rotted: from, and the first one after */
   readonly rotted: [number, number][] = []
   /** one action after the next event of that name */
   readonly armed = new Map<string, () => void>()
@@ -113,13 +113,13 @@ export class Machine {
     this.later()
   }
 
-  /** What is on its card now. */
+  /** The current content of its card. */
   copy(): Card {
     const { disk, edit, rotted } = this
     return { files: disk.copy(), edit, rotted: [...rotted], memory: this.world.truth.memory(this) }
   }
 
-  /** Its card is another: an older copy, or a new one with nothing on it but the configuration. */
+  /** Its card is replaced: by an older copy, or by a new one with nothing on it but the configuration. */
   insert(card?: Card): void {
     this.die(true)
     if (card) this.edit = card.edit
@@ -128,7 +128,7 @@ export class Machine {
     this.world.truth.inserted(this, card?.memory)
   }
 
-  /** Starts again after a while, as the service manager does. */
+  /** Restarts after a while, as the service manager does. */
   later(ms = this.world.plan.awayMs): void {
     this.awayUntil = Math.max(this.awayUntil, this.world.engine.now + ms)
     this.world.engine.after(this.awayUntil - this.world.engine.now, () => {
@@ -218,14 +218,14 @@ export class Machine {
     this.happened('up')
   }
 
-  /** The file of the configuration is another, and a gateway that runs reads it. */
+  /** The file of the configuration changes, and a running gateway reads it. */
   reload(edit: Edit): void {
     this.edit = edit
     this.disk.put('/data/Config.json', JSON.stringify(this.world.config(this)))
     const now = (): void => {
       this.world.note(`${this.name} reads its configuration again`)
       this.gateway?.reload().catch(error => {
-        // a disk that refuses to be read; whoever heals the world asks again
+        // a disk that refuses reads; the end of the faults retries
         if (!isCrash(error)) this.world.note(`${this.name} refuses: ${error}`)
       })
     }
@@ -233,7 +233,7 @@ export class Machine {
     else now()
   }
 
-  /** A clean stop, and a start afterwards. */
+  /** A clean stop, and a start later. */
   stop(): void {
     const { gateway, program, world } = this
     if (!gateway || !program || this.starting) return
@@ -282,7 +282,7 @@ export class World {
     this.net.samePorts = plan.samePorts
     this.broker = new Broker(this.engine, this.net, dice.fork('broker'))
     this.broker.doubles = plan.weather.double
-    // the upstream was there before its gateways
+    // the upstream is started before its gateways
     if (plan.media.includes('MQTT')) this.broker.session('upstream', 'os/+/up', plan.mqtt.qos)
     this.net.onPacket = (from, to, bytes, fate) => this.note(`${from}>${to} ${fate} ${bytes.toString('latin1')}`)
     this.engine.onThrow = error => {
@@ -316,7 +316,7 @@ export class World {
     const common = {
       storage: { sql: { enabled: number === 0 && plan.windowPackets > 0 } },
       engine_settings: plan.config.engine,
-      // plaintext that waits in a broker is refused once there is a session over another uplink
+      // plaintext waiting in a broker is refused once there is a session over another uplink
       security_settings: { require_secure: plan.media.length > 1 && plan.media.includes('MQTT') },
       RESOURCES: {
         transport_status: { udp: edit.without !== 'uplinks', tcp: edit.without !== 'uplinks' },
@@ -360,7 +360,7 @@ export class World {
     }
   }
 
-  /** A source whose values tell which reading they are. */
+  /** A source whose values identify the reading. */
   source(machine: Machine, name: string, intervalMs: number) {
     const { truth } = this
     return {

@@ -1,4 +1,4 @@
-// pending.json holds nothing but what is not built yet, and what is judged by it is judged right.
+// pending.json contains only what is not built yet, and its effect on the rows is correct.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { configTables } from './config/tables'
@@ -6,7 +6,7 @@ import { libraryTables } from './library/tables'
 import { excusedBy, judge, pending } from './rows'
 import { parameters } from './signature'
 
-test('every entry of pending.json stands for a row, once', () => {
+test('every entry of pending.json belongs to one row', () => {
   const known = new Set(excusedBy([...libraryTables, ...configTables]))
   assert.deepEqual(
     pending.filter(entry => !known.has(entry)),
@@ -15,7 +15,7 @@ test('every entry of pending.json stands for a row, once', () => {
   assert.equal(new Set(pending).size, pending.length)
 })
 
-test('a row that fails fails the test; one that is pending must fail', async () => {
+test('a row that fails fails the test; a pending one must fail', async () => {
   const works = { name: 'works', observe: () => undefined }
   const lacks = { name: 'lacks', observe: () => assert.fail('it is not there') }
   const late = { name: 'late', pending: 'group', observe: async () => assert.fail('not yet') }

@@ -1,5 +1,5 @@
-// How the tables of this folder are run. A row is one thing that the specification promises, and a call that observes it. A row
-// that pending.json names must fail: one that works belongs out of the list.
+// How the tables of this folder are run. A row is one item of the specification, and a call that observes it. A row named in
+// pending.json must fail: one that works has to be removed from the list.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { root } from '../lib/gateway'
 export interface Row {
   /** the specification's name of it */
   readonly name: string
-  /** the entry of pending.json that excuses it, where that is not its name */
+  /** the entry of pending.json that excuses it, if it has another name */
   readonly pending?: string
   /** throws when it is not as the specification says */
   observe(): unknown
@@ -39,7 +39,7 @@ export async function judge(row: Row, excused: readonly string[] = pending): Pro
   assert.ok(!works, `${row.name} works: take ${JSON.stringify(entryOf(row))} out of test/spec/pending.json`)
 }
 
-/** One test a table, one step a row. */
+/** One test per table, one step per row. */
 export function run(tables: readonly Table[]): void {
   for (const { title, rows } of tables)
     test(title, async t => {
@@ -49,5 +49,5 @@ export function run(tables: readonly Table[]): void {
     })
 }
 
-/** The entries of pending.json that rows of these tables stand under. */
+/** The entries of pending.json for rows of these tables. */
 export const excusedBy = (tables: readonly Table[]): string[] => tables.flatMap(({ rows }) => rows.map(entryOf))

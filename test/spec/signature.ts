@@ -1,10 +1,10 @@
-// Parameters and defaults of a method, read from its own text. The bundle of the tests keeps names; a number that the bundler
-// hung on a name is taken off.
+// Parameters and defaults of a method, read from its source text. The bundle of the tests keeps names; a number that the
+// bundler appended to a name is removed.
 import assert from 'node:assert/strict'
 
 const PAIRS: Record<string, string> = { '(': ')', '[': ']', '{': '}' }
 
-/** Behind a text that begins at `from`; `from` itself where none does. */
+/** After a text that begins at `from`; `from` itself if none does. */
 function overText(text: string, from: number): number {
   const quote = text[from]!
   return '"\'`'.includes(quote) ? text.indexOf(quote, from + 1) : from
@@ -53,7 +53,7 @@ export function parameters(method: (...args: never[]) => unknown): string[] {
   return split(text.slice(from + 1, closing(text, from))).map(plain)
 }
 
-/** The options that a constructor takes apart first: `['expireSeconds = 86400']`. */
+/** The options that a constructor destructures first: `['expireSeconds = 86400']`. */
 export function constructorOptions(made: abstract new (...args: never[]) => unknown): string[] {
   const text = made.toString()
   const from = text.indexOf('{', text.indexOf('const {', text.search(/\bconstructor\(/)))
@@ -66,7 +66,7 @@ export function constructorParameters(made: abstract new (...args: never[]) => u
   return split(text.slice(from + 1, closing(text, from))).map(plain)
 }
 
-/** What the specification names comes first and in its order; what is ours follows, and the calls leave it out. */
+/** Parameters of the specification come first and in its order; ours follow, and the calls leave them out. */
 export function sameParameters(actual: readonly string[], wanted: readonly string[], at: string): void {
   assert.deepEqual(actual.slice(0, wanted.length), wanted, `${at}: parameters`)
 }

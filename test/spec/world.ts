@@ -1,5 +1,5 @@
-// What the tables of this folder work with: the library as a user of the package has it (the built bundle), nodes in folders of
-// their own, and a server on the loopback that answers them.
+// What the tables of this folder use: the library as a user of the package has it (the built bundle), nodes in their own
+// folders, and a server on the loopback that answers them.
 import { createSocket, type Socket } from 'node:dgram'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -28,7 +28,7 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** Something to be closed at the end. */
+/** Registers a function to be closed at the end. */
 export function closes<T extends { close(): unknown }>(thing: T): T {
   closing.push(() => thing.close())
   return thing
@@ -50,7 +50,7 @@ export function configFile(content: object = {}): string {
 export const newNode = (content: object = {}, options: Library.NodeOptions = {}): Node =>
   closes(new library.Node(configFile(content), options))
 
-/** A UDP server that answers ids, times and pings, and keeps what it heard. */
+/** A UDP server that answers ids, times and pings, and records what it received. */
 export class Server {
   readonly heard: Buffer[] = []
   readonly ids = new library.IdAllocator({ baseDir: newFolder() })
@@ -88,7 +88,7 @@ let server: Promise<Server> | undefined
 /** One server for all rows. */
 export const theServer = (): Promise<Server> => (server ??= Server.start())
 
-/** Asks again while the view is built: a machine that does other things may take longer than a question waits. */
+/** Queries again while the view is built: a busy machine may take longer than a query waits. */
 export async function patient<T>(ask: () => Promise<T>): Promise<T> {
   for (let left = 30; ; left--) {
     try {

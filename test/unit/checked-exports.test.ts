@@ -1,5 +1,5 @@
-// A caller's mistake anywhere in the library: every exported function, constructor and method is called with arguments of
-// wrong kinds. It gives a result or an error with a code, never a TypeError from inside of the program.
+// Wrong arguments anywhere in the library: every exported function, constructor and method is called with arguments of
+// wrong types. It returns a result or an error with a code, never an internal TypeError.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -24,7 +24,7 @@ type Call = (...args: unknown[]) => unknown
 const isClass = (value: unknown): boolean =>
   typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value))
 
-/** What is wrong with how a call ended; '' where it is right. */
+/** What is wrong with how a call ended; '' where nothing is wrong. */
 async function fault(what: string, call: () => unknown): Promise<string> {
   try {
     const result = call()
@@ -40,7 +40,10 @@ async function fault(what: string, call: () => unknown): Promise<string> {
 const kind = (value: unknown): string =>
   typeof value === 'object' && value !== null ? `${value.constructor.name} ${JSON.stringify(value)}` : String(value)
 
-/** The first fault of calls with one wrong value in each place, the others right; and with it in all places. */
+/**
+ * The first fault among calls with one wrong argument in each position (the others valid), and with all arguments
+ * wrong.
+ */
 async function faults(name: string, call: Call, right: readonly unknown[], places: number): Promise<string[]> {
   for (const value of WRONG)
     for (let place = -1; place < places; place++) {
@@ -56,14 +59,14 @@ writeFileSync(config, JSON.stringify({ device_id: 'N', assigned_id: 7, storage: 
 mkdirSync(join(dir, 'data'))
 const quiet = { request: async () => null }
 
-/** Arguments that are right, where a call without them ends at the first one. */
+/** Valid arguments, where a call without them fails at the first one. */
 const RIGHT: Record<string, readonly unknown[]> = {
   renderSection: ['node_core:identity', 'json'],
   ensurePluginDefaults: [{}, 'tui'],
   ensureAndMountPlugin: [null, 'tui'],
 }
 
-test('functions', async () => {
+test('exported functions called with wrong arguments give a result or a coded error', async () => {
   const found: string[] = []
   for (const [name, value] of Object.entries(exports)) {
     if (typeof value !== 'function' || isClass(value)) continue
@@ -72,10 +75,10 @@ test('functions', async () => {
   assert.equal(found.join('\n'), '')
 })
 
-test('constructors', async () => {
+test('constructors called with wrong arguments give an object or a coded error', async () => {
   const found: string[] = []
   for (const [name, value] of Object.entries(exports)) {
-    // made by FlashLog.open only
+    // only FlashLog.open makes one
     if (!isClass(value) || value === library.FlashLog) continue
     const Class = value as new (...args: unknown[]) => { close?(): unknown; stop?(): unknown }
     const make: Call = (...args) => {
@@ -87,11 +90,11 @@ test('constructors', async () => {
   assert.equal(found.join('\n'), '')
 })
 
-test('methods', async () => {
+test('methods called with wrong arguments give a result or a coded error', async () => {
   const node = new library.Node(config, quiet as never)
   const { standardizer, engine, fusion, protocol, idAllocator, transporterManager, serviceManager, dbManager } = node
   after(() => node.close())
-  // not the objects whose methods run for each packet: core, encoder, receiver, log
+  // excludes the objects whose methods run for each packet: core, encoder, receiver, log
   const objects: Record<string, object> = {
     ...{ node, standardizer, engine, fusion, protocol, idAllocator, transporterManager, serviceManager, dbManager },
     terminal: new library.TerminalUi(node),
@@ -116,5 +119,5 @@ test('methods', async () => {
   assert.equal(found.join('\n'), '')
 })
 
-/** run until they are stopped, or end what the others need */
+/** methods that run until they are stopped, or that close what the others need */
 const ENDLESS = new Set(['runBios', 'runInteractive', 'close', 'stop', 'startAll', 'stopAll'])

@@ -1,10 +1,10 @@
-// Takes numbers out of a frame's bits, in both byte orders, without making anything on the heap: this runs for every
-// signal of every frame, some ten thousand times a second on a busy bus. The caller sees to it that the bits are there.
+// Extracts numbers from the bits of a frame, in both byte orders, without heap allocation: this runs for every signal
+// of every frame, some ten thousand times per second on a busy bus. The caller checks that the frame is long enough.
 
 const POWERS = Float64Array.from({ length: 65 }, (_, k) => 2 ** k)
 const TWO_32 = POWERS[32]!
 
-/** `count` bits (at most 53) from bit `from` on, the least first: bit 0 is the least of byte 0. */
+/** `count` bits (at most 53) starting at bit `from`, least significant first: bit 0 is the least significant of byte 0. */
 function little(data: Uint8Array, from: number, count: number): number {
   let at = from >>> 3
   let shift = from & 7
@@ -18,7 +18,7 @@ function little(data: Uint8Array, from: number, count: number): number {
   return value
 }
 
-/** `count` bits (at most 53) from bit `from` on, the greatest first: bit 0 is the greatest of byte 0. */
+/** `count` bits (at most 53) starting at bit `from`, most significant first: bit 0 is the most significant of byte 0. */
 function big(data: Uint8Array, from: number, count: number): number {
   let at = from >>> 3
   let skip = from & 7
@@ -32,21 +32,24 @@ function big(data: Uint8Array, from: number, count: number): number {
   return value
 }
 
-/** Where a signal lies: `from` counts as `little` or `big` do. */
+/** Position of a signal: `from` is counted as in `little` or `big`. */
 export interface BitField {
   readonly from: number
   readonly bits: number
   readonly bigEndian: boolean
 }
 
-/** A signal as a DBC file places it: of a big-endian one `start` is the greatest bit, counted from each byte's least. */
+/**
+ * A signal's position as written in a DBC file: for a big-endian signal, `start` is its most significant bit, counted
+ * from the least significant bit of each byte.
+ */
 export const field = (start: number, bits: number, bigEndian: boolean): BitField => ({
   from: bigEndian ? (start & ~7) + 7 - (start & 7) : start,
   bits,
   bigEndian,
 })
 
-/** Bytes a frame must have to hold it. */
+/** Bytes a frame needs to contain the field. */
 export const bytesOf = ({ from, bits }: BitField): number => (from + bits + 7) >>> 3
 
 /** The upper bits of a field, above the lower 32; 0 for a short one. */
@@ -61,10 +64,10 @@ function lower(data: Uint8Array, { from, bits, bigEndian }: BitField): number {
   return bigEndian ? big(data, from + bits - count, count) : little(data, from, count)
 }
 
-/** The bits of a field as a number; above 2^53 the nearest one. */
+/** The bits of a field as a number; above 2^53 the nearest double. */
 export const unsigned = (data: Uint8Array, field: BitField): number => upper(data, field) * TWO_32 + lower(data, field)
 
-/** The same in two's complement: the sign is taken off the upper half, so that one rounding is all there is. */
+/** The same in two's complement: the sign is applied to the upper half, so that only one rounding happens. */
 export function signed(data: Uint8Array, field: BitField): number {
   const { bits } = field
   const low = lower(data, field)

@@ -1,15 +1,16 @@
-// A message of a DBC file as a plan that takes the chosen signals out of a frame: flat loops over what was prepared, nothing
-// made on the heap, since it runs for every frame. What fails: a frame that is too short for a signal leaves that one out
-// (counted), a multiplexed signal is only there when its switch says so; both keep the value they had, which then ages.
+// A message of a DBC file, compiled to a plan that extracts the chosen signals from a frame: flat loops over prepared
+// arrays, without heap allocation, because it runs for every frame. Errors: a frame that is too short for a signal
+// skips that signal (counted); a multiplexed signal is present only if its switch has the right value. A skipped signal
+// keeps its value, which ages.
 import type { Take } from '../../kit/latest-source'
 import { type BitField, bytesOf, field, float32, float64, signed, unsigned } from './bits'
 import { indicators } from './j1939'
 import type { DbcMessage, DbcSignal, NumberFormat } from './model'
 
 interface DecoderOptions {
-  /** raw values that J1939 keeps for "error" and "not available" are no numbers */
+  /** raw values that J1939 reserves for "error" and "not available" give no number */
   j1939?: boolean
-  /** a value outside the limits of the file is an error */
+  /** a value outside the limits of the file is reported as an error */
   checkRange?: boolean
 }
 
@@ -17,31 +18,31 @@ interface Step {
   readonly field: BitField
   readonly bytes: number
   readonly format: NumberFormat
-  /** the channel it goes to; -1: only a switch */
+  /** index of its channel; -1: used only as a switch */
   readonly channel: number
-  /** the step of its switch; -1: always there */
+  /** the step of its switch; -1: always present */
   readonly parent: number
-  /** values of the switch, from and to in turn */
+  /** ranges of switch values: from, to, from, to … */
   readonly ranges: Float64Array
-  /** raw values from which on it says error or not available */
+  /** raw values from here on mean error or not available */
   readonly error: number
   readonly missing: number
   readonly least: number
   readonly most: number
-  /** a raw bit more or less counts as within the limits */
+  /** tolerance for the limits: one raw step */
   readonly slack: number
   readonly factor: number
   readonly offset: number
 }
 
 export class MessageDecoder {
-  /** signals that a frame was too short for */
+  /** signals skipped because the frame was too short */
   short = 0
   readonly #steps: readonly Step[]
-  /** raw values of this frame's switches, NaN where one is not there */
+  /** raw values of this frame's switches, NaN for an absent one */
   readonly #switches: Float64Array
 
-  /** `channels`: the channel of each chosen signal, by its name. */
+  /** `channels`: channel index of each chosen signal, by its name. */
   constructor(message: DbcMessage, channels: ReadonlyMap<string, number>, options: DecoderOptions = {}) {
     const order = inOrder(message, channels)
     this.#switches = new Float64Array(order.length)
@@ -51,7 +52,7 @@ export class MessageDecoder {
     })
   }
 
-  /** Hands what is in a frame's data to `take`: raw values, before factor and offset. */
+  /** Passes the signals of a frame to `take` as raw values, before factor and offset. */
   decode(data: Uint8Array, take: Take): void {
     const steps = this.#steps
     const switches = this.#switches
@@ -78,8 +79,8 @@ export class MessageDecoder {
   }
 }
 
-export const NOT_AVAILABLE = 'is not available, says the device'
-export const SAYS_ERROR = 'is in error, says the device'
+export const NOT_AVAILABLE = 'reported as not available'
+export const SAYS_ERROR = 'reported as an error'
 export const OUT_OF_RANGE = 'is outside the limits of the DBC file'
 
 function formatted(data: Uint8Array, { format, field: place }: Step): number {
@@ -93,7 +94,7 @@ function within(ranges: Float64Array, value: number): boolean {
   return false
 }
 
-/** The chosen signals and the switches they hang on, each behind its switch. */
+/** The chosen signals and the switches they depend on, each after its switch. */
 function inOrder(message: DbcMessage, channels: ReadonlyMap<string, number>): DbcSignal[] {
   const byName = new Map(message.signals.map(signal => [signal.name, signal]))
   const order = new Set<DbcSignal>()

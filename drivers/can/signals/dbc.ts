@@ -1,9 +1,8 @@
-// Reads a DBC file: which frames there are and which signals lie in them. Of the format it takes BO_, SG_ (with plain and
-// extended multiplexing), SG_MUL_VAL_, SIG_VALTYPE_, VAL_, VAL_TABLE_ and the attributes that say which frames are J1939's or
-// CAN FD's; everything else is passed over.
+// Parses a DBC file: frames and their signals. It reads BO_, SG_ (with plain and extended multiplexing), SG_MUL_VAL_,
+// SIG_VALTYPE_, VAL_, VAL_TABLE_ and the attributes that mark frames as J1939 or CAN FD; everything else is skipped.
 //
-// What fails: a line that cannot be understood is left out and listed in `problems` with its number, the rest goes on, for
-// files in the field are seldom clean; bounds that are passed end the reading, and are listed too. Nothing throws. Linear in the file.
+// Errors: a line that cannot be parsed is skipped and listed in `problems` with its number, because real files are
+// seldom clean. Exceeded bounds end the parsing, and are listed too. Nothing throws. Linear in the file.
 import { type Dbc, type DbcMessage, type DbcSignal, MAX_BYTES, MAX_PROBLEMS } from './model'
 import { Tokens } from './tokens'
 
@@ -12,15 +11,15 @@ const MAX_SIGNALS = 200_000
 const MAX_VALUES = 200_000
 
 const EXTENDED = 0x8000_0000
-/** a message that holds signals which belong to none */
+/** the message for signals that belong to no message */
 const INDEPENDENT = 0xc000_0000
 
-/** the words that begin a statement of ours */
+/** the words that begin a statement this parser reads */
 const STATEMENTS = ['BO_', 'SG_MUL_VAL_', 'SIG_VALTYPE_', 'VAL_', 'VAL_TABLE_', 'BA_', 'BA_DEF_', 'BA_DEF_DEF_', 'NS_']
-/** these end without a semicolon */
+/** statements that end without a semicolon */
 const WITHOUT_END = new Set(['BO_', 'NS_'])
 const SKIPPED_LINES = new Set(['BU_', 'BS_', 'VERSION'])
-/** words that begin a statement, so that one which never ended does not swallow it */
+/** words that begin a statement, so that an unterminated one does not consume the next */
 const BEGINS = new Set([...STATEMENTS, ...'SG_ CM_ BU_ BS_ EV_ VERSION BO_TX_BU_ SIG_GROUP_ BA_REL_'.split(' ')])
 
 export function parseDbc(text: string): Dbc {
@@ -31,11 +30,11 @@ export function parseDbc(text: string): Dbc {
   }
 }
 
-/** statements between two looks at the clock, and how long everything else may wait */
+/** statements between two checks of the clock, and the longest time without yielding */
 const STATEMENTS_A_LOOK = 16
 const SLICE_MS = 10
 
-/** The same without holding up everything else: a file of a whole vehicle takes seconds on a small board. */
+/** The same, yielding between slices: the file of a complete vehicle takes seconds on a small board. */
 export async function parseDbcInSlices(text: string): Promise<Dbc> {
   const steps = new Parser(text).run()
   for (let since = performance.now(); ; ) {
@@ -49,14 +48,14 @@ export async function parseDbcInSlices(text: string): Promise<Dbc> {
 
 class Parser {
   readonly #tokens: Tokens
-  /** by id with its flag, as the file writes them */
+  /** by id with its flag bits, as in the file */
   readonly #messages = new Map<number, DbcMessage>()
   readonly #byName = new Map<DbcMessage, Map<string, DbcSignal>>()
   readonly #tables = new Map<string, ReadonlyMap<number, string>>()
   readonly #problems: string[] = []
   #signals = 0
   #values = 0
-  /** words of the attribute VFrameFormat, in the order of their numbers */
+  /** values of the attribute VFrameFormat, in numeric order */
   #formats: readonly string[] = ['StandardCAN', 'ExtendedCAN', 'reserved', 'J1939PG']
   #formatOf = new Map<number, string>()
   #defaultFormat = ''
@@ -66,7 +65,7 @@ class Parser {
     this.#tokens = new Tokens(text)
   }
 
-  /** Stops now and then, so that others get a turn. */
+  /** Yields now and then, so that other work can run. */
   *run(): Generator<undefined, Dbc> {
     const tokens = this.#tokens
     for (let statements = 1; tokens.kind !== 'end'; statements++) {
@@ -112,7 +111,7 @@ class Parser {
     else if (BEGINS.has(keyword) && !WITHOUT_END.has(keyword)) tokens.skipStatement(name => BEGINS.has(name))
   }
 
-  /** The list of words an editor knows: each is alone on its line. */
+  /** The list of keywords known to the editor: each is alone on its line. */
   #newSymbols(): void {
     const tokens = this.#tokens
     tokens.take(':')
@@ -204,7 +203,7 @@ class Parser {
       max,
       unit,
       isSwitch: role === 'M' || both === 'M',
-      // which switch is known when all are
+      // the name of the switch is set after all signals are known
       when: value === undefined ? undefined : { of: '', ranges: [[Number(value), Number(value)]] },
       values: undefined,
     }
@@ -222,7 +221,7 @@ class Parser {
     return min < max ? [min, max] : [0, 0]
   }
 
-  /** The signal that a statement names, or undefined where the file left it out. */
+  /** The signal named by a statement; undefined if the file does not define it. */
   #named(): DbcSignal | undefined {
     const message = this.#messages.get(this.#tokens.whole(0xffff_ffff))
     const name = this.#tokens.name()
@@ -255,10 +254,10 @@ class Parser {
     signal.format = type === 1 ? 'float' : 'double'
   }
 
-  /** `VAL_ 100 Gear 0 "Neutral" 1 "First";` also with the name of a table. */
+  /** `VAL_ 100 Gear 0 "Neutral" 1 "First";` or with the name of a table. */
   #valueNames(): void {
     const tokens = this.#tokens
-    if (!tokens.is('number')) return // of an environment variable
+    if (!tokens.is('number')) return // it belongs to an environment variable
     const signal = this.#named()
     const table = tokens.is('name') ? this.#tables.get(tokens.name()) : this.#pairs()
     if (signal) signal.values = table
@@ -308,7 +307,7 @@ class Parser {
     else if (name === 'ProtocolType') this.#protocol ||= tokens.quoted()
   }
 
-  /** A frame of 29 bits is J1939's when it says so, or when the whole network does and it says nothing else. */
+  /** A 29-bit frame is J1939 if it says so, or if the network is J1939 and the frame says nothing else. */
   #setFormats(): void {
     const fallback = this.#protocol.toUpperCase() === 'J1939' ? 'J1939PG' : this.#defaultFormat
     for (const [written, message] of this.#messages)
@@ -316,7 +315,7 @@ class Parser {
         message.format = 'j1939'
   }
 
-  /** Gives multiplexed signals their switch, and leaves out what has none or depends on itself. */
+  /** Links multiplexed signals to their switch, and drops those with no switch or a circular one. */
   #settle(message: DbcMessage): void {
     const known = this.#byName.get(message)!
     const switches = message.signals.filter(signal => signal.isSwitch)
@@ -332,7 +331,7 @@ class Parser {
   }
 }
 
-/** The signal at the end of a chain of switches; undefined where the chain is broken or a circle. */
+/** The signal at the end of a chain of switches; undefined if the chain is broken or circular. */
 function rootOf(signal: DbcSignal, known: ReadonlyMap<string, DbcSignal>): DbcSignal | undefined {
   let at: DbcSignal | undefined = signal
   for (let depth = 0; at && depth <= 16; depth++) {

@@ -1,9 +1,12 @@
-// Hears the frames of a plan at one CAN interface and hands their signals on. The kernel lets only those ids through; how the
-// bus is doing comes from bus.ts.
+// Receives the frames of a plan on one CAN interface and passes on their signals. The kernel filters by id; bus.ts
+// reports the state of the bus.
 //
-// What fails: no addon, no such interface, one that is down (open throws with what to do), one that goes down or a bus that
-// stays off (lost), frames that came faster than they were read (counted, degraded for a minute), a message of J1939 that two
-// stations send (its signals are ERROR while both do, or until one is chosen: two sensors must not mix under one name).
+// Errors:
+// - No addon, no such interface, or an interface that is down: open throws, with what to do.
+// - An interface that goes down, or a bus that stays off: lost.
+// - Frames that arrive faster than they are read: counted, degraded for a minute.
+// - A J1939 message that two stations send: its signals are ERROR while both send, or until one station is chosen,
+//   because two sensors must not mix under one name.
 
 import type { Clock } from '../../../src/lib/clock'
 import { counted } from '../../../src/lib/counted'
@@ -27,7 +30,7 @@ import { destinationOf, pgnMask, pgnOf, sourceOf } from './j1939'
 import { keyOf, type PlannedMessage, type SignalPlan } from './plan'
 import { TP_CONTROL, TP_DATA, Transport } from './transport'
 
-/** What is needed of the kernel; tests bring their own. */
+/** The kernel functions used here; tests pass their own. */
 export interface CanPorts extends BusEdges {
   open(name: string, options: CanRawOptions): CanPort
 }
@@ -35,9 +38,9 @@ export type CanPort = Pick<CanRaw, 'receive' | 'watch' | 'close' | 'dropped' | '
 
 export const kernelPorts: CanPorts = { ...kernelEdges, open: (name, options) => CanRaw.open(name, options) }
 
-/** the kernel takes no more on one socket (CAN_RAW_FILTER_MAX) */
+/** kernel limit per socket (CAN_RAW_FILTER_MAX) */
 const MAX_FILTERS = 512
-/** batches of one wake-up at most, so that a full bus leaves room for everything else */
+/** batches per wake-up, so that a busy bus leaves time for other work */
 const MAX_ROUNDS = 8
 /** how long lost frames are reported */
 const REPORTED_MS = 60_000
@@ -48,10 +51,10 @@ interface Entry {
   /** the newest frame's data */
   readonly last: Uint8Array
   lastLength: number
-  /** who sent it, and when (monotonic ms); -1: none yet */
+  /** the sender and time (monotonic ms) of the newest frame; -1: none yet */
   source: number
   at: number
-  /** another station sends it too; when that was last seen */
+  /** another station sends it too, with the time of its last frame */
   mixed: string | undefined
   mixedAt: number
 }
@@ -63,7 +66,7 @@ interface CanFeedOptions {
   checkRange: boolean
   sourceAddress?: number | undefined
   maxAgeMs: number
-  /** bytes the kernel may hold */
+  /** bytes the kernel may buffer */
   receiveBuffer: number
   clock: Clock
   ports: CanPorts
@@ -71,8 +74,10 @@ interface CanFeedOptions {
   detail: FrameCounts
 }
 
-/** frames that were heard, signals they were too short for, long messages that were never whole, messages of two stations,
- * frames that came faster than they were read, bytes the kernel holds for us as it counts them: twice those of the data */
+/**
+ * frames received, signals skipped because a frame was too short, incomplete long messages, messages of two stations,
+ * frames lost because they were not read in time, size of the kernel's buffer as it counts it: twice the data bytes
+ */
 export interface FrameCounts extends Record<string, number> {
   frames: number
   short: number
@@ -90,14 +95,14 @@ export class CanFeed implements Feed {
   readonly #entryOf: Entry[] = []
   readonly #standard = new Map<number, Entry>()
   readonly #extended = new Map<number, Entry>()
-  /** by parameter group; where several messages share one, the source in the id tells them apart */
+  /** by parameter group; if several messages share one, the source in the id distinguishes them */
   readonly #groups = new Map<number, Entry[]>()
   readonly #frames = new CanFrames()
   readonly #transport: Transport
   #port: CanPort | undefined
   #take: Take = () => undefined
   #events: OpenableEvents | undefined
-  /** what is wrong with the bus; when frames were last lost, and how many of this opening */
+  /** what is wrong with the bus; when frames were last lost, and how many since the opening */
   #busReason = ''
   #droppedAt = Number.NEGATIVE_INFINITY
   #dropped = 0
@@ -161,7 +166,7 @@ export class CanFeed implements Feed {
     this.#port = undefined
   }
 
-  /** Looks whether frames were lost; to be called now and then. */
+  /** Checks for lost frames; call it regularly. */
   check(): void {
     if (!this.#port) return
     const now = this.#options.clock.mono()
@@ -202,7 +207,7 @@ export class CanFeed implements Feed {
     return Buffer.from(entry.last.subarray(0, entry.lastLength)).toString('hex')
   }
 
-  /** What the kernel is to let through: each id, each parameter group of anybody or of one station. */
+  /** The kernel's filters: each id, each parameter group of any station or of one. */
   filters(): CanFilter[] {
     const { sourceAddress } = this.#options
     const whose = sourceAddress === undefined ? 0 : 0xff
@@ -260,7 +265,7 @@ export class CanFeed implements Feed {
     this.#group(pgn, source, data)
   }
 
-  /** A message of a parameter group, in one frame or put together. */
+  /** A message of a parameter group, from one frame or reassembled. */
   #group(pgn: number, source: number, data: Uint8Array): void {
     const entries = this.#groups.get(pgn)
     if (!entries) return

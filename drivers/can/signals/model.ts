@@ -1,4 +1,4 @@
-// What a DBC file says of frames and signals, as the codec and the source use it. Types and bounds only.
+// The contents of a DBC file (frames and signals), as the codec and the source use it. Types and bounds only.
 
 /** `standard` ids have 11 bits, the others 29 */
 type FrameFormat = 'standard' | 'extended' | 'j1939'
@@ -6,39 +6,39 @@ export type NumberFormat = 'unsigned' | 'signed' | 'float' | 'double'
 
 export interface DbcSignal {
   readonly name: string
-  /** as the file counts: of the least bit (little endian), of the greatest (big endian) */
+  /** as numbered in the file: the least significant bit (little endian) or the most significant (big endian) */
   readonly start: number
   readonly length: number
   readonly bigEndian: boolean
   format: NumberFormat
   readonly factor: number
   readonly offset: number
-  /** of the scaled value; both 0 when the file bounds nothing */
+  /** limits of the scaled value; both 0 if the file sets none */
   readonly min: number
   readonly max: number
-  /** as the file has it */
+  /** as written in the file */
   readonly unit: string
-  /** chooses which of the other signals are there */
+  /** selects which of the other signals are present */
   readonly isSwitch: boolean
-  /** there only while the switch has one of these values; undefined: always */
+  /** present only while the switch has one of these values; undefined: always */
   when: { of: string; ranges: readonly (readonly [from: number, to: number])[] } | undefined
   /** names of raw values */
   values: ReadonlyMap<number, string> | undefined
 }
 
 export interface DbcMessage {
-  /** without flags */
+  /** without flag bits */
   readonly id: number
   format: FrameFormat
   readonly name: string
-  /** bytes; more than 8 is CAN FD or, for J1939, several frames */
+  /** bytes; more than 8 means CAN FD or, for J1939, several frames */
   readonly length: number
   readonly signals: DbcSignal[]
 }
 
 export interface Dbc {
   readonly messages: readonly DbcMessage[]
-  /** what was left out and why, one line each, at most `MAX_PROBLEMS` */
+  /** skipped lines with the reason, one text each, at most `MAX_PROBLEMS` */
   readonly problems: readonly string[]
 }
 

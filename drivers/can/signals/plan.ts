@@ -1,6 +1,7 @@
-// Which signals of a DBC file a source reads, as channels in the file's order, and which frames they are in. Pure. What
-// fails (CONFIG_INVALID with the reason): nothing chosen, a pattern or a channel of the options that no signal has, more
-// signals than one group may hold, two signals that would have one id. An unknown unit becomes a note (`{steps}`) and is listed.
+// Selects the signals of a DBC file that a source reads, as channels in the file's order, and the frames that contain
+// them. Pure. Errors (CONFIG_INVALID with the reason): nothing chosen; a pattern or a channel of the options that
+// matches no signal; more signals than one group allows; two signals with the same id. An unknown unit becomes an
+// annotation (`{steps}`) and is listed.
 import { nearest } from '../../../src/config'
 import { OsError } from '../../../src/lib/errors'
 import { safeName } from '../../../src/links/names'
@@ -12,21 +13,21 @@ import { pgnOf } from './j1939'
 import type { Dbc, DbcMessage, DbcSignal } from './model'
 import type { CanSourceOptions } from './signal-options'
 
-/** one group is one record and, where it fits, one packet */
+/** one group is one record and, if it fits, one packet */
 const MAX_CHANNELS = 512
 
 export interface PlannedMessage {
   readonly message: DbcMessage
-  /** its id names a parameter group */
+  /** its id is a parameter group */
   readonly j1939: boolean
-  /** signal name → place in `channels` */
+  /** signal name → index in `channels` */
   readonly channels: ReadonlyMap<string, number>
 }
 
 export interface SignalPlan {
   readonly channels: readonly ValueChannel[]
   readonly messages: readonly PlannedMessage[]
-  /** what a person should know: unknown units, lines of the file that were left out */
+  /** notes for people: unknown units, skipped lines of the file */
   readonly warnings: readonly string[]
 }
 
@@ -37,7 +38,7 @@ interface Chosen {
   readonly path: string
 }
 
-/** The channels and messages of `dbc` that the options of the source `name` ask for. Throws CONFIG_INVALID. */
+/** The channels and messages of `dbc` that the options of the source `name` select. Throws CONFIG_INVALID. */
 export function plan(name: string, dbc: Dbc, options: CanSourceOptions): SignalPlan {
   const refuse = (why: string, hint?: string): OsError =>
     new OsError('CONFIG_INVALID', `options of ${name}: ${why}`, { ...(hint && { hint }) })
@@ -59,7 +60,7 @@ export function plan(name: string, dbc: Dbc, options: CanSourceOptions): SignalP
     const unit = own?.unit ?? unitOf(signal.unit)
     if (own?.unit === undefined && unit.startsWith('{')) unknown.add(unit)
     const alone = counts.get(signal.name) === 1
-    // as if what the file makes of the raw value went through scale and offset of the options
+    // combines the scaling of the file with scale and offset of the options
     const scale = own?.scale ?? 1
     const offset = signal.offset * scale + (own?.offset ?? 0)
     const status = [...(own?.status ?? []), ...(options.value_words ? wordsOf(signal, scale, own?.offset) : [])]
@@ -97,7 +98,7 @@ function choose(all: readonly Chosen[], wanted: readonly string[], refuse: Refus
 
 type Settings = CanSourceOptions['channels'][string]
 
-/** What the options say of single signals, by `Message.Signal`. */
+/** Options of single signals, by `Message.Signal`. */
 function settingsOf(
   all: readonly Chosen[],
   options: CanSourceOptions['channels'],
@@ -114,8 +115,8 @@ function settingsOf(
 }
 
 /**
- * The unit of a file as our units room takes it: everyday spellings as they are, none as '1', an unknown one as an
- * annotation. Degree signs that an editor spoilt are mended.
+ * A unit of the file in the notation of src/units: common spellings unchanged, none as '1', an unknown one as an
+ * annotation. Repairs degree signs that an editor damaged.
  */
 export function unitOf(unit: string): string {
   const text = unit
@@ -128,7 +129,7 @@ export function unitOf(unit: string): string {
   return note === '' ? '1' : `{${note.slice(0, 40)}}`
 }
 
-/** Rules that turn the named values of a signal into status words: `Gear R` is GEAR_R. The values are those of a reading. */
+/** Rules that turn the named values of a signal into status words: `Gear R` is GEAR_R. They apply to the value of the reading. */
 function wordsOf(signal: DbcSignal, scale: number, offset = 0): StatusRule[] {
   const rules: StatusRule[] = []
   for (const [raw, text] of signal.values ?? []) {
@@ -151,5 +152,5 @@ function messagesOf(chosen: readonly Chosen[], j1939: boolean | undefined): Plan
   }))
 }
 
-/** What tells frames of a message apart on the bus: two messages with one key could not be distinguished. */
+/** Identifies a message's frames on the bus: two messages with the same key could not be distinguished. */
 export const keyOf = ({ message, j1939 }: PlannedMessage): number => (j1939 ? pgnOf(message.id) : message.id)

@@ -1,32 +1,32 @@
-// What Config.json may say of a source of type `can`. Loads nothing but the schema.
+// Options of a source of type `can` in Config.json. Loads only the schema.
 import * as v from 'valibot'
 import { channelEntries, interval, maxAge, sensorId, strict, whole } from '../../kit/common-options'
 
 const pattern = v.pipe(v.string(), v.minLength(1), v.maxLength(200))
 
-/** bytes; the kernel allows itself twice of it, and a frame takes about 800 */
+/** bytes; the kernel allows itself twice as much, and a frame takes about 800 */
 export const RECEIVE_BUFFER = 4 << 20
 
 const signalChannel = strict({
-  /** default: the signal's name, with its message's before it where two messages have it */
+  /** default: the signal's name, prefixed with its message's name if two messages have it */
   id: v.optional(sensorId),
   ...channelEntries,
 })
 
 export const canSourceOptions = strict({
-  /** as `ip link` has it: can0 */
+  /** as `ip link` shows it: can0 */
   interface: v.pipe(v.string(), v.regex(/^[^\s/]{1,15}$/, 'the name of a CAN interface such as can0')),
   /** path of the DBC file */
   dbc: v.pipe(v.string(), v.minLength(1)),
   /** `Message`, `Message.Signal` or `Signal`, also as globs (`EEC*`) or /regular expression/; default: every signal */
   match: v.optional(v.nullable(v.union([pattern, v.pipe(v.array(pattern), v.minLength(1), v.maxLength(256))]))),
-  /** true: 29-bit ids name parameter groups, whatever their priority and source; left out: as the DBC file says */
+  /** true: 29-bit ids are parameter groups, whatever their priority and source; left out: as the DBC file says */
   j1939: v.optional(v.boolean()),
-  /** J1939: only this station is heard */
+  /** J1939: accept only this station */
   source_address: v.optional(whole(0, 253)),
-  /** CAN FD frames too; left out: where a chosen message has more than 8 bytes */
+  /** accept CAN FD frames too; left out: if a chosen message has more than 8 bytes */
   fd: v.optional(v.boolean()),
-  /** what the kernel may hold while the gateway is busy: a second of a full bus of 1 Mbit/s */
+  /** kernel buffer while the gateway is busy: one second of a full 1 Mbit/s bus */
   receive_buffer_bytes: v.optional(whole(4096, 64 << 20), RECEIVE_BUFFER),
   interval_ms: interval(1000, 10),
   max_age_ms: maxAge(10_000),

@@ -1,8 +1,9 @@
-// The source type `can`: signals of a DBC file, heard at one CAN interface, the newest value of each sampled at the interval.
-// One source is one fixed group. The file is read when the link is opened, so a corrected one counts at the next opening.
+// The source type `can`: signals of a DBC file, received on one CAN interface; the newest value of each is sampled at
+// the interval. One source is one fixed group. The file is read when the link is opened, so a corrected file takes
+// effect at the next opening.
 //
-// What fails: no file or one that describes nothing chosen (CONFIG_INVALID, NOT_FOUND with the reason), the interface (see
-// feed.ts), a signal that is not heard for `max_age_ms` (ERROR).
+// Errors: a missing file, or one without any chosen signal (CONFIG_INVALID, NOT_FOUND with the reason); the interface
+// (see feed.ts); a signal not received for `max_age_ms` (ERROR).
 import { asOsError, closedWhileOpening, errno, OsError } from '../../../src/lib/errors'
 import { type Files, realFiles } from '../../../src/lib/files'
 import { systemTimers, type Timers } from '../../../src/lib/timers'
@@ -26,7 +27,7 @@ import { plan, type SignalPlan } from './plan'
 import { type CanSourceOptions, canSourceOptions } from './signal-options'
 import { dbcText } from './tokens'
 
-/** the largest DBC files, of whole vehicles, have some megabytes */
+/** the largest DBC files, of complete vehicles, have a few megabytes */
 const MAX_FILE = 16 << 20
 
 export interface CanSourceParts {
@@ -47,9 +48,9 @@ export class CanSource implements Source {
   readonly #detail: FrameCounts = { frames: 0, short: 0, incomplete: 0, mixed: 0, dropped: 0, receive_buffer: 0 }
   #inner: LatestSource | undefined
   #feed: CanFeed | undefined
-  /** what was read for `sensors`, until it is opened */
+  /** the plan read for `sensors`, until the source is opened */
   #planned: Promise<SignalPlan> | undefined
-  /** counts openings and closings: one that takes its time may be overtaken */
+  /** counts openings and closings, to detect that a slow opening was overtaken */
   #run = 0
 
   constructor(
@@ -65,7 +66,7 @@ export class CanSource implements Source {
     this.#bus = new CanBus(options.interface, timers, ports)
   }
 
-  /** those of the DBC file; where it cannot be used yet, those that the options name */
+  /** from the DBC file; while it cannot be read, those that the options name */
   get sensors(): Promise<readonly Sensor[]> {
     this.#planned = this.#plan()
     return this.#planned.then(
@@ -82,7 +83,7 @@ export class CanSource implements Source {
     )
   }
 
-  /** `detail` holds what CanBus and CanFeed count. */
+  /** `detail`: the counters of CanBus and CanFeed. */
   get counters(): LinkCounters {
     const { dropped, ...detail } = this.#detail
     return { ...this.#tally, ...(dropped > 0 && { dropped }), detail: { ...this.#bus.detail, ...detail } }
@@ -166,11 +167,11 @@ export class CanSource implements Source {
     } catch (cause) {
       if (cause instanceof OsError) throw cause
       const why = errno(cause) === 'ENOENT' ? 'is not there' : `cannot be read: ${asOsError(cause).message}`
-      throw new OsError('NOT_FOUND', `the DBC file ${path} ${why}`, { cause, hint: 'give its whole path as dbc' })
+      throw new OsError('NOT_FOUND', `the DBC file ${path} ${why}`, { cause, hint: 'set dbc to its full path' })
     }
   }
 
-  /** Takes over what the group of this opening has counted. */
+  /** Adds the counters of this opening's feed to the totals. */
   #count(): void {
     if (!this.#inner) return
     const { counters } = this.#inner

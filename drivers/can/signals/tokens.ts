@@ -1,12 +1,12 @@
-// The words of a DBC file, one after the other, each looked at once: names, numbers, texts in quotes, punctuation. What
-// fails: a text that never ends runs to the end of the file, as a word of the kind 'text'; nothing throws.
+// The tokens of a DBC file in order, each scanned once: names, numbers, quoted texts, punctuation. Errors: an
+// unterminated text extends to the end of the file, as a token of kind 'text'; nothing throws.
 
 type TokenKind = 'name' | 'number' | 'text' | 'mark' | 'end'
 
-/** longer words are cut to it: nothing of a DBC file is that long but comments, which are not read */
+/** longer tokens are truncated: only comments, which are not read, are longer */
 const MAX_WORD = 512
 
-/** what a character may be a part of */
+/** character classes */
 const NAME = 1
 const DIGIT = 2
 const NUMBER = 4
@@ -16,16 +16,16 @@ const KINDS = Uint8Array.from({ length: 128 }, (_, c) => {
   if (/[A-Za-z_]/.test(text)) return NAME | NUMBER
   return /[-+.#]/.test(text) ? NUMBER : 0
 })
-/** letters of other scripts are letters; NaN, behind the end, is nothing */
+/** letters of other scripts count as letters; NaN, past the end, matches nothing */
 const is = (kinds: number, c: number): boolean =>
   c < 128 ? (KINDS[c]! & kinds) !== 0 : c >= 128 && (kinds & NAME) !== 0
 
-/** The bytes of a file as text: UTF-8 where they are, else Latin 1, which older editors write. */
+/** The bytes of a file as text: UTF-8 if valid, else Latin 1, which older editors write. */
 export function dbcText(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1') // not UTF-8: that is the answer
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1') // not UTF-8
   }
 }
 
@@ -33,12 +33,12 @@ export class Tokens {
   readonly #source: string
   #at = 0
   #nextLine = 1
-  /** the word under the reader */
+  /** the current token */
   kind: TokenKind = 'end'
   text = ''
-  /** of the word's begin, from 1 */
+  /** line of the token's start, from 1 */
   line = 1
-  /** the last word before it ended on this line */
+  /** line on which the previous token ended */
   lineBefore = 0
 
   constructor(source: string) {
@@ -46,7 +46,7 @@ export class Tokens {
     this.next()
   }
 
-  /** Moves on to the next word. */
+  /** Advances to the next token. */
   next(): void {
     const s = this.#source
     this.lineBefore = this.#nextLine
@@ -67,18 +67,18 @@ export class Tokens {
     }
   }
 
-  /** as `kind`, read anew */
+  /** checks `kind` without TypeScript's narrowing of the property */
   is(kind: TokenKind): boolean {
     return this.kind === kind
   }
 
-  /** The name or mark expected here. Throws a text that says what is there instead. */
+  /** Consumes the expected name or mark. Throws a text that says what was found instead. */
   expect(text: string): void {
     if (this.text !== text || this.kind === 'text') throw this.wrong(`"${text}"`)
     this.next()
   }
 
-  /** True, and past it, when `text` is here. */
+  /** Consumes `text` if it is the current token; true if so. */
   take(text: string): boolean {
     if (this.text !== text || this.kind === 'text') return false
     this.next()
@@ -89,12 +89,12 @@ export class Tokens {
     return this.#get('name', 'a name')
   }
 
-  /** A text in quotes. */
+  /** A quoted text. */
   quoted(): string {
     return this.#get('text', 'a text in quotes')
   }
 
-  /** A decimal number; NaN where the file has one that is none ('1.#QNAN'). */
+  /** A decimal number; NaN where the file has something else ('1.#QNAN'). */
   number(): number {
     return Number(this.#get('number', 'a number'))
   }
@@ -107,7 +107,7 @@ export class Tokens {
     return value
   }
 
-  /** Up to and past the next `;`, or to a word that begins a line and that `stop` knows. */
+  /** Skips past the next `;`, or to a word at the start of a line that `stop` accepts. */
   skipStatement(stop: (name: string) => boolean): void {
     while (this.kind !== 'end') {
       if (this.kind === 'mark' && this.text === ';') {
@@ -119,7 +119,7 @@ export class Tokens {
     }
   }
 
-  /** Past the rest of the line on which the last word ended. */
+  /** Skips the remainder of the line on which the last token ended. */
   skipLine(): void {
     const line = this.lineBefore
     while (this.kind !== 'end' && this.line === line) this.next()
@@ -143,7 +143,7 @@ export class Tokens {
       const c = s.charCodeAt(this.#at)
       if (c === 0x0a) this.#nextLine++
       else if (c === 0x2f && s.charCodeAt(this.#at + 1) === 0x2f) {
-        // `//` to the end of the line: not of the format, but people write it
+        // `//` comments are not part of the format, but people write them
         const end = s.indexOf('\n', this.#at)
         this.#at = (end < 0 ? s.length : end) - 1
       } else if (c > 0x20 && c !== 0xfeff && c !== 0xa0) return
@@ -158,7 +158,7 @@ export class Tokens {
       const c = s.charCodeAt(this.#at)
       if (c === 0x0a) this.#nextLine++
       if (c === 0x22) break
-      // a backslash makes the quote a part of the text, but at the end of a path, where the line ends
+      // a backslash escapes the quote, except after a path at the end of a line
       if (c === 0x5c && s.charCodeAt(this.#at + 1) === 0x22 && !endsText(s, this.#at + 2)) {
         escaped = true
         this.#at++
@@ -189,6 +189,6 @@ export class Tokens {
   }
 }
 
-/** Whether what follows a quote is the end of a statement and of its line. */
+/** Whether the text after a quote ends the statement and its line. */
 const endsText = (s: string, at: number): boolean =>
   s[at] === ';' && (at + 1 >= s.length || s[at + 1] === '\n' || s[at + 1] === '\r')

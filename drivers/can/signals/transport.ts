@@ -1,21 +1,22 @@
-// Messages of J1939 with more than 8 bytes, put together out of the frames of its transport protocol (J1939-21): announced
-// as a broadcast (BAM) or to one station that lets it through (RTS/CTS). We only listen: no repeat is requested.
+// Reassembles J1939 messages of more than 8 bytes from the frames of the transport protocol (J1939-21): announced as a
+// broadcast (BAM), or to one station that controls the flow (RTS/CTS). This code only listens: it requests no
+// retransmission.
 //
-// What fails: a frame that is lost leaves its message incomplete; it is given up when it is silent, aborted, or announced
-// anew (counted). Bounded: a fixed number of messages at once, the one that is silent longest makes room.
+// Errors: a lost frame leaves its message incomplete; the message is dropped (counted) on a time-out, an abort or a new
+// announcement. The number of simultaneous messages is fixed; a new one evicts the one that is silent longest.
 import { MAX_BYTES } from './model'
 
-/** parameter groups of the protocol's own frames */
+/** parameter groups of the protocol's control and data frames */
 export const TP_CONTROL = 0xec00
 export const TP_DATA = 0xeb00
 
 const RTS = 16
 const BAM = 32
 const ABORT = 255
-/** as long as a receiver waits for the next frame of a message that it lets through (T2) */
+/** a receiver's time-out for the next frame of a message (T2) */
 const SILENCE_MS = 1250
 const SESSIONS = 32
-/** bytes in a data frame, behind its number */
+/** payload bytes of a data frame, after its number */
 const PIECE = 7
 
 class TransportSession {
@@ -32,13 +33,13 @@ class TransportSession {
 }
 
 export class Transport {
-  /** messages that were announced and never complete */
+  /** messages announced but never completed */
   incomplete = 0
   readonly #sessions: TransportSession[] = []
   readonly #wanted: (pgn: number) => boolean
   readonly #onMessage: (pgn: number, source: number, data: Uint8Array) => void
 
-  /** `data` of onMessage is only valid during the call. */
+  /** `data` of onMessage is valid only during the call. */
   constructor(wanted: (pgn: number) => boolean, onMessage: (pgn: number, source: number, data: Uint8Array) => void) {
     this.#wanted = wanted
     this.#onMessage = onMessage
@@ -51,7 +52,7 @@ export class Transport {
     const pgn = data[5]! | (data[6]! << 8) | (data[7]! << 16)
     const key = (source << 8) | destination
     if (kind === ABORT) {
-      // either side may give up
+      // either side may abort
       this.#giveUp(key, pgn)
       this.#giveUp((destination << 8) | source, pgn)
       return
@@ -80,7 +81,7 @@ export class Transport {
     const number = data[0]!
     if (number < 1 || number > session.packets) return
     session.at = now
-    if (session.got[number] === 1) return // asked for again
+    if (session.got[number] === 1) return // retransmitted
     session.got[number] = 1
     for (let k = 0; k < PIECE; k++) session.data[(number - 1) * PIECE + k] = data[k + 1]!
     if (--session.missing > 0) return
@@ -103,7 +104,7 @@ export class Transport {
     return undefined
   }
 
-  /** The session of a pair of stations begun anew, or a free one, or the one that is silent longest. */
+  /** Restarts the session of a pair of stations, or takes a free one, or the one that is silent longest. */
   #session(key: number, now: number): TransportSession {
     for (const session of this.#sessions)
       if (session.key >= 0 && (session.key === key || now - session.at > SILENCE_MS)) this.#free(session)

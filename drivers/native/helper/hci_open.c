@@ -1,9 +1,8 @@
-/*
- * hci-open: opens the user channel of a Bluetooth adapter for the gateway, which may not (CAP_NET_ADMIN). systemd starts one for each
- * connection to /run/os-node-hci, a socket of packets on standard input: one packet with the number of the adapter in decimal comes
- * in, one of four bytes goes out, 0 with the descriptor, or the system's error. The adapter is switched off first, as the kernel wants it; it goes on
- * with the channel, and off when that is closed. EBUSY: another program has the channel.
- */
+/* hci-open: opens the user channel of a Bluetooth adapter for the gateway, which lacks the right (CAP_NET_ADMIN).
+ * systemd starts one for each connection to /run/os-node-hci, a packet socket on standard input. It reads one packet,
+ * the number of the adapter in decimal, and sends one of four bytes: 0 with the descriptor, or the system's error. It
+ * switches the adapter off first, as the kernel requires; opening the channel switches it on, closing it switches it
+ * off. EBUSY: another program has the channel. */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>

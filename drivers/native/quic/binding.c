@@ -1,7 +1,5 @@
-/*
- * What JavaScript sees: the classes Config, Connection and Header of src/media/quic/native.ts. Wrong arguments and ngtcp2's
- * errors are thrown. Buffers belong to the caller and are used during the call only.
- */
+/* The JavaScript interface: the classes Config, Connection and Header of src/media/quic/native.ts. Wrong arguments and
+ * ngtcp2's errors are thrown. Buffers belong to the caller and are used only during the call. */
 #include "binding.h"
 
 #include <pthread.h>
@@ -71,7 +69,7 @@ static napi_value nothing(napi_env env, napi_callback_info info) {
     return NULL;
 }
 
-/* of each thread that loaded the file */
+/* one per thread that loaded the file */
 struct instance {
     napi_ref classes[BINDING_CLASSES];
 };

@@ -1,4 +1,4 @@
-/* What the files of the binding share: the reading of arguments, values for JavaScript, the classes. */
+/* Shared by the files of the binding: argument parsing, values for JavaScript, the classes. */
 #ifndef OS_NODE_BINDING_H
 #define OS_NODE_BINDING_H
 
@@ -17,11 +17,11 @@ struct call {
 
 /* Throws. */
 napi_value binding_fail(napi_env env, const char *message);
-/* Throws what ngtcp2 calls this error. */
+/* Throws ngtcp2's text for this error. */
 napi_value binding_refusal(napi_env env, ngtcp2_ssize error);
 /* Reads `this` and the arguments; false when an error was thrown. */
 bool binding_enter(struct call *call, napi_env env, napi_callback_info info);
-/* The bytes of a Uint8Array or Buffer; false when it is none. */
+/* The bytes of a Uint8Array or Buffer; false if it is neither. */
 bool binding_bytes(napi_env env, napi_value value, uint8_t **data, size_t *length);
 napi_value binding_number(napi_env env, double value);
 napi_value binding_boolean(napi_env env, bool value);
@@ -30,10 +30,10 @@ napi_value binding_buffer(napi_env env, const void *bytes, size_t length);
 void binding_set(napi_env env, napi_value object, const char *name, napi_value value);
 
 enum binding_class { BINDING_CONFIG, BINDING_CONNECTION, BINDING_CLASSES };
-/* Adds a class to what the file exports. */
+/* Adds a class to the exports of the file. */
 napi_value binding_define(napi_env env, napi_value exports, const char *name, size_t count,
                           const napi_property_descriptor *list);
-/* A new object of a class, which `object` belongs to from now on. */
+/* A new object of a class, which owns `object` from then on. */
 napi_value binding_made(napi_env env, enum binding_class kind, void *object, napi_finalize finalize);
 
 napi_value binding_config(napi_env env, napi_value exports);

@@ -1,4 +1,4 @@
-/* Config: certificates and transport settings, which each connection copies. */
+/* Config: certificates and transport settings; each connection copies them. */
 #include "binding.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static void config_free(napi_env env, void *object, void *hint) {
     free(object);
 }
 
-/* config.set…(number) by its place in the table below */
+/* config.set…(number), by index in the table below */
 static napi_value set_number(napi_env env, napi_callback_info info) {
     struct call call;
     void *place;
@@ -115,7 +115,7 @@ static bool is_array(napi_env env, napi_value value) {
     return napi_is_array(env, value, &array) == napi_ok && array;
 }
 
-/* Hands a PEM text, or each of an array of them, to `take`. */
+/* Passes a PEM text, or each of an array of them, to `take`. */
 static bool each_pem(napi_env env, napi_value value, SSL_CTX *tls, int (*take)(SSL_CTX *, const uint8_t *, size_t)) {
     uint8_t *pem;
     size_t length;
@@ -123,7 +123,7 @@ static bool each_pem(napi_env env, napi_value value, SSL_CTX *tls, int (*take)(S
     if (binding_bytes(env, value, &pem, &length))
         return take(tls, pem, length) == 0;
     if (!is_array(env, value))
-        return true; /* null: there is none */
+        return true; /* null: none */
     napi_get_array_length(env, value, &count);
     for (uint32_t k = 0; k < count; k++) {
         napi_value one;

@@ -1,4 +1,4 @@
-/* Connection: one QUIC connection as JavaScript drives it. */
+/* Connection: the JavaScript interface of one QUIC connection. */
 #include "binding.h"
 
 #include <arpa/inet.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* what a connection holds beyond the heap of JavaScript, for its garbage collector */
+/* memory of a connection outside the heap of JavaScript, reported to the garbage collector */
 enum { CONNECTION_MEMORY = 128 * 1024 };
 
 static void connection_free(napi_env env, void *object, void *hint) {
@@ -59,10 +59,8 @@ static napi_value address_value(napi_env env, const union quic_address *address)
     return out;
 }
 
-/*
- * connect(name, scid, local, remote, config), accept(scid, odcid, local, remote, config); odcid: the id of the packet that a
- * Retry answered, null where there was none
- */
+/* connect(name, scid, local, remote, config), accept(scid, odcid, local, remote, config); odcid: the id of the packet
+ * that a Retry answered, null if there was none */
 static napi_value make_connection(napi_env env, bool server, napi_callback_info info) {
     napi_value args[ARGS];
     size_t count = ARGS, length;
@@ -173,7 +171,7 @@ static napi_value stream_read(napi_env env, napi_callback_info info) {
     return out;
 }
 
-/* streamSend(id, bytes, fin) → how many it took, null: none now */
+/* streamSend(id, bytes, fin) → number of bytes accepted, null: none now */
 static napi_value stream_write(napi_env env, napi_callback_info info) {
     struct call call;
     int64_t id;
@@ -323,7 +321,7 @@ static napi_value peer_error(napi_env env, napi_callback_info info) {
 
 enum { STREAMS_LEFT, QUEUE_FULL, ROOM, TIMEOUT, ESTABLISHED, DRAINING, CLOSED, TIMED_OUT };
 
-/* what a connection answers with one value, by its place in the table below */
+/* getters with one value, by index in the table below */
 static napi_value look(napi_env env, napi_callback_info info) {
     struct call call;
     void *what;

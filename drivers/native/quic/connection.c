@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-/* what a packet needs beside the connection id and the payload of its datagram: flags, packet number, frame header, AEAD tag */
+/* overhead of a packet besides the connection id and the payload of its datagram: flags, packet number, frame header, AEAD tag */
 enum { PACKET_OVERHEAD = 1 + 4 + 16, FRAME_OVERHEAD = 3, VECS = 8 };
 
 static ngtcp2_tstamp now(void) {
@@ -30,7 +30,7 @@ static void random_bytes(uint8_t *out, size_t length, const ngtcp2_rand_ctx *con
     RAND_bytes(out, (int)length);
 }
 
-/* A listener finds the connection of a further id by its first half. */
+/* A listener finds the connection of an additional id by the id's first half. */
 static int on_new_id(ngtcp2_conn *conn, ngtcp2_cid *id, ngtcp2_stateless_reset_token *token, size_t length,
                      void *user) {
     (void)conn;
@@ -48,7 +48,7 @@ static int on_handshake(ngtcp2_conn *conn, void *user) {
     const unsigned char *protocol;
     unsigned length;
     SSL_get0_alpn_selected(quic->ssl, &protocol, &length);
-    quic->no_protocol = length == 0; /* QUIC has none without (RFC 9001, 8.1); OpenSSL lets it pass */
+    quic->no_protocol = length == 0; /* QUIC requires a protocol (RFC 9001, 8.1); OpenSSL accepts none */
     return quic->no_protocol ? NGTCP2_ERR_CALLBACK_FAILURE : 0;
 }
 
@@ -114,7 +114,7 @@ int quic_connect(struct quic *quic) {
     return result;
 }
 
-/* The connection ids of the server's side come from the first packet. */
+/* The server's connection ids come from the first packet. */
 static int accept_first(struct quic *quic, const uint8_t *bytes, size_t length) {
     ngtcp2_pkt_hd head;
     int result = ngtcp2_accept(&head, bytes, length);
@@ -140,7 +140,7 @@ static int accept_first(struct quic *quic, const uint8_t *bytes, size_t length) 
     return result;
 }
 
-/* The connection ends with this error of ngtcp2. */
+/* Ends the connection with this error of ngtcp2. */
 static void fail(struct quic *quic, int result) {
     if (quic->failed)
         return;
@@ -163,7 +163,7 @@ int quic_recv(struct quic *quic, const union quic_address *from, const uint8_t *
     ngtcp2_path path = path_of(quic, from);
     ngtcp2_pkt_info info = {0};
     result = ngtcp2_conn_read_pkt(quic->conn, &path, &info, bytes, length, now());
-    ERR_clear_error(); /* what is left there would be read by Node's own TLS */
+    ERR_clear_error(); /* otherwise Node's own TLS would read these errors */
     if (result == 0 || result == NGTCP2_ERR_DRAINING || result == NGTCP2_ERR_CLOSING)
         return 0;
     if (result == NGTCP2_ERR_DROP_CONN)
@@ -180,7 +180,7 @@ static ngtcp2_ssize send_close(struct quic *quic, ngtcp2_path *path, uint8_t *ou
     return ngtcp2_conn_write_connection_close(quic->conn, path, NULL, out, size, &quic->error, now());
 }
 
-/* One packet with all that fits; 0: there is nothing to send now. */
+/* One packet, as full as possible; 0: nothing to send now. */
 static ngtcp2_ssize write_packet(struct quic *quic, ngtcp2_path *path, uint8_t *out, size_t size) {
     ngtcp2_tstamp time = now();
     ngtcp2_vec vec[VECS];
@@ -236,7 +236,7 @@ ngtcp2_ssize quic_send(struct quic *quic, uint8_t *out, size_t size, union quic_
             size = quic->config.max_send_payload;
         for (struct stream *stream = quic->streams; stream; stream = stream->next)
             stream->blocked = false;
-        if (quic->ping) /* due at once, if anything was sent or received before */
+        if (quic->ping) /* due immediately, if anything was sent or received before */
             ngtcp2_conn_set_keep_alive_timeout(quic->conn, 1);
         written = write_packet(quic, &storage.path, out, size);
         if (quic->ping)
@@ -298,7 +298,7 @@ int64_t quic_datagram_room(struct quic *quic) {
 
 void quic_free(struct quic *quic) {
     if (quic->ssl)
-        SSL_set_app_data(quic->ssl, NULL); /* OpenSSL calls back while it is freed */
+        SSL_set_app_data(quic->ssl, NULL); /* OpenSSL makes callbacks while it is freed */
     ngtcp2_conn_del(quic->conn);
     ngtcp2_crypto_ossl_ctx_del(quic->tls);
     SSL_free(quic->ssl);

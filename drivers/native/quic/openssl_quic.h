@@ -1,7 +1,5 @@
-/*
- * The few names that OpenSSL 3.5 has for a QUIC library and older headers lack: part of its stable interface. So any OpenSSL 3
- * headers do to compile, as those beside Node; whether the functions are there shows when the file is loaded.
- */
+/* The few names that OpenSSL 3.5 has for a QUIC library and older headers lack: part of its stable interface. So any
+ * OpenSSL 3 headers, such as Node's, are enough to compile; a missing function is detected when the file is loaded. */
 #include <openssl/core_dispatch.h>
 #include <openssl/ssl.h>
 

@@ -1,4 +1,4 @@
-/* Copies of what waits to be sent, to be acknowledged or to be read. */
+/* Copies of data that waits to be sent, acknowledged or read. */
 #include "quic.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ bool queue_put(struct queue *queue, const uint8_t *bytes, size_t length) {
     return true;
 }
 
-/* The first one goes. */
+/* Removes the first one. */
 void queue_drop(struct queue *queue) {
     struct chunk *first = queue->first;
     queue->first = first->next;

@@ -1,10 +1,10 @@
-/* Streams: what waits to be sent stays until the peer acknowledged it, what came stays until it is read. */
+/* Streams: sent data is kept until the peer acknowledges it, received data until it is read. */
 #include "quic.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* bytes of one stream that wait for their acknowledgement at most */
+/* limit of unacknowledged bytes per stream */
 enum { UNACKED_MAX = 256 * 1024 };
 
 struct stream *stream_find(struct quic *quic, int64_t id) {
@@ -42,7 +42,7 @@ bool stream_readable(const struct stream *stream) {
     return stream->in.first || (!stream->in_over && (stream->in_end || stream->in_reset));
 }
 
-/* It goes when ngtcp2 has closed it and all of it was read. */
+/* Frees the stream when ngtcp2 has closed it and all of it was read. */
 static void stream_tidy(struct quic *quic, struct stream *stream) {
     if (!stream->closed || stream_readable(stream))
         return;

@@ -1,18 +1,18 @@
-/* Certificates and TLS 1.3, of the OpenSSL that is inside Node. */
+/* Certificates and TLS 1.3 from Node's OpenSSL. */
 #include "quic.h"
 
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <string.h>
 
-/* `argument`: the chain is judged in JavaScript afterwards, which knows a better time than this clock. */
+/* `argument`: JavaScript checks the chain later, because it has a more reliable time than this clock. */
 static int verify(X509_STORE_CTX *context, void *argument) {
     int good = X509_verify_cert(context);
     if (argument) {
         X509_STORE_CTX_set_error(context, X509_V_OK);
         return 1;
     }
-    /* has an alert of its own only when it is over */
+    /* only an expired certificate has a separate alert */
     if (X509_STORE_CTX_get_error(context) == X509_V_ERR_CERT_NOT_YET_VALID)
         X509_STORE_CTX_set_error(context, X509_V_ERR_CERT_HAS_EXPIRED);
     return good > 0;
@@ -37,7 +37,7 @@ int tls_context(struct quic_config *config, bool check, bool judged_elsewhere) {
     config->verify = check && !judged_elsewhere;
     SSL_CTX_set_min_proto_version(tls, TLS1_3_VERSION);
     SSL_CTX_set_num_tickets(tls, 0);
-    /* with a share of ML-KEM the first flight would not fit one datagram */
+    /* with an ML-KEM share the first flight would not fit into one datagram */
     SSL_CTX_set1_groups_list(tls, "X25519:P-256:P-384");
     SSL_CTX_set_verify(tls, check ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_NONE, NULL);
     SSL_CTX_set_cert_verify_callback(tls, verify, judged_elsewhere ? tls : NULL);
@@ -45,7 +45,7 @@ int tls_context(struct quic_config *config, bool check, bool judged_elsewhere) {
     return 0;
 }
 
-/* The next certificate of a PEM text; NULL at its end, and where it is none (then OpenSSL has an error). */
+/* The next certificate of a PEM text; NULL at its end, or if it is invalid (then OpenSSL has an error). */
 static X509 *next_certificate(BIO *text) {
     X509 *one = PEM_read_bio_X509_AUX(text, NULL, NULL, "");
     if (!one && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE)
@@ -88,7 +88,7 @@ int tls_chain(SSL_CTX *tls, const uint8_t *pem, size_t length) {
 
 int tls_key(SSL_CTX *tls, const uint8_t *pem, size_t length) {
     BIO *text = BIO_new_mem_buf(pem, (int)length);
-    /* without a passphrase, and it is not asked for at the terminal */
+    /* without a passphrase, which must not be prompted for at the terminal */
     EVP_PKEY *key = text ? PEM_read_bio_PrivateKey(text, NULL, NULL, "") : NULL;
     int taken = key ? SSL_CTX_use_PrivateKey(tls, key) : 0;
     EVP_PKEY_free(key);

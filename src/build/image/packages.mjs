@@ -9,8 +9,6 @@ export const SUITE = 'trixie'
 /** the keys of Debian, which its archive is signed with */
 export const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const mirrorOf = suite => `deb http://deb.debian.org/debian ${suite} main non-free-firmware`
-/** For packages of firmware by the name `raspi-firmware/forky`: a list of that suite is valid for a week, here an old one does. */
-const LATER = 'deb [check-valid-until=no] http://deb.debian.org/debian forky non-free-firmware'
 
 /**
  * The folder with `packages` and what they need, which is not to be changed. `archs`: the first is that of packages without one. `newer`:
@@ -19,7 +17,6 @@ const LATER = 'deb [check-valid-until=no] http://deb.debian.org/debian forky non
 export function layOut(root, { label, packages: names, newer = [], archs = ['arm64'], suite = SUITE, size, say }) {
   const backports = `${suite}-backports`
   const mirrors = [suite, ...(newer.length > 0 ? [backports] : [])].map(mirrorOf)
-  if (names.some(name => name.endsWith('/forky'))) mirrors.push(LATER)
   const mirror = mirrors.join('\n')
   const packages = names.map(name => (newer.includes(name) ? `${name}/${backports}` : name))
   const key = createHash('sha256')
@@ -40,7 +37,6 @@ export function layOut(root, { label, packages: names, newer = [], archs = ['arm
       `--architectures=${archs.join(',')}`,
       `--include=${packages.join(',')}`,
       `--keyring=${KEYRING}`,
-      `--aptopt=APT::Default-Release "${suite}";`,
     ]
     tool('mmdebstrap', 'mmdebstrap', [...what, suite, fresh, ...mirrors])
     // nodes of devices, which only root gets

@@ -42,8 +42,7 @@ const PACKAGES = [
   'linux-image-arm64',
   'netbase',
   'nftables',
-  // that of the stable suite does not know kernel_watchdog_timeout
-  'raspi-firmware/forky',
+  'raspi-firmware',
   'sed',
   'systemd',
   'systemd-resolved',

@@ -1,9 +1,9 @@
-// What a check of the doctor finds.
+// The result of a check of the doctor.
 import type { CommandContext } from '../context'
 import type { Machine } from './machine'
 
 export interface Finding {
-  /** 'warning': it works, and something should be done; 'skipped': nothing to check here */
+  /** 'warning': it works, but something should be done; 'skipped': nothing to check here */
   readonly state: 'ok' | 'warning' | 'failed' | 'skipped'
   readonly text: string
   /** what to do */
@@ -27,7 +27,7 @@ export const failed = (text: string, hint?: string): Finding => ({ state: 'faile
 
 const WORSE = { skipped: 0, ok: 1, warning: 2, failed: 3 } as const
 
-/** Several findings as one: the worst state, the texts of those that are as bad, each hint once. */
+/** Merges several findings into one: the worst state, the texts of the findings with that state, each hint once. */
 export function worst(findings: readonly Finding[], none: Finding): Finding {
   const state = findings.reduce<Finding['state']>((a, { state: b }) => (WORSE[b] > WORSE[a] ? b : a), 'skipped')
   const chosen = findings.filter(finding => finding.state === state)

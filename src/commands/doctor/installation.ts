@@ -1,4 +1,4 @@
-// Checks of what is ours: configuration, data directory, log, identity, safe mode, access to the page.
+// Checks of the installation: configuration, data directory, log, identity, safe mode, access to the page.
 import { coreProblem } from '../../cores'
 import { counted } from '../../lib/counted'
 import { ERRORS } from '../../lib/errors'
@@ -38,7 +38,7 @@ const gateway: Check = {
     if (status) return ok(`runs (${status.role}) for ${status.uptime_s} s`)
     const owner = await machine.owner(context.config.dataDir)
     if (!owner || owner.role === 'command') return ok('not running on this data directory')
-    // queried from outside: it had its time to answer
+    // queried from outside: its time to answer is over
     return failed(
       `process ${owner.pid} (os-node ${owner.role}) holds the data directory and does not answer`,
       `see its log; if it persists, end it: kill ${owner.pid}`,

@@ -1,5 +1,5 @@
-// Checks of inputs and outputs: ports, sources, receivers, upstream. A running gateway is queried for the state of its links; without
-// one the ports are tried and the upstream is spoken to.
+// Checks of inputs and outputs: ports, sources, receivers, upstream. A running gateway reports the state of its links;
+// without one, ports are tried and the upstream is contacted.
 
 import type { LinkStatus } from '../../gateway/status'
 import { counted } from '../../lib/counted'
@@ -25,7 +25,7 @@ const portOf = (medium: string, port: unknown): number | undefined => {
   return typeof n === 'number' ? n : undefined
 }
 
-/** Media that listen on a port of their own. */
+/** Media that listen on a port. */
 const LISTENS: Readonly<Record<string, 'udp' | 'tcp'>> = { UDP: 'udp', TCP: 'tcp', QUIC: 'udp' }
 
 const ports: Check = {
@@ -75,7 +75,7 @@ const findingOf = (name: string, { state, reason, hint, last_error }: LinkStatus
   return warning(`${name} is ${state}${why ? `: ${why}` : ''}`, hint)
 }
 
-/** What is wrong with the options of links of one kind, before any of them is opened. */
+/** Faults in the options of links of one kind, before any of them is opened. */
 async function problems({ context }: DoctorContext, kind: 'sources' | 'uplinks' | 'receivers'): Promise<Finding[]> {
   const all = (await context.linkProblems?.()) ?? []
   return all
@@ -104,7 +104,7 @@ const sources: Check = {
   },
 }
 
-/** Speaks to the peer of an uplink, as far as that changes nothing there. */
+/** Contacts the peer of an uplink without changing anything there. */
 async function speak({ machine }: DoctorContext, uplink: Uplink): Promise<Finding> {
   const { name, medium, host } = uplink
   const kind = mediumInfo(medium)?.name ?? medium
@@ -155,7 +155,7 @@ const upstream: Check = {
         : ''
       const sum = worst(found, skipped('this gateway has no uplinks'))
       if (!carried) return sum
-      // one active uplink is enough; what is wrong with the others is still reported
+      // one active uplink is enough; problems of the others are still reported
       return sum.state === 'failed' || sum.state === 'warning'
         ? warning(`${carried}; ${sum.text}`, sum.hint)
         : ok(carried)

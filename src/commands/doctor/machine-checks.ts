@@ -1,4 +1,4 @@
-// Checks of the machine: clock, memory, heat and power, native addon, rights on devices, buses.
+// Checks of the machine: clock, memory, temperature and power, native addon, rights on devices, buses.
 import { configuredDevices } from '../../checks/devices'
 import { BUILTIN_REMEDIES, remedyFor } from '../../checks/remedies'
 import type { BoardReport } from '../../links/hardware'
@@ -49,14 +49,14 @@ const memory: Check = {
   },
 }
 
-/** bits of the firmware of a Raspberry Pi: now, and since the start 16 places higher */
+/** bits of the Raspberry Pi firmware: current state, and 16 places higher the state since the start */
 const THROTTLED = [
   [0, 'the supply voltage is too low', 'use a stronger supply and a shorter cable'],
   [1, 'the processor runs slower', 'cool the board, or use a stronger supply'],
   [2, 'the processor is throttled', 'cool the board, or use a stronger supply'],
   [3, 'the board is at its temperature limit', 'cool the board'],
 ] as const
-/** where the kernels of Raspberry Pi OS show them, as a hexadecimal number */
+/** sysfs file with these bits, as a hexadecimal number */
 const FIRMWARE = '/sys/bus/platform/drivers/raspberrypi-firmware'
 
 const throttling: Check = {
@@ -106,7 +106,7 @@ const addon: Check = {
   },
 }
 
-/** What to do about a device that is missing or may not be used. */
+/** The advice about a device that is missing or not permitted. */
 const remedy = ({ machine }: DoctorContext, kind: 'device' | 'permission', path: string): string =>
   remedyFor(BUILTIN_REMEDIES, kind, path, { user: machine.user, group: machine.groupOf(path) ?? 'its group' })
 
@@ -120,7 +120,7 @@ const groups: Check = {
     const { machine } = doctor
     const findings: Finding[] = []
     for (const [path, owners] of configuredDevices(doctor.context.config)) {
-      if (!machine.exists(path)) continue // a finding of the check `buses`
+      if (!machine.exists(path)) continue // reported by the check `buses`
       findings.push(
         machine.access(path, 'write')
           ? failed(

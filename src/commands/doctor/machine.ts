@@ -1,5 +1,5 @@
-// What the doctor asks of this machine, as one interface, so that every finding can be made in a test. Nothing here changes
-// anything or throws: what cannot be read is undefined or the errno that kept us from it.
+// The doctor's queries to this machine, as one interface, so that tests can produce every finding. Nothing here changes
+// anything or throws: what cannot be read is undefined, or the errno of the failure.
 
 import { createSocket } from 'node:dgram'
 import { accessSync, constants, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
@@ -29,7 +29,7 @@ export interface Machine {
   /** UNIX ms */
   wall(): number
   read(path: string): string | undefined
-  /** of a file that asks hardware when it is read: on a thread of the addon, so that a gateway at work does not wait */
+  /** reads a file that queries hardware: on a thread of the addon, so that a running gateway does not wait */
   measure(path: string): Promise<string | undefined>
   list(path: string): readonly string[]
   exists(path: string): boolean
@@ -37,28 +37,28 @@ export interface Machine {
   access(path: string, mode: 'read' | 'write'): string | undefined
   /** name of the group of a file */
   groupOf(path: string): string | undefined
-  /** of the file system that holds a path, or will hold it */
+  /** of the file system of a path, which need not exist yet */
   space(path: string): Space | undefined
-  /** bytes this process may use, and the machine has free */
+  /** bytes this process may use, and bytes free on the machine */
   memory(): { limit: number; free: number | undefined }
   clock(): ClockSigns | Promise<ClockSigns>
-  /** why the native addon does not load; null: it does */
+  /** why the native addon does not load; null if it loads */
   addon(): string | null
-  /** the living process that has a data directory */
+  /** the running process that owns a data directory */
   owner(dataDir: string): Promise<Pick<LockInfo, 'pid' | 'role'> | undefined>
-  /** tries to listen for a moment; undefined: it works */
+  /** listens for a moment; undefined if that works */
   listen(kind: 'udp' | 'tcp', host: string, port: number): Promise<string | undefined>
   /** the address of a name. Throws NETWORK. */
   resolve(host: string): Promise<string>
-  /** a connection is taken; else the reason */
+  /** undefined if a connection is accepted; else the reason */
   connects(host: string, port: number): Promise<string | undefined>
-  /** a PING over UDP is answered; else the reason */
+  /** undefined if a PING over UDP is answered; else the reason */
   answers(host: string, port: number): Promise<string | undefined>
 }
 
 const WAIT_MS = 3000
 
-/** undefined: not there on this machine, or not for this user: the check says what it means */
+/** undefined: missing on this machine, or not permitted; the check explains it */
 const quiet = <T>(ask: () => T): T | undefined => orElse(undefined, ask)
 
 async function measure(path: string): Promise<string | undefined> {
@@ -69,7 +69,7 @@ async function measure(path: string): Promise<string | undefined> {
     const text = Buffer.alloc(64)
     return text.toString('latin1', 0, await reader.read(path, text, WAIT_MS))
   } catch {
-    return undefined // not there, or it does not answer
+    return undefined // missing, or no answer
   } finally {
     reader?.close()
   }

@@ -1,6 +1,7 @@
-// backup and restore: the state of a gateway in one file. A backup only reads, so it may run beside a gateway; the file is the
-// caller's, in a folder the gateway may have no right to. The passphrase of secrets comes from a file, the environment or a prompt.
-// Errors: those of src/backup; USAGE for a FILE that is there; LOCKED where a gateway runs on what is to be replaced.
+// backup and restore: the state of a gateway in one file. A backup only reads, so a gateway may run meanwhile; the file
+// belongs to the caller, in a folder that the gateway may not be allowed to use. The passphrase comes from a file, the
+// environment or a prompt. Errors: those of src/backup; USAGE if FILE exists; LOCKED if a gateway uses the state to be
+// replaced.
 import { resolve } from 'node:path'
 import type { BackupResult, BackupSource, RestoreResult } from '../../backup'
 import type { ConfigStore } from '../../config'
@@ -12,7 +13,7 @@ import { inUpdateFile } from '../update-file'
 import type { OptionSpec, OptionValues, Verb } from '../verb'
 
 const VARIABLE = 'OS_NODE_BACKUP_PASSPHRASE'
-/** characters of a passphrase at least */
+/** minimum characters of a passphrase */
 export const SHORTEST = 8
 
 const PASSPHRASE_FILE: OptionSpec = {
@@ -21,7 +22,7 @@ const PASSPHRASE_FILE: OptionSpec = {
   help: `file with the passphrase in its first line (else ${VARIABLE}, else it is prompted for)`,
 }
 
-/** What a backup is made of, from the configuration. */
+/** The input of a backup, from the configuration. */
 export function sourceOf(config: ConfigStore, version: string, passphrase?: string): BackupSource {
   const { device_id, assigned_id, security_settings } = config.config
   const store = security_settings.secure_session_store
@@ -36,7 +37,7 @@ export function sourceOf(config: ConfigStore, version: string, passphrase?: stri
 
 type Prepare = Parameters<NonNullable<Verb['prepare']>>
 
-/** The first line of the file, the variable, or what is typed. Throws USAGE. */
+/** The first line of the file, the variable, or the prompt's input. Throws USAGE. */
 async function passphraseOf(options: OptionValues, read: Prepare[1], secret: Prepare[2]): Promise<string> {
   const path = options['passphrase-file']
   const text =
@@ -44,7 +45,7 @@ async function passphraseOf(options: OptionValues, read: Prepare[1], secret: Pre
       ? (await read(String(path))).split(/\r?\n/, 1)[0]!
       : (process.env[VARIABLE] ?? (await secret('passphrase of the backup')))
   if (text.length < SHORTEST)
-    throw new OsError('USAGE', `the passphrase has less than ${SHORTEST} characters`, { hint: 'take a longer one' })
+    throw new OsError('USAGE', `the passphrase has fewer than ${SHORTEST} characters`, { hint: 'take a longer one' })
   return text
 }
 
@@ -85,9 +86,9 @@ export const backup: Verb<BackupResult & { readonly file: string }> = {
 
 export const restore: Verb<RestoreResult> = {
   name: 'restore',
-  summary: 'replace configuration, log and identity by those of a backup',
+  summary: 'replace configuration, log and identity by a backup',
   description:
-    'The whole file is checked first; a damaged one changes nothing. No gateway may run. The old state stays in DATA/restore until the new ' +
+    'The file is checked first; a damaged one changes nothing. No gateway may run. The old state stays in DATA/restore until the new ' +
     'one has started once. On another board: the old one must never run again, since both would send under one id.',
   examples: [
     'os-node restore gateway.backup',
@@ -122,10 +123,10 @@ export const restore: Verb<RestoreResult> = {
       ...(secrets_restored
         ? []
         : [
-            `without secrets${secrets ? ', which stay in the backup' : ''}: os-node token --new makes a token; users and keys are to be made again`,
+            `without secrets${secrets ? ', which stay in the backup' : ''}: os-node token --new creates a token; create users and keys again`,
             ...(left_out.length > 0 ? [`set again in Config.json: ${left_out.join(', ')}`] : []),
           ]),
       ...(old_state === null ? [] : [`the old state is in ${old_state} until the restored one has started once`]),
-      'if the backup is of another board: that one must not run any more',
+      'if the backup is from another board: it must never run again',
     ].join('\n'),
 }

@@ -1,14 +1,14 @@
-// board: the header of this board with what the configuration uses of it, its buses, and what to do before one that is
-// wanted is there.
+// board: the header of this board with the users of its pins, its buses, and what to do to enable a bus that the
+// configuration needs.
 import type { BoardReport, BusReport, PinReport } from '../../links/hardware'
 import type { Paint, Verb } from '../verb'
 import { columns } from './status'
 
-/** What a pin is to the reader: what uses it, else what else it can be. */
+/** The description of a pin: its user, else its other functions. */
 const about = ({ used_by, functions }: PinReport): string =>
   used_by.length > 0 ? used_by.join(', ') : functions.slice(0, 3).join(' ')
 
-/** The header as it lies before you: odd pins left, even pins right. */
+/** The header as on the board: odd pins left, even pins right. */
 function header(pins: readonly PinReport[], paint: Paint): string[] {
   const texts = pins.map(about)
   const width = Math.max(...texts.filter((_, k) => k % 2 === 0).map(text => text.length))
@@ -51,7 +51,7 @@ function text(report: BoardReport, paint: Paint): string {
     ])
     lines.push('', columns([['bus', 'device', '', 'used by', 'to do'], ...rows], paint))
   }
-  // what the configuration wants and the machine does not have
+  // buses that the configuration needs and the machine lacks
   const wanted = buses.filter(({ state, used_by }) => state !== 'ready' && used_by.length > 0)
   for (const { name, todo, note, used_by } of wanted)
     lines.push(paint.warn(`${used_by.join(', ')} needs ${name}: ${todo}${note ? ` (${note})` : ''}`))
@@ -65,7 +65,7 @@ function text(report: BoardReport, paint: Paint): string {
 export const boardShow: Verb<BoardReport> = {
   name: 'board',
   summary: 'show the board, its pins and buses',
-  description: 'Changes nothing. gateway.board names the board where it is not detected.',
+  description: 'Changes nothing. gateway.board sets an undetected board.',
   examples: ['os-node board', 'os-node board --json'],
   options: {},
   where: 'either',

@@ -1,18 +1,18 @@
-// completion: the script that makes a shell complete commands, those of plugins too, options and their values.
+// completion: the script by which a shell completes commands, plugin commands, options and their values.
 import { ensureAndMountPlugin, normalizePluginName } from '../../services'
 import { type CompletedPlugin, completionScript, SHELLS, type Shell } from '../completion'
 import type { CommandContext } from '../context'
 import { PROGRAMS } from '../program-names'
 import type { AnyVerb, Verb } from '../verb'
 
-/** The built-in plugins that are not turned off. They are made, but not loaded: only their commands are needed. */
+/** The enabled built-in plugins. They are created but not loaded: only their commands are needed. */
 async function pluginsOf(context: CommandContext, verbs: readonly AnyVerb[]): Promise<CompletedPlugin[]> {
   const plugins = await context.plugins()
   const { manager } = plugins
   const names = plugins.list().flatMap(({ name, builtin, enabled }) => (builtin && enabled ? [name] : []))
   for (const name of names) await ensureAndMountPlugin({ serviceManager: manager }, name)
   const commands = manager.collectCliCommands()
-  // a verb that reads its line in its own way belongs to a plugin
+  // a verb that parses its own line belongs to a plugin
   const owned = new Map(verbs.flatMap(verb => (verb.read ? [[normalizePluginName(verb.name), verb] as const] : [])))
   return names.map(name => {
     const verb = owned.get(name)
@@ -20,7 +20,7 @@ async function pluginsOf(context: CommandContext, verbs: readonly AnyVerb[]): Pr
   })
 }
 
-/** `verbs`: all of them, this one too; listed when the script is made. */
+/** `verbs`: all of them, including this one; evaluated when the script is made. */
 export const completion = (verbs: () => readonly AnyVerb[]): Verb => ({
   name: 'completion',
   summary: 'print the completion script of a shell',

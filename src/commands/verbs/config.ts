@@ -1,5 +1,5 @@
 // config-get, config-set, config-show. Secrets are masked everywhere (X19). A key that does not exist is a result with
-// `error`, exit 1; a value that is not allowed is CONFIG_INVALID, exit 3, and nothing is changed.
+// `error`, exit 1; an invalid value is CONFIG_INVALID, exit 3, and nothing is changed.
 import { type Change, type SchemaRow, TYPE_NAMES, type WriteLimits } from '../../config'
 import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
@@ -25,11 +25,11 @@ export const configGet: Verb = {
   text: ({ value }) => valueText(value),
 }
 
-/** By the name of the key, or by a word inside a value in JSON. */
+/** By the name of the key, or by a word inside a JSON value. */
 const holdsSecret = (key: string, value: string): boolean =>
   [...key.split('.'), ...[...value.matchAll(/"([^"]{1,100})"/g)].map(([, name]) => name!)].some(isSecretName)
 
-/** What a write answers; from a running gateway also what counts at its next start only. */
+/** The result of a write; from a running gateway with the keys that take effect at its next start. */
 function changed({ restart, ...value }: Change, via: CommandContext['via'], logger: Logger): Record<string, unknown> {
   const waits = restart && via === 'gateway'
   if (waits) logger.warn(`${value.key} takes effect at the next start of the gateway`)
@@ -56,7 +56,7 @@ export const configUnset: Verb = {
 export const configSet: Verb = {
   name: 'config-set',
   summary: 'change one value of the configuration',
-  description: 'Comments and formatting of the file stay. Without --type the type the key has is used.',
+  description: 'Comments and formatting of the file stay. Default type: that of the key.',
   examples: [
     'os-node config-set engine_settings.precision 6',
     'os-node config-set --key engine_settings.precision --value 6 --type int',
@@ -81,7 +81,7 @@ export const configSet: Verb = {
     return options
   },
   async run({ config, logger, via, writable }, options) {
-    // the command line has put it in its place; what comes another way has no stdin
+    // the client has replaced the option by its value; other callers have no stdin
     if (options['value-stdin']) throw new OsError('USAGE', '--value-stdin works on a command line only')
     if (options.value === undefined)
       throw new OsError('USAGE', 'os-node config-set needs --value VALUE or --value-stdin')
@@ -106,14 +106,14 @@ function changeText({ key, old, new: now, needs_restart, warning }: Record<strin
 
 const cell = (value: unknown): string => (value === undefined ? '' : JSON.stringify(value))
 
-/** `key = value` lines of everything below; what holds nothing is a value. */
+/** Everything below a key as `key = value` lines; an empty object or list is a value. */
 function lines(value: unknown, path = ''): string[] {
   const inside = typeof value === 'object' && value !== null ? Object.entries(value) : []
   if (inside.length === 0) return [path === '' ? cell(value) : `${path} = ${cell(value)}`]
   return inside.flatMap(([name, item]) => lines(item, path === '' ? name : `${path}.${name}`))
 }
 
-/** One value: a text as it is, a part of the configuration as lines. */
+/** One value: text unchanged, a section of the configuration as lines. */
 const valueText = (value: unknown): string => (typeof value === 'string' ? value : lines(value).join('\n'))
 
 export const configShow: Verb<{ keys?: readonly SchemaRow[]; [key: string]: unknown }> = {

@@ -1,6 +1,6 @@
-// db export: all packets of a data directory as one ordinary SQLite file. The file is the caller's, in a folder a gateway may
-// have no right to, so it is written here, beside a gateway that runs too: the data directory is only read. A window that had
-// to be left out is a result that names it, exit 4.
+// db export: all packets of a data directory as one ordinary SQLite file. The file belongs to the caller, in a folder
+// that a gateway may not be allowed to use, so this process writes it, even while a gateway runs: the data directory is
+// only read. If a window had to be skipped, the result names it, exit 4.
 import { systemClock } from '../../lib/clock'
 import { counted } from '../../lib/counted'
 import { bytesText } from '../../units/display'

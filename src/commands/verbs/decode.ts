@@ -1,4 +1,4 @@
-// decode: a packet in hex → the fact it holds. A packet that cannot be decoded is a result with `error`, exit 1.
+// decode: a packet in hex → its fact. A packet that cannot be decoded is a result with `error`, exit 1.
 import { OsError } from '../../lib/errors'
 import type { Verb } from '../verb'
 
@@ -12,7 +12,7 @@ function bytesOf(text: string): Uint8Array {
   return Buffer.from(hex, 'hex')
 }
 
-/** one volt of a sensor T */
+/** one volt, from a sensor T */
 const PACKET = '3f01000000000101a204d45f1c303b412e312e41614945314638637c543e4b2e563a3242697cfda443'
 
 export const decode: Verb = {

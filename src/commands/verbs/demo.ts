@@ -1,6 +1,6 @@
-// demo: a gateway in a folder of its own that is gone afterwards: the sensors of this machine, an invented greenhouse beside
-// them, an upstream on the loopback, and the page. A gateway that runs here already is not touched; when the usual port of the
-// page is taken, any free one is used. A reading that cannot be submitted (no id yet) is left out and the next one tried.
+// demo: a gateway in a temporary folder that is removed at the end: the sensors of this machine, a simulated
+// greenhouse, an upstream on the loopback, and the page. It does not touch a running gateway; if the usual port of the
+// page is in use, any free one is used. A reading that cannot be submitted (no id yet) is skipped.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,10 +12,10 @@ import { realMachine } from '../doctor/machine'
 import type { OptionValues, Verb } from '../verb'
 
 const WEB_PORT = 8765
-/** the invented day passes in ten minutes, so that a user who watches sees it */
+/** the simulated day takes ten minutes, so that a user can watch it */
 const DAY_S = 600
 
-/** The greenhouse at a time: warm at noon, damp at night, a vent that opens when it is hot. */
+/** The greenhouse at a time: warm at noon, damp at night, with a vent that opens when it is hot. */
 export function greenhouse(atS: number): Reading[] {
   const sun = Math.sin((2 * Math.PI * atS) / DAY_S)
   const ripple = Math.sin(atS / 7)
@@ -35,11 +35,11 @@ async function feed(context: CommandContext, { transmit }: StartedGateway, inter
   while (!end.aborted) {
     await transmit?.({ sensors: greenhouse(Date.now() / 1000), device_id: 'greenhouse' }).catch(thrown => {
       const { code, message } = asOsError(thrown)
-      // the upstream gives the id in the first seconds
+      // the upstream assigns the id within the first seconds
       if (code !== 'NO_ASSIGNED_ID' && !printed.has(code)) context.logger.warn(`demo: ${message}`)
       printed.add(code)
     })
-    await sleep(intervalMs, undefined, { signal: end }).catch(() => undefined) // the end: the loop sees it
+    await sleep(intervalMs, undefined, { signal: end }).catch(() => undefined) // aborted: the loop condition ends it
   }
 }
 

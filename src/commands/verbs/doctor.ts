@@ -1,5 +1,5 @@
-// doctor (also: diagnose): named checks of this machine, its configuration and its links, each with what to do. It changes
-// nothing, works with a broken configuration, and a check that fails itself is a finding. Exit 1 when one failed.
+// doctor (also: diagnose): named checks of this machine, its configuration and its links, each with advice. It changes
+// nothing and works with a broken configuration; a check that throws is a finding. Exit 1 if one failed.
 import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import type { CommandContext } from '../context'

@@ -1,4 +1,4 @@
-// flash: writes the SD image to a card on a person's own computer. The work is done by os-node-update.js beside the program.
+// flash: writes the SD image to a card on a person's own computer. os-node-update.js next to the program does the work.
 // Errors: E_FLASH, BAD_ARGUMENT, USAGE.
 import { readFileSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'

@@ -1,5 +1,5 @@
-// gpio: every GPIO line of this machine and who has it. gpio set: an output of the running gateway; only the holder of a line
-// can keep its level, so there is no way without a gateway.
+// gpio: every GPIO line of this machine and its user. gpio set: an output of the running gateway; only the process that
+// holds a line can keep its level, so this needs a gateway.
 import type { LineReport, OutputItem } from '../../links/hardware'
 import type { Paint, Verb } from '../verb'
 import { columns } from './status'

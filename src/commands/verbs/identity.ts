@@ -1,5 +1,5 @@
-// ensure-id and time-sync: ask the server for an id and for the time. Host and port are those of Client_Core when absent.
-// No answer is a result (ok false, server_time null) with exit 1, as the specification has it.
+// ensure-id and time-sync: request an id and the time from the server. Host and port default to those of Client_Core.
+// No answer is a result (ok false, server_time null) with exit 1, as the specification requires.
 import type { CommandContext, NodeLike } from '../context'
 import type { OptionSpec, OptionValues, Verb } from '../verb'
 

@@ -1,5 +1,5 @@
-// id-info, snapshot, pipeline-info, db-status: what there is, in short. In a running gateway with what it counts; without one
-// as the files have it.
+// id-info, snapshot, pipeline-info, db-status: short summaries. In a running gateway with its counters; without one
+// from the files.
 import type { GatewayStatus } from '../../gateway/status'
 import type { CommandContext } from '../context'
 import type { Paint, Verb, VerbResult } from '../verb'
@@ -9,7 +9,7 @@ const UNASSIGNED = 4_294_967_295
 /** An id is missing when it is absent, 0 or 4294967295 (specification, "States and transitions"). */
 const assigned = (id: number): boolean => id > 0 && id < UNASSIGNED
 
-/** `name  value` lines; what is undefined is left out. */
+/** `name  value` lines; undefined values are skipped. */
 function pairs(rows: readonly (readonly [string, unknown])[], paint: Paint): string {
   const shown = rows.filter(([, value]) => value !== undefined && value !== '')
   const width = Math.max(...shown.map(([name]) => name.length)) + 2
@@ -77,7 +77,7 @@ export const snapshot: Verb = {
   },
 }
 
-/** What pipeline-info prints and `watch --module pipeline` watches. */
+/** The data of pipeline-info and of `watch --module pipeline`. */
 export function pipelineFacts({ config, gateway }: CommandContext): Record<string, unknown> {
   const { engine_settings: engine, Node_Setting } = config.config
   const status = gateway?.status()

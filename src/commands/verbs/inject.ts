@@ -1,6 +1,6 @@
-// inject: readings through the stages of the pipeline, not sent. Each stage prints what it made, up to the one that was
-// asked for (specification, "CLI commands"). It works without an id (AID 0) and with templates of its own, so
-// that nothing of a running gateway changes. Rows that were refused are printed with their reason; exit 1 when none was left.
+// inject: runs readings through the stages of the pipeline without sending them. Each stage prints its result, up to
+// the requested one (specification, "CLI commands"). It works without an id (AID 0) and with separate templates, so
+// that it changes nothing in a running gateway. Refused rows are printed with the reason; exit 1 if none was accepted.
 import type { CommandContext } from '../context'
 import type { OptionValues, Verb } from '../verb'
 import { READING_OPTIONS, readingsOf, readSensorsFile, refuseFile } from './transmit'

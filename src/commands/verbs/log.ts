@@ -1,5 +1,5 @@
-// log verify and log export. Export is a stream of JSON lines whatever its length, read at the pace of who takes them; a
-// damaged log is verified with ok false, exit 4.
+// log verify and log export. Export is a stream of JSON lines of any length, read at the reader's pace; verifying a
+// damaged log gives ok false, exit 4.
 import { counted, rangesText } from '../../lib/counted'
 import type { VerifyResult } from '../../log/verify'
 import { exportedDict, UNIT_CHOICES } from '../../units/display'
@@ -10,7 +10,7 @@ export const logVerify: Verb = {
   name: 'log verify',
   summary: 'verify every record of the log',
   description:
-    'With a device or a time: counts the records of these alone. What is lost counts where the records around it were logged ' +
+    'With a device or a time: counts only those records. Lost records count if their neighbours were logged ' +
     'in that time, whatever the device.',
   examples: ['os-node log verify', 'os-node log verify --json', 'os-node log verify --device HUB --since 2026-01-31'],
   options: SELECTION,
@@ -33,7 +33,7 @@ export const logVerify: Verb = {
   },
 }
 
-/** What exports offer. */
+/** Units of exports. */
 export const UNITS: OptionSpec = {
   type: 'string',
   value: 'UNITS',
@@ -70,6 +70,6 @@ export const logExport: Verb = {
     const rows = units === 'display' ? inDisplayUnits(found) : found
     return { rows: format === 'csv' ? csvRows(rows) : rows }
   },
-  // a line of CSV is a text
+  // a CSV line is text already
   rowText: row => (typeof row === 'string' ? row : JSON.stringify(row)),
 }

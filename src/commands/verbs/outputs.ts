@@ -1,5 +1,5 @@
-// outputs safe: sets every GPIO output as its configuration wants it after a crash. For ExecStopPost of the service unit: the
-// gateway that held the lines is gone, and the next start may be far away.
+// outputs safe: sets every GPIO output to its configured value after a crash. For ExecStopPost of the service unit: the
+// gateway that held the lines has ended, and the next start may be much later.
 import type { OutputItem } from '../../links/hardware'
 import type { Verb } from '../verb'
 import { columns } from './status'
@@ -8,7 +8,7 @@ export const outputsSafe: Verb<{ outputs: readonly OutputItem[] }> = {
   name: 'outputs safe',
   summary: 'set every GPIO output to its on_fault (else on_stop) value',
   description:
-    'For ExecStopPost of a service unit, after a crash; a service that stopped in order is left alone. Exit 1 when an ' +
+    'For ExecStopPost of a service unit, after a crash; after a normal stop it does nothing. Exit 1 when an ' +
     'output could not be set. Whether a level stays once this command has ended is decided by the kernel: docs/wiring.md.',
   examples: ['os-node outputs safe', 'os-node outputs safe --config /etc/os-node/Config.json'],
   options: {},

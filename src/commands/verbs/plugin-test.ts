@@ -1,5 +1,5 @@
-// plugin-test: the suites of the plugin test_plugin, in this process, also beside a running gateway: they work in a temporary
-// folder and on the loopback. Exit code 1 when anything failed.
+// plugin-test: runs the suites of the plugin test_plugin in this process, even while a gateway runs: they use a
+// temporary folder and the loopback. Exit code 1 if anything failed.
 import { STRESS_OPTIONS } from '../../services/test-plugin/stress/options'
 import type { OptionValues, Verb } from '../verb'
 
@@ -7,7 +7,7 @@ const SUITES = ['all', 'component', 'stress', 'compare', 'full_load', 'integrati
 const VERBOSE: readonly string[] = ['all', 'component', 'integration', 'audit']
 const STRESSFUL: readonly string[] = ['all', 'stress', 'full_load']
 
-/** The words of the plugin's own command line; what a suite does not take is left out. */
+/** The words of the plugin's own command line; options that a suite does not have are left out. */
 function wordsOf(suite: string, options: OptionValues): string[] {
   const names = [
     ...(STRESSFUL.includes(suite) ? Object.keys(STRESS_OPTIONS) : []),
@@ -32,7 +32,13 @@ export const pluginTest: Verb = {
   ],
   options: {
     suite: { type: 'string', value: 'NAME', choices: SUITES, default: 'all', help: 'suite to run' },
-    verbosity: { type: 'integer', value: 'N', min: 0, max: 2, help: '0 counts, 1 what failed (the default), 2 all' },
+    verbosity: {
+      type: 'integer',
+      value: 'N',
+      min: 0,
+      max: 2,
+      help: '0 counts, 1 failures (default), 2 all',
+    },
     ...STRESS_OPTIONS,
   },
   operands: ['suite'],

@@ -1,6 +1,6 @@
-// Plugins on the command line: plugin-list, plugin-load, plugin-cmd, and a verb of its own for each plugin that has one. Both
-// spellings mean the same: `web-user --cmd start -- --port 8765` and `web-user start --port 8765`. What stands behind the
-// plugin's command is its own to read, where the plugin runs: in the gateway when there is one.
+// Plugins on the command line: plugin-list, plugin-load, plugin-cmd, and a verb for each plugin that has one. Both
+// spellings are equal: `web-user --cmd start -- --port 8765` and `web-user start --port 8765`. The plugin itself parses
+// the words after its command, in the process where it runs: in the gateway if there is one.
 import { type Plain, textOf } from '../../display'
 import { OsError } from '../../lib/errors'
 import { normalizePluginName, type PluginItem } from '../../services'
@@ -14,7 +14,7 @@ const ARGS: OptionSpec = { type: 'list', value: 'WORDS', help: 'options of the c
 
 const INSTALLER = 'dependency_manager'
 
-/** commands of built-in plugins that only look; what is not here takes the data directory's lock where no gateway runs */
+/** commands of built-in plugins that only read; all others take the data directory's lock if no gateway runs */
 const LOOKS: Readonly<Record<string, readonly string[]>> = {
   web_user: ['status', 'dashboard', 'list'],
   port_forwarder: ['status', 'list', 'stats', 'test'],
@@ -23,19 +23,19 @@ const LOOKS: Readonly<Record<string, readonly string[]>> = {
   tui: ['render', 'interactive', 'bios', 'sections'],
 }
 
-/** True where the plugin will only print its help: a word behind -- is no option. */
+/** True if the plugin only prints its help: a word after -- is no option. */
 const asksHelp = (args: readonly string[] = []): boolean => {
   const at = args.indexOf('--help')
   return at >= 0 && !args.slice(0, at).includes('--')
 }
 
-/** True where a call changes nothing: who may only read may make it (see roles.ts). */
+/** True for a call that changes nothing: it is allowed with read rights (see roles.ts). */
 const looks = (plugin: unknown, { cmd, args }: OptionValues): boolean =>
   cmd === undefined ||
   asksHelp(args as readonly string[] | undefined) ||
   (LOOKS[normalizePluginName(String(plugin))]?.includes(String(cmd)) ?? false)
 
-/** A command that stays is ended by its caller. */
+/** A command that keeps running until its caller ends it. */
 const stays = ({ args = [] }: OptionValues): boolean => (args as readonly string[]).includes('--block')
 
 const WITH_VALUE = new Set(
@@ -44,7 +44,7 @@ const WITH_VALUE = new Set(
     .map(([name]) => name),
 )
 
-/** Takes `[PLUGIN] COMMAND words…` apart: options of every command are taken out wherever they are. */
+/** Splits `[PLUGIN] COMMAND words…`: global options are extracted wherever they are. */
 function reader(operands: readonly string[]): (argv: readonly string[]) => Record<string, unknown> {
   return argv => {
     const values: Record<string, unknown> = {}
@@ -78,7 +78,7 @@ function reader(operands: readonly string[]): (argv: readonly string[]) => Recor
 
 const FROM_STDIN = '--password-stdin'
 
-/** Reads the password where the person is: on the command line every user of the machine would see it in `ps`. */
+/** Reads the password on the client's side: on the command line every user of the machine could see it with `ps`. */
 async function withPassword(
   plugin: unknown,
   options: OptionValues,
@@ -149,7 +149,7 @@ export const pluginLoad: Verb = {
   text: value => `${value.name} is ${value.running ? 'running' : 'loaded'}`,
 }
 
-/** What every verb has that runs a command of a plugin; `operands`: the words before the command's own. */
+/** Shared by the verbs that run a plugin's command; `operands`: the words before the command's own. */
 const delegated = (operands: readonly string[], pluginOf: (options: OptionValues) => string) =>
   ({
     operands,

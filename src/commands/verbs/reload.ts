@@ -1,5 +1,5 @@
-// reload: the running gateway reads Config.json again, as after SIGHUP. A file that is broken or not valid is reported with its
-// place and reason (exit 3) and changes nothing.
+// reload: the running gateway reads Config.json again, as after SIGHUP. A broken or invalid file is reported with
+// position and reason (exit 3) and changes nothing.
 import type { ReloadReport } from '../../gateway/guard/reload'
 import type { Verb } from '../verb'
 

@@ -1,4 +1,5 @@
-// repair-config: makes a broken Config.json usable again. It works where every other command ends with the error of the file.
+// repair-config: makes a broken Config.json usable again. It works although every other command ends with the error of
+// the file.
 import type { Repaired } from '../../config'
 import type { Verb } from '../verb'
 
@@ -7,7 +8,7 @@ function shown(value: unknown): string {
   return text.length > 100 ? `${text.slice(0, 100)}…` : text
 }
 
-/** Who reads the lines needs more than the sign for no name. */
+/** For people, an empty key needs a name. */
 const named = (key: string): string => (key === '' ? 'the whole file' : key === '?' ? 'words without a name' : key)
 
 export const repairConfig: Verb<{ ok: true; repaired: readonly Repaired[]; backup?: string }> = {

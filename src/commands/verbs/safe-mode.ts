@@ -1,4 +1,4 @@
-// safe-mode: whether crashes in a row led to safe mode, and the way out of it (R25).
+// safe-mode: shows whether repeated crashes led to safe mode, and leaves it (R25).
 import type { SafeModeReport } from '../../gateway/guard/crashes'
 import type { Verb } from '../verb'
 

@@ -1,4 +1,4 @@
-// session forget: the operator's way in for a device that moved and lost its keys, and need not wait (X37).
+// session forget: lets a device that moved and lost its keys make a new session without waiting (X37).
 import type { Verb } from '../verb'
 
 export const sessionForget: Verb = {

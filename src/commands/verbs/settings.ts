@@ -1,10 +1,11 @@
-// core and log-level: two settings with a command of their own. Both are keys of Config.json, so that a restart keeps them.
+// core and log-level: two settings with their own commands. Both are keys of Config.json, so that they survive a
+// restart.
 import { CORE_NAMES, coreProblem } from '../../cores'
 import { OsError } from '../../lib/errors'
 import type { Verb } from '../verb'
 
 const CORE_KEY = 'engine_settings.core_backend'
-/** The core that works where this one is configured. */
+/** The core that is used if `configured` is configured. */
 export const activeCore = (configured: string): string =>
   coreProblem(configured) === null ? configured : CORE_NAMES[0]
 
@@ -61,7 +62,7 @@ const LEVELS = ['debug', 'info', 'warn', 'error'] as const
 export const logLevel: Verb = {
   name: 'log-level',
   summary: 'show or set the minimum level of log lines',
-  description: 'A running gateway applies it at once.',
+  description: 'A running gateway applies it immediately.',
   examples: ['os-node log-level', 'os-node log-level debug'],
   options: { set: { type: 'string', value: 'LEVEL', choices: LEVELS, help: 'minimum level' } },
   operands: ['set'],

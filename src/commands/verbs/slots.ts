@@ -1,6 +1,6 @@
-// update and slots: the two systems of the SD image. The work is done by os-node-update.js beside the program, which only the image needs;
-// it writes to the card, so it runs as root and never inside the gateway.
-// Errors: NO_SLOTS (no SD image), and those of src/update.
+// update and slots: the two systems of the SD image. os-node-update.js next to the program does the work, since only
+// the image needs it; it writes to the card, so it runs as root and never inside the gateway. Errors: NO_SLOTS (no SD
+// image), and those of src/update.
 import { inUpdateFile } from '../update-file'
 import type { OptionValues, Verb } from '../verb'
 
@@ -8,7 +8,7 @@ export const update: Verb = {
   name: 'update',
   summary: 'install a new version on the SD image',
   description:
-    'Only what changed is transferred. The board starts again and tries the new version; it goes back to the old one unless the gateway works.',
+    'Only what changed is transferred. The board starts again and tries the new version; it returns to the old one if the gateway does not work.',
   examples: [
     'os-node update os-node-rpi-4-0.2.0.update',
     'os-node update https://example.org/os-node-rpi-4-0.2.0.update',

@@ -1,12 +1,12 @@
-// source list and source test: what is read here, and one source read once with the bytes its bus gave. In a running gateway
-// the gateway's own link is read; without one the source is opened for the test.
+// source list and source test: the sources of this gateway, and one source read once with the raw bytes of its bus. In
+// a running gateway the gateway's own link is read; without one the source is opened for the test.
 import type { SourceItem, SourceTest } from '../../gateway/intake/test-source'
 import { resolve } from '../../units/canonical'
 import { valueText } from '../../units/display'
 import type { Verb } from '../verb'
 import { columns } from './status'
 
-/** The units of a source are those of its configuration: canonical ones first, then those of the table for people. */
+/** A source's units are configured in canonical form; people see those of the display table. */
 function shown(value: number | null, unit: string): [value: string, unit: string] {
   if (value === null) return ['-', '']
   const { canonical, factor, offset } = resolve(unit) ?? { canonical: unit, factor: 1, offset: 0 }
@@ -38,7 +38,7 @@ export const sourceTest: Verb<SourceTest> = {
   name: 'source test',
   summary: 'read a source once and show raw bytes and values',
   description:
-    'Nothing is logged, and the schedule continues. A source that is down is tried at once. ' +
+    'Nothing is logged, and the schedule continues. A source that is down is tried immediately. ' +
     'Exit 1 when one of its sensors has no value.',
   examples: ['os-node source test boiler', 'os-node source test boiler --json'],
   options: { name: { type: 'string', value: 'NAME', required: true, help: 'source, as os-node source list shows it' } },

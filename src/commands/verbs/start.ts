@@ -1,12 +1,12 @@
-// run and serve: start a gateway in this process and stay until it stops. They never go through a running gateway; when one
-// holds the data directory they end with LOCKED and its pid.
+// run and serve: start a gateway in this process that runs until it is stopped. They never run inside a running
+// gateway; if one holds the data directory they end with LOCKED and its pid.
 import { OsError } from '../../lib/errors'
 import type { CommandContext, StartOverrides } from '../context'
 import type { OptionSpec, OptionValues, Verb, VerbResult } from '../verb'
 
 const port = (help: string): OptionSpec => ({ type: 'integer', value: 'N', min: 0, max: 65535, help })
 
-/** A server only receives: what else the file configures would be missed silently. The defaults of `run` are in no list. */
+/** Warns about configured links that a server ignores, because it only receives. The defaults of `run` are not listed. */
 function tellIgnored({ config, logger }: CommandContext): void {
   const { uplinks, sources } = config.config.gateway
   const ignored = Object.entries({ uplinks, sources: sources ?? [] })
@@ -31,7 +31,7 @@ async function start(
   return { exitCode: await started.done }
 }
 
-/** Throws USAGE beside --host, CONFIG_INVALID while the page asks for no token. */
+/** Throws USAGE if --host is given too, CONFIG_INVALID if the page requires no token. */
 function openToLan({ config }: CommandContext, overrides: StartOverrides): void {
   if (overrides.host !== undefined)
     throw new OsError('USAGE', '--lan opens the page on all addresses; --host names one', { hint: 'use one of them' })

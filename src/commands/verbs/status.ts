@@ -1,4 +1,4 @@
-// status: what the gateway does. Without a running one it tells what the files say: identity, and the first and last record.
+// status: the state of the gateway. Without a running one it uses the files: identity, and the first and last record.
 import type { ForwardingReport, GatewayStatus, LinkStatus, LogStatus } from '../../gateway/status'
 import { counted, rangesText } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
@@ -35,7 +35,7 @@ function colour(paint: Paint, state: string): string {
   return state === 'disabled' || state === NOT_PRESENT ? paint.dim(state) : paint.warn(state)
 }
 
-/** Columns as wide as their widest cell; the first row is the head. */
+/** Aligns columns to their widest cell; the first row is the header. */
 export function columns(rows: readonly (readonly string[])[], paint: Paint): string {
   const widths = rows[0]?.map((_, k) => Math.max(...rows.map(row => row[k]?.length ?? 0))) ?? []
   return rows
@@ -51,25 +51,25 @@ export function columns(rows: readonly (readonly string[])[], paint: Paint): str
 
 type Links = readonly (readonly [string, LinkStatus])[]
 
-/** Why it is as it is; of a link that works again, what went wrong last and when. */
+/** The reason for a link's state; for a link that works again, its last error and time. */
 function note({ reason, last_error, last_error_at }: LinkStatus, now: number): string {
   if (reason !== undefined || last_error === undefined) return reason ?? ''
   const ago = last_error_at === undefined ? '' : ` ${duration(Math.max(0, now - last_error_at) / 1000)} ago`
   return `last error${ago}: ${last_error}`
 }
 
-/** What to do about links that are down; said once where it is the same for several. */
+/** Advice about links that are down; the same hint for several links is printed once. */
 function hints(links: Links, paint: Paint): string[] {
   const of = new Map<string, string[]>()
   for (const [name, { hint }] of links) if (hint) of.set(hint, [...(of.get(hint) ?? []), name])
   return [...of].map(([hint, names]) => paint.warn(`${names.join(', ')}: ${hint}`))
 }
 
-/** How full the log is, and how far back it goes. */
+/** How full the log is, and the age of its oldest record. */
 const fill = ({ bytes, max_bytes, oldest }: LogStatus, now: number): string =>
   ` (${Math.round((bytes / max_bytes) * 100)} % full${oldest === null ? '' : `, oldest ${duration((now - oldest) / 1000)}`})`
 
-/** What links count besides packets, and what they measure. */
+/** The links' further counters and measurements. */
 const details = (links: Links): string[] =>
   links.flatMap(([name, { detail = {} }]) => {
     const counted = Object.entries(detail).filter(([, n]) => n !== 0)
@@ -109,7 +109,7 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
     lines.push(`ids: ${ids.allocated} assigned, ${ids.released} ${ids.source === 'pool' ? 'left' : 'free again'}`)
   if (ids?.refused)
     lines.push(paint.bad(`ids: ${counted(ids.refused, 'new device')} refused, security_settings.id_max_bytes is full`))
-  // what keeps the gateway from its work comes before the tables
+  // a problem that stops the gateway's work is printed before the tables
   if (log.state === 'degraded') {
     lines.push(
       paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${counted(log.pending ?? 0, 'record')} in RAM only`),
@@ -172,7 +172,7 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
       columns([['uplink', '', 'delivery', 'acked', 'sent', 'resent', 'refused', 'session'], ...rows], paint),
     )
   }
-  // safe mode has no uplinks, and no queue of theirs
+  // in safe mode there are no uplinks and no queue
   if (status.forwarding && !status.safe_mode) lines.push(...forwardingLines(status.forwarding, paint))
   const { refused_plaintext = 0, refused_elsewhere = 0, bad_key: badKey = 0 } = status.received ?? {}
   const plain = refused_plaintext + refused_elsewhere
@@ -183,7 +183,7 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
   return lines.join('\n')
 }
 
-/** Who carries upstream, what waits, and why it is not the first of the list. */
+/** The active uplink, the queue, and why it is not the first of the list. */
 function forwardingLines(
   { uplink, since, reason, backlog, held_s, aside: oversized }: ForwardingReport,
   paint: Paint,
@@ -196,7 +196,7 @@ function forwardingLines(
   return lines
 }
 
-/** Files that cannot be read, because of which tokens or users are refused by the page, and what to do. */
+/** Unreadable files because of which the page refuses tokens or users, with advice. */
 async function loginProblems(dataDir: string): Promise<string[]> {
   const { storedToken, UserStore } = await import('../../services/users')
   const problems: string[] = []

@@ -1,4 +1,5 @@
-// token --new: a new admin token. It is printed once, with the link and the QR code that log in; only its hash is kept. The old token stops working.
+// token --new: creates a new admin token. It is printed once, with the link and the QR code that log in; only its hash
+// is stored. The old token becomes invalid.
 import { OsError } from '../../lib/errors'
 import { configuredUrl, loginUrl, phoneCode } from '../login'
 import type { Verb } from '../verb'

@@ -1,5 +1,6 @@
-// transmit: readings from the command line → one packet, sent. In a running gateway the readings go through its intake and
-// log; without one a Node sends them. Exit 0 when the packet left or is kept for delivery, else 1 (specification, "CLI commands"; X28).
+// transmit: sends readings from the command line as one packet. In a running gateway the readings pass through its
+// intake and log; without one a Node sends them. Exit 0 if the packet was sent or is stored for delivery, else 1
+// (specification, "CLI commands"; X28).
 
 import type { TransmitOutcome } from '../../gateway/transmit'
 import { asOsError, OsError } from '../../lib/errors'
@@ -13,7 +14,7 @@ import type { OptionSpec, OptionValues, Verb } from '../verb'
 function parseSensors(text: string, from: string): Reading[] {
   let value: unknown
   try {
-    // editors of another system put a mark in front
+    // Windows editors add a byte order mark
     value = JSON.parse(text.replace(/^\ufeff/, ''))
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
@@ -23,7 +24,7 @@ function parseSensors(text: string, from: string): Reading[] {
     })
   }
   if (!Array.isArray(value)) throw new OsError('USAGE', `${from} must be a JSON array of readings`)
-  // one reading instead of a list of readings is what people type first
+  // people often type one reading instead of a list
   return (value.length > 0 && !Array.isArray(value[0]) ? [value] : value) as Reading[]
 }
 
@@ -33,7 +34,7 @@ export function readingsOf(options: OptionValues): Reading[] {
   return [[text('sensor-id', 'V1'), text('sensor-status', 'OK'), Number(options.value ?? 1), text('unit', 'Pa')]]
 }
 
-/** Without a gateway: transmit and dispatch by a Node of this process. */
+/** Without a gateway, a Node of this process transmits and dispatches. */
 async function sendLocally(
   context: CommandContext,
   sensors: Reading[],
@@ -48,7 +49,7 @@ async function sendLocally(
   const sent = await node.dispatch(packet, medium)
   const how = sent
     ? { delivery: 'sent' as const }
-    : { reason: node.lastError?.message ?? 'the medium did not take the packet' }
+    : { reason: node.lastError?.message ?? 'the medium did not accept the packet' }
   return { packet, assigned_id, strategy, sent, ...how, dispatch_path: sent ? 'driver' : 'none', rejected }
 }
 
@@ -57,7 +58,7 @@ const deviceOf = (options: OptionValues): { device_id?: string; device_status: s
   device_status: String(options.status ?? 'ONLINE'),
 })
 
-/** Options that say what to send; inject has them too. */
+/** Options with the readings to send; inject has them too. */
 export const READING_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   'sensor-id': { type: 'string', value: 'ID', default: 'V1', help: 'sensor of a single reading' },
   'sensor-status': { type: 'string', value: 'ST', default: 'OK', help: 'its status' },
@@ -69,7 +70,7 @@ export const READING_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   status: { type: 'string', value: 'ST', default: 'ONLINE', help: 'status of the device' },
 }
 
-/** Reads --sensors-file on the calling side; --sensors wins over it. */
+/** Reads --sensors-file on the client's side; --sensors has priority. */
 export async function readSensorsFile(
   options: OptionValues,
   read: (path: string) => Promise<string>,
@@ -81,12 +82,12 @@ export async function readSensorsFile(
   return { ...others, sensors }
 }
 
-/** Inside a gateway no file is read for a caller; the calling side did it. Throws USAGE. */
+/** A gateway reads no file for a caller; the client has done it already. Throws USAGE. */
 export function refuseFile(options: OptionValues): void {
   if (options['sensors-file'] !== undefined) throw new OsError('USAGE', 'a gateway reads no files for a command')
 }
 
-/** A refusal has `sent` and `reason` as a dispatch has, and refused rows in one form, whether some of them or all. */
+/** A refusal has `sent` and `reason` like a dispatch, and refused rows in one form, whether some or all were refused. */
 function asRefusal(thrown: unknown): OsError {
   const { code, message, hint, cause, details } = asOsError(thrown)
   const rows = Array.isArray(details.rejected) ? (details.rejected as RefusedRow[]) : []

@@ -1,5 +1,5 @@
-// transport-status, transporter-toggle, reload-protocol: the media of this machine. In a running gateway a switch counts at
-// once for every link over the medium; without one it is written to Config.json for the next start.
+// transport-status, transporter-toggle, reload-protocol: the media of this machine. In a running gateway a switch
+// applies immediately to every link over the medium; without one it is written to Config.json for the next start.
 import { OsError } from '../../lib/errors'
 import type { TransportView } from '../../links/transport-view'
 import type { Paint, Verb } from '../verb'
@@ -33,7 +33,7 @@ export const transporterToggle: Verb = {
   name: 'transporter-toggle',
   summary: 'switch a medium on or off',
   description:
-    'Applies to dispatch, uplinks and receivers, at once in a running gateway. Facts that wait for an uplink stay in the log.',
+    'Applies to dispatch, uplinks and receivers, in a running gateway immediately.  Facts that wait for an uplink stay in the log.',
   examples: ['os-node transporter-toggle TCP --enable', 'os-node transporter-toggle --name udp --disable --json'],
   options: {
     name: { type: 'string', value: 'MEDIUM', required: true, help: MEDIUM },

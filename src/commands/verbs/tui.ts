@@ -1,5 +1,5 @@
-// The terminal UI on the command line. `tui render` and `tui sections` run where the data is; `tui interactive` and `tui bios`
-// run where the person is and ask a running gateway for each look (D17).
+// The terminal UI on the command line. `tui render` and `tui sections` run where the data is; `tui interactive` and
+// `tui bios` run on the client's side and query a running gateway at each update (D17).
 
 import { type Plain, parseFormat, rowsText, type SectionInfo, sectionNames, textOf, treeText } from '../../display'
 import { OsError } from '../../lib/errors'
@@ -20,7 +20,7 @@ const INTERVAL: OptionSpec = {
   help: 'interval between updates (else RESOURCES.service_plugins.tui.default_interval)',
 }
 
-/** One section's data as a person reads it on a terminal. */
+/** Formats a section's data for a terminal. */
 function drawn(format: unknown, data: Plain): string {
   if (typeof data === 'string') return data
   if (format === 'tree') return treeText(data)
@@ -96,7 +96,7 @@ async function terminalUi(context: CommandContext): Promise<TerminalUiLike> {
 
 const KEYS =
   'Keys: m providers, s search, a number for that section, a all, r refresh, j json, q quit; arrows and page keys scroll and switch. ' +
-  'Shows a running gateway, or what the files say while none runs.'
+  'Shows a running gateway, or the files while none runs.'
 
 export const tuiInteractive: Verb = {
   name: 'tui interactive',

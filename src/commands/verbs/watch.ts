@@ -1,6 +1,6 @@
-// watch: the state of one part, again and again. A row each interval says what it is now and which keys changed since the row
-// before. It ends with --duration or when it is stopped, which is no failure. In a running gateway
-// the gateway's own state is watched, without one the files.
+// watch: the state of one part at each interval. A row has the current state and the keys that changed since the
+// previous row. It ends with --duration or when it is stopped, which is no failure. In a running gateway it watches the
+// gateway's state, without one the files.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isObject } from '../../lib/objects'
@@ -35,12 +35,12 @@ interface Row {
   /** UNIX ms */
   readonly at: number
   readonly module: string
-  /** dotted keys; null in the first row, where all is new */
+  /** dotted keys; null in the first row, where everything is new */
   readonly changed: readonly string[] | null
   readonly state: State
 }
 
-/** Dotted keys of everything that is no object. */
+/** The dotted keys of all values that are no objects. */
 function flat(value: unknown, path = '', into = new Map<string, string>()): Map<string, string> {
   if (isObject(value) && Object.keys(value).length > 0)
     for (const [name, item] of Object.entries(value)) flat(item, path ? `${path}.${name}` : name, into)
@@ -62,22 +62,22 @@ async function* rows(
   const end = performance.now() + durationMs
   let before: Map<string, string> | undefined
   while (!signal.aborted) {
-    // what another process wrote to the file since; a gateway has its own way to hear of that
+    // picks up changes of the file by other processes; a gateway notices them itself
     if (!gateway && before) config.reload()
     const state = MODULES[module]!(context)
-    // kept as text: a part may go on changing what it showed
+    // compared as text, because the part may change the object it returned
     const now = flat(state)
     yield { at: Date.now(), module, changed: before ? differences(before, now) : null, state }
     before = now
     const left = end - performance.now()
-    // a timer may be a millisecond early
+    // a timer may fire a millisecond early
     if (durationMs > 0 && left <= 1) return
     const wait = durationMs > 0 ? Math.min(intervalMs, left) : intervalMs
-    await sleep(wait, undefined, { signal }).catch(() => undefined) // stopped: the loop sees it
+    await sleep(wait, undefined, { signal }).catch(() => undefined) // stopped: the loop condition ends it
   }
 }
 
-/** Everything once, then the keys that changed; nothing where none did. */
+/** The complete first state, then the changed keys; nothing if none changed. */
 function rowText({ at, module, changed, state }: Row, paint: Paint): string {
   const values = flat(state)
   const time = paint.dim(new Date(at).toTimeString().slice(0, 8))

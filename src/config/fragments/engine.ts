@@ -1,9 +1,9 @@
-// How readings become packets, and how sessions and time behave.
+// Settings of packets, sessions and time.
 import { choice, flag, int, num, optionalText, section } from '../fields'
 
 export const engineEntries = {
   engine_settings: section({
-    precision: int(4, 'digits after the point that the wire keeps', { max: 10, restart: true }),
+    precision: int(4, 'digits after the decimal point on the wire', { max: 10, restart: true }),
     unit_dialect: choice(['ucum', 'attribute'], 'ucum', 'how units are named on the wire', { restart: true }),
     network_retry: section({
       enabled: flag(true, 'send again when a send failed'),
@@ -17,7 +17,7 @@ export const engineEntries = {
       max: 60_000,
       restart: true,
     }),
-    tx_batch_max_items: int(256, 'packets in a batch at most', {
+    tx_batch_max_items: int(256, 'most packets in a batch', {
       min: 1,
       max: 65_536,
       restart: true,
@@ -69,7 +69,7 @@ export const engineEntries = {
           restart: true,
         },
       ),
-      offline_hold_days: num(30, 'days an offline device keeps its id, where base_lease_seconds is 0', {
+      offline_hold_days: num(30, 'days an offline device keeps its id, if base_lease_seconds is 0', {
         max: 36_500,
         restart: true,
       }),
@@ -82,7 +82,7 @@ export const engineEntries = {
         min: 60,
         restart: true,
       }),
-      high_rate_min_factor: num(0.2, 'the lease is shortened to this part of it at most', { max: 1, restart: true }),
+      high_rate_min_factor: num(0.2, 'least share of a shortened lease', { max: 1, restart: true }),
       adaptive_enabled: flag(true, 'shorten leases when many devices come and go', { restart: true }),
       ultra_force_release: flag(true, 'let a flood end the leases of devices that are offline already', {
         restart: true,
@@ -93,7 +93,7 @@ export const engineEntries = {
       }),
       metrics_flush_seconds: num(10, 'pause between two writes of <data>/id_lease_metrics.json', { min: 1 }),
     }),
-    id_max_bytes: int(268_435_456, 'memory for ids in use at most, 400 bytes each; new devices are refused beyond it', {
+    id_max_bytes: int(268_435_456, 'memory limit of ids in use, 400 bytes each; new devices beyond it are refused', {
       min: 1_048_576,
       restart: true,
     }),

@@ -5,7 +5,7 @@ import { anything, choice, flag, int, list, maybe, maybeInt, name, num, optional
 /** the files of board/ */
 export const BOARD_NAMES = ['auto', 'rpi-zero-2-w', 'rpi-3', 'rpi-4', 'cm4', 'rpi-5', 'generic'] as const
 
-/** the built-in source types and media: what a form and a search offer; plugins may bring others */
+/** the built-in source types and media, offered by forms and search; plugins may add others */
 export const SOURCE_TYPES =
   'cpu, memory, disk, network, uptime, thermal, hwmon, iio, gpio, bme280, sht3x, ads1115, ina219, ds3231, w1, can, line, ' +
   'nmea, modbus_rtu, modbus_tcp, bthome, ibeacon, eddystone, ruuvi'
@@ -25,16 +25,18 @@ const link = {
 const source = v.looseObject({
   name: name('name of the group of sensors'),
   type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: `driver: ${SOURCE_TYPES}` })),
-  match: anything('which sensors of the driver; the driver says what it understands'),
+  match: anything('which sensors; the form depends on the driver'),
   interval_ms: maybeInt(
-    'ms between two readings; Modbus, I2C and line: from 2, can and gpio: from 10, w1: from 1000, the others: from 100; left out: what suits the type',
+    'ms between two readings; Modbus, I2C and line: from 2, can and gpio: from 10, w1: from 1000, the others: from 100; left out: default of the type',
     { min: 2, max: 86_400_000 },
   ),
   deadband: v.optional(
     v.nullable(
       v.pipe(
         v.union([v.pipe(v.number(), v.minValue(0)), v.record(v.string(), v.pipe(v.number(), v.minValue(0)))]),
-        v.metadata({ help: 'change worth a record, of all sensors or by name; null: every reading is one' }),
+        v.metadata({
+          help: 'smallest change to record, of all sensors or by name; null: record every reading',
+        }),
       ),
     ),
   ),
@@ -42,7 +44,7 @@ const source = v.looseObject({
 
 const uplink = v.looseObject({
   ...link,
-  frames: choice(['auto', 'full'], 'auto', 'full: every packet stands alone'),
+  frames: choice(['auto', 'full'], 'auto', 'full: only FULL packets'),
   diff_base: maybe(
     v.picklist(['sticky', 'last']),
     'sticky survives lost packets; left out: last on TCP with acknowledgements',
@@ -54,14 +56,14 @@ const uplink = v.looseObject({
     'name of the upstream behind it: uplinks of one server may use the session key of each other; left out: its host',
   ),
   delivery: maybe(v.picklist(['best_effort']), 'best_effort: a peer that never answers PING, as the reference'),
-  batch_max_items: maybeInt('packets in one frame or batch at most; left out: what fits', { min: 1, max: 255 }),
-  batch_max_bytes: maybeInt('bytes in one frame or batch at most; a larger packet goes alone', {
+  batch_max_items: maybeInt('most packets in one frame or batch; left out: as many as fit', { min: 1, max: 255 }),
+  batch_max_bytes: maybeInt('most bytes in one frame or batch; a larger packet is sent alone', {
     min: 16,
     max: 1_048_576,
   }),
   batch_window_ms: int(0, 'how long a packet waits for others to fill a batch', { max: 60_000 }),
-  rate_packets_s: num(0, 'packets a second at most; 0: no bound; alarms pass', { max: 1e6 }),
-  rate_bytes_s: num(0, 'bytes a second at most; 0: no bound; alarms pass', { max: 1e9 }),
+  rate_packets_s: num(0, 'most packets per second; 0: no limit; alarms are exempt', { max: 1e6 }),
+  rate_bytes_s: num(0, 'most bytes per second; 0: no limit; alarms are exempt', { max: 1e9 }),
 })
 
 export const gatewayEntries = {
@@ -71,23 +73,23 @@ export const gatewayEntries = {
         v.pipe(
           v.array(source),
           v.metadata({
-            help: 'what is read, such as [{"name": "load", "type": "cpu"}]; null: the sensors of this machine',
+            help: 'sources, such as [{"name": "load", "type": "cpu"}]; null: the sensors of this machine',
           }),
         ),
       ),
       null,
     ),
-    uplinks: list(uplink, 'where packets go, best first'),
+    uplinks: list(uplink, 'destinations of packets, best first'),
     alarm_statuses: v.optional(
       v.pipe(
         v.array(v.pipe(v.string(), v.minLength(1))),
-        v.metadata({ help: 'what has one of these statuses goes upstream before everything else', restart: true }),
+        v.metadata({ help: 'readings with one of these statuses are sent first', restart: true }),
       ),
       ['ALARM', 'ALERT', 'CRITICAL', 'EMERGENCY'],
     ),
     failover: section({
-      after_s: num(5, 'a better uplink must be away this long before the next one takes over', { max: 86_400 }),
-      back_s: num(60, 'and must be stable this long before it gets it back', { max: 86_400 }),
+      after_s: num(5, 'a better uplink must be down this long before the next takes over', { max: 86_400 }),
+      back_s: num(60, 'and stable this long before it is active again', { max: 86_400 }),
     }),
     retry_max_s: num(60, 'longest pause before a link that is down is tried again; 5 s while its peer worked lately', {
       min: 1,
@@ -96,9 +98,9 @@ export const gatewayEntries = {
     }),
     receivers: list(v.looseObject(link), 'where packets of other nodes are received'),
     log: section({
-      max_bytes: int(268_435_456, 'size of the log on flash at most', { min: 1_048_576, restart: true }),
-      max_age_s: num(2_592_000, 'age of the oldest record at most', { min: 60, restart: true }),
-      commit_interval_ms: int(1000, 'a record is on flash after this time at the latest', {
+      max_bytes: int(268_435_456, 'largest log on flash', { min: 1_048_576, restart: true }),
+      max_age_s: num(2_592_000, 'largest age of a record', { min: 60, restart: true }),
+      commit_interval_ms: int(1000, 'longest time until a record is on flash', {
         min: 1,
         max: 600_000,
         restart: true,
@@ -109,7 +111,7 @@ export const gatewayEntries = {
         restart: true,
       }),
       commit_bytes: int(65_536, 'pending bytes that start a commit', { min: 512, max: 67_108_864, restart: true }),
-      when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'what gives way when the log is full', atStart),
+      when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'dropped when the log is full', atStart),
       check_bytes_s: int(16_384, 'reads the log again for damage, each part once a day; bytes/s at most, 0: never', {
         max: 67_108_864,
         restart: true,
@@ -124,7 +126,7 @@ export const gatewayEntries = {
     log_level: choice(['debug', 'info', 'warn', 'error'], 'info', 'lines below this are not logged'),
     watchdog: section({
       enabled: flag(true, 'end a gateway that is frozen or stalled, so that it is started again'),
-      stall_s: num(30, 'how long the progress token may be unseen', { min: 5, max: 3600 }),
+      stall_s: num(30, 'longest time without progress', { min: 5, max: 3600 }),
     }),
     safe_mode: section({
       after_crashes: int(5, 'crashes in a row that lead to safe mode; 0: never', { max: 1000, restart: true }),
@@ -147,7 +149,7 @@ export const gatewayEntries = {
       v.pipe(v.string(), v.minLength(1)),
       'addresses (or address ranges) packets are taken from; empty: from everywhere',
     ),
-    max_future_s: num(86_400, 'a packet further ahead of the time is kept and marked, and nothing newest follows it', {
+    max_future_s: num(86_400, 'a packet further in the future is kept and marked, but not used as newest value', {
       min: 1,
     }),
     plaintext_after_secure: choice(
@@ -155,16 +157,12 @@ export const gatewayEntries = {
       'same_address',
       'plaintext of a device with a confirmed session: from its address, from anywhere, or not at all',
     ),
-    template_memory_bytes: int(
-      33_554_432,
-      'memory for the templates of other nodes; what finds no room goes to files',
-      {
-        min: 1_048_576,
-        max: 1_073_741_824,
-        restart: true,
-      },
-    ),
-    template_disk_bytes: int(67_108_864, 'files for the templates that find no room in memory', {
+    template_memory_bytes: int(33_554_432, 'memory for the templates of other nodes; others go to files', {
+      min: 1_048_576,
+      max: 1_073_741_824,
+      restart: true,
+    }),
+    template_disk_bytes: int(67_108_864, 'files for the other templates', {
       min: 1_048_576,
       max: 4_294_967_296,
       restart: true,
@@ -192,7 +190,7 @@ export const storageEntries = {
         port: maybeInt('port of the server; left out: 5432 or 3306', { max: 65_535, restart: true }),
         database: optionalText('name of the database; left out: os_node', atStart),
         user: optionalText('user at the server; left out: os_node', atStart),
-        password: optionalText('password at the server; OS_DB_PASSWORD and password_file go before it', {
+        password: optionalText('password; OS_DB_PASSWORD and password_file have priority', {
           secret: true,
           restart: true,
         }),

@@ -5,7 +5,7 @@ import { choice, flag, int, map, maybe, optionalText, port, section, text, wireN
 const options = (entries: v.ObjectEntries = {}) => v.optional(v.looseObject(entries), {})
 const atStart = { restart: true }
 
-/** Settings of one network medium; what else it understands comes with the medium. */
+/** Settings of one network medium; the medium itself adds its other options. */
 const network = (host: string, standardPort: number) =>
   options({
     host: text(host, 'address of the peer; empty: Client_Core.server_host'),

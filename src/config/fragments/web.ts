@@ -1,10 +1,10 @@
-// The HTTP service (D13): who may write what, and where it listens.
+// The HTTP service (D13): who may write, and where it listens.
 import * as v from 'valibot'
 import { flag, int, list, map, port, section, text } from '../fields'
 
 const atStart = { restart: true }
 
-/** Keys that may be written over HTTP unless the owner says otherwise. */
+/** Keys that may be written over HTTP by default. */
 export const WRITABLE_PREFIXES: readonly string[] = [
   'engine_settings',
   'gateway',
@@ -37,10 +37,10 @@ export const webEntries = {
       ),
       'off',
     ),
-    redirect_port: port(0, 'port that answers /health and sends all else to the encrypted page; 0: none', atStart),
-    allowed_hosts: list(v.string(), 'more names this gateway is opened by, against DNS rebinding', atStart),
-    session_idle_seconds: int(1800, 'a login ends when it is not used for so long', { min: 60, max: 86_400 }),
-    session_max_seconds: int(43_200, 'a login ends after so long', { min: 300, max: 2_592_000 }),
+    redirect_port: port(0, 'port that answers /health and redirects to the encrypted page; 0: none', atStart),
+    allowed_hosts: list(v.string(), 'further host names of this gateway, against DNS rebinding', atStart),
+    session_idle_seconds: int(1800, 'a login ends after this long without use', { min: 60, max: 86_400 }),
+    session_max_seconds: int(43_200, 'a login ends after this long', { min: 300, max: 2_592_000 }),
     ui: section({
       ui_enabled: flag(true, 'show the page; off: only the API'),
       ui_theme: text('auto', 'looks of the page: auto, light or dark'),

@@ -1,7 +1,7 @@
-// What a new list of links means for those that run: which go, which come, which are opened anew, which stay untouched (R27).
+// Compares a new list of links with the running ones: which to close, to open, to reopen, and to keep (R27).
 import { isDeepStrictEqual } from 'node:util'
 
-/** Names of links, as a reload left them. */
+/** Names of links after a reload. */
 export interface Applied {
   readonly added: string[]
   readonly removed: string[]
@@ -42,8 +42,8 @@ interface Wanted<T extends { readonly name: string }> {
 type AnyWanted = Wanted<any>
 
 /**
- * Applies lists of several kinds, in their order. A name that moves from one kind to another is closed there first, since
- * all links share one set of names.
+ * Applies lists of several kinds, in their order. A name that moves from one kind to another is closed there first, since all
+ * links share one set of names.
  */
 export async function applyAll<K extends string>(wanted: Record<K, AnyWanted>): Promise<Record<K, Applied>> {
   const kinds = Object.entries(wanted) as [K, AnyWanted][]

@@ -1,5 +1,5 @@
-// A stop that ends: each step has its bound, and one that hangs or throws is logged and left behind, so that the commit at the
-// end always has its time. The steps run one after the other, since each builds on the ones before.
+// A stop with time limits: a step that hangs or throws is logged and abandoned, so that the final commit always has its time.
+// The steps run in order, since each depends on those before.
 
 import type { Clock } from '../../lib/clock'
 import { within } from '../../lib/deadline'
@@ -10,12 +10,14 @@ import { systemTimers, type Timers } from '../../lib/timers'
 export interface Step {
   readonly name: string
   readonly limitMs: number
-  /** true: runs also when the whole time is used up */
+  /** true: runs even if the total time is used up */
   readonly must?: boolean
   run(): unknown
 }
 
-/** Runs the steps within `totalMs`, the ones that must be beyond that. Returns the names of those left behind. Never throws. */
+/**
+ * Runs the steps within `totalMs`; steps with `must` run even after that. Returns the names of abandoned steps. Never throws.
+ */
 export async function runSteps(
   steps: readonly Step[],
   totalMs: number,
@@ -34,7 +36,7 @@ export async function runSteps(
         await run()
       })()
       if ((await within(timers, limit, done, () => 'late')) === 'late') {
-        logger.warn(`stopping: ${name} took longer than ${Math.round(limit)} ms and is left behind`)
+        logger.warn(`stopping: ${name} took longer than ${Math.round(limit)} ms and was abandoned`)
         left.push(name)
       }
     } catch (error) {

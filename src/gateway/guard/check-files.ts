@@ -1,5 +1,5 @@
-// Files that a configuration names: checked when it is written, since a FIFO or a device would block or wake what it belongs to
-// when it is read, and would end the next start. A path that does not exist yet is fine.
+// Checks files named in a configuration before it is written. Reading a FIFO would block and reading a device could trigger
+// it, and the next start would fail. A path that does not exist yet is accepted.
 import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type Config, ConfigStore } from '../../config'
@@ -8,7 +8,7 @@ import { MOST_BYTES } from '../../lib/files'
 
 const IN_TLS = /^(ca|cert|key|client_ca)$/
 
-/** files beside those of tls; a path that is not absolute is one of the data directory where `true` */
+/** file settings other than those of tls; `true`: a relative path is relative to the data directory */
 const FILES: Readonly<Record<string, boolean>> = {
   dbc: false,
   secure_session_store: false,
@@ -18,10 +18,13 @@ const FILES: Readonly<Record<string, boolean>> = {
   tls_cert: true,
   tls_key: true,
 }
-/** the same of folders */
+/** the same for folders */
 const FOLDERS: Readonly<Record<string, boolean>> = { 'plugins.dir': true, 'storage.sql.driver.path': true }
 
-/** Throws CONFIG_INVALID for the first file or folder of `next`, other than in `now`, that is there and something else, or too large to be read. */
+/**
+ * Throws CONFIG_INVALID for the first new path of `next` (not in `now`) that exists but is no regular file or folder, or is
+ * too large to read.
+ */
 export function refuseSpecialFiles(now: unknown, next: Config): void {
   const base = ConfigStore.of(now as object)?.dataDir ?? ''
   const walk = (value: unknown, old: unknown, path: readonly string[]): void => {

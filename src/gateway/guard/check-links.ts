@@ -1,7 +1,7 @@
-// Whether the links of a configuration that was read anew can be made at all: drivers that exist, options they take, units
-// they know, sensor ids that no other source has. Asked
-// before anything is changed, for links that are new or changed only, so that one that cannot be made already (its driver
-// is not there, D7) does not block a change of the rest. Throws CONFIG_INVALID with the key and the reason.
+// Checks whether the links of a configuration can be created: the driver exists, it accepts the options, the units are known,
+// no other source has the same sensor ids. Called before a change is applied, and only for new or changed links: an existing
+// link that cannot be created (D7: its driver is missing) must not block other changes. Throws CONFIG_INVALID with the key
+// and the reason.
 import { isDeepStrictEqual } from 'node:util'
 import { type Config, type ConfigStore, isLoopback } from '../../config'
 import { systemClock } from '../../lib/clock'
@@ -27,7 +27,7 @@ interface Entry {
 }
 
 export interface LinkAsOpened {
-  /** kind and name, as people read it */
+  /** kind and name, for messages */
   readonly what: string
   readonly type: string | undefined
   readonly medium: string | undefined
@@ -35,7 +35,7 @@ export interface LinkAsOpened {
 }
 
 /**
- * The options that the driver of a link of `config` gets, with its defaults and what physical_config says of the bus. Throws
+ * The options passed to the driver of a link of `config`: with defaults, and with the bus settings of physical_config. Throws
  * NO_DRIVER, CONFIG_INVALID.
  */
 async function linkOptions(configured: Entry, listens: boolean, config: Config, registry: Registry): Promise<unknown> {
@@ -43,14 +43,14 @@ async function linkOptions(configured: Entry, listens: boolean, config: Config, 
   return schema ? checkOptions(schema, options, configured.name, common) : options
 }
 
-/** An entry with what physical_config says of its bus. */
+/** An entry merged with the settings of its bus in physical_config. */
 function onItsBus(entry: Entry, config: Config): Entry {
   const { medium } = entry
   const buses = config.RESOURCES.physical_config as Record<string, unknown>
   return medium === undefined ? entry : withHardware(bus => buses[bus], { ...entry, medium })
 }
 
-/** The same as they were typed, and the driver's schema. Throws NO_DRIVER. */
+/** The options as configured, and the driver's schema. Throws NO_DRIVER. */
 async function typedOptions(configured: Entry, listens: boolean, config: Config, registry: Registry) {
   const { name: _, type, medium, ...fields } = onItsBus(configured, config)
   if (medium === undefined) {
@@ -67,13 +67,13 @@ async function typedOptions(configured: Entry, listens: boolean, config: Config,
   return { schema, options, common: [] }
 }
 
-/** Gives a store what only drivers know of its configuration. */
+/** Adds the driver-specific checks to a configuration store. */
 export function adviseOn(store: ConfigStore, registry: Registry): void {
   store.unknown = () => unknownLinkOptions(store.config, registry)
   store.advice = () => ((store.config.gateway.sources ?? []) as readonly SourceEntry[]).flatMap(unitWarnings)
 }
 
-/** Options of links that their drivers do not know, by their paths in the configuration. */
+/** Link options that their drivers do not know, by their paths in the configuration. */
 export async function unknownLinkOptions(config: Config, registry: Registry): Promise<UnknownOption[]> {
   const found: UnknownOption[] = []
   for (const kind of KINDS)
@@ -86,7 +86,7 @@ export async function unknownLinkOptions(config: Config, registry: Registry): Pr
   return found
 }
 
-/** Every link of `config` with the options its driver gets; one that cannot be made as it was typed. */
+/** Every link of `config` with the options its driver gets; a link that cannot be created keeps its options as configured. */
 export function linksAsOpened(config: Config, registry: Registry): Promise<LinkAsOpened[]> {
   const { sources, uplinks, receivers } = config.gateway
   const kinds: Record<string, readonly Entry[]> = { source: sources ?? [], uplink: uplinks, receiver: receivers }
@@ -94,7 +94,7 @@ export function linksAsOpened(config: Config, registry: Registry): Promise<LinkA
     Object.entries(kinds).flatMap(([kind, entries]) =>
       entries.map(async entry => ({
         ...{ what: `${kind} ${entry.name}`, type: entry.type, medium: entry.medium },
-        // its own error is reported when it is opened
+        // the link reports this error when it is opened
         options: await linkOptions(entry, kind === 'receiver', config, registry).catch(() => entry),
       })),
     ),
@@ -108,14 +108,14 @@ export interface LinkProblem {
   readonly kind: Kind
   readonly text: string
   readonly hint: string
-  /** it works, but not as it may seem */
+  /** the link works, but perhaps not as intended */
   readonly warns?: boolean
 }
 
-/** What the drivers check: sources are made, and not opened. */
+/** For checks: sources are created but not opened. */
 const LOOKING: DriverContext = { clock: systemClock, logger: silentLogger }
 
-/** The first clash of each source, and how many more it has: a DBC file may have hundreds. */
+/** The first clash of each source, and the number of further ones: a DBC file may have hundreds. */
 function bySource(clashes: Awaited<ReturnType<typeof clashesOf>>) {
   return [...new Set(clashes.map(({ source }) => source))].map(name => {
     const [first, ...more] = clashes.filter(({ source }) => source === name)
@@ -124,7 +124,7 @@ function bySource(clashes: Awaited<ReturnType<typeof clashesOf>>) {
   })
 }
 
-/** Throws CONFIG_INVALID where sources of `next` share a sensor id and those of `now` did not. */
+/** Throws CONFIG_INVALID if sources of `next` share a sensor id and those of `now` did not. */
 async function refuseClashes(now: Config, next: Config, registry: Registry, context: DriverContext): Promise<void> {
   const [before, after] = [now, next].map(config => (config.gateway.sources ?? []) as readonly SourceEntry[])
   if (isDeepStrictEqual(before, after)) return
@@ -143,7 +143,7 @@ async function refuseClashes(now: Config, next: Config, registry: Registry, cont
   })
 }
 
-/** Throws CONFIG_INVALID where the page, on the address that the command line gave it, would ask for no token. */
+/** Throws CONFIG_INVALID if the page, on the address from the command line, would require no token. */
 export function refuseOpenPage({ web_user }: Config, host: string | undefined): void {
   if (web_user.auth_enabled || host === undefined || isLoopback(host)) return
   throw new OsError('CONFIG_INVALID', `web_user.auth_enabled must be true while the page listens on ${host}`, {
@@ -153,8 +153,8 @@ export function refuseOpenPage({ web_user }: Config, host: string | undefined): 
 }
 
 /**
- * Throws UNKNOWN_KEY for settings of a plugin that is not there, and CONFIG_INVALID naming the first link of `next`, new or changed since `now`, that could not be made, or whose
- * readings would be lost or mixed with those of another.
+ * Throws UNKNOWN_KEY for settings of a plugin that does not exist, and CONFIG_INVALID for the first link of `next`, new or
+ * changed since `now`, that cannot be created, or whose readings would be lost or mixed with those of another.
  */
 export async function checkLinks(
   now: Config,
@@ -169,7 +169,7 @@ export async function checkLinks(
     for (const [k, entry] of ((next.gateway[kind] ?? []) as readonly Entry[]).entries()) {
       const old = before.get(entry.name)
       if (old && isDeepStrictEqual(onItsBus(old, now), onItsBus(entry, next))) continue
-      // a long list must not keep the loop from everything else
+      // yield to the event loop: the list may be long
       if (k % 20 === 19) await turn()
       const key = `gateway.${kind}.${k}`
       try {
@@ -186,7 +186,7 @@ export async function checkLinks(
   await refuseClashes(now, next, registry, context)
 }
 
-/** Throws CONFIG_INVALID where a link cannot be made, or where readings of a source would be refused. */
+/** Throws CONFIG_INVALID if a link cannot be created, or if readings of a source would be refused. */
 async function checkLink(kind: Kind, entry: Entry, config: Config, registry: Registry, context: DriverContext) {
   const options = await linkOptions(entry, kind === 'receivers', config, registry)
   if (entry.medium !== undefined) (await registry.mediumDriver(entry.medium)).check?.(options)
@@ -195,7 +195,7 @@ async function checkLink(kind: Kind, entry: Entry, config: Config, registry: Reg
   await sourceOf(entry as SourceEntry, registry, context)
 }
 
-/** What is wrong with the links of a configuration as its file has it: all of it, for the doctor. */
+/** All problems with the links of a configuration file, for the doctor. */
 export async function linkProblems(config: Config, registry: Registry): Promise<LinkProblem[]> {
   const found: LinkProblem[] = []
   for (const kind of KINDS)
@@ -205,7 +205,7 @@ export async function linkProblems(config: Config, registry: Registry): Promise<
       } catch (thrown) {
         const { message, hint, details } = asOsError(thrown)
         const { keys, unknown } = details as { keys?: unknown[]; unknown?: unknown[] }
-        // it starts without what is unknown; anything else keeps it down
+        // the link starts without unknown options; any other problem keeps it down
         const warns = unknown !== undefined && unknown.length === keys?.length
         found.push({ kind, text: `${entry.name}: ${message}`, hint, warns })
       }
@@ -214,7 +214,7 @@ export async function linkProblems(config: Config, registry: Registry): Promise<
   for (const { source, text, others, proposed, fixed } of bySource(await clashesOf(sources, registry, LOOKING)))
     found.push({
       ...{ kind: 'sources', warns: true, text: `${source}: ${text}` },
-      hint: `it is logged as ${proposed}: ${fixed ? 'choose other sensors with match' : 'give this sensor an id of its own'}${others}`,
+      hint: `it is logged as ${proposed}: ${fixed ? 'choose other sensors with match' : 'give this sensor its own id'}${others}`,
     })
   for (const text of sources.flatMap(unitWarnings)) found.push({ kind: 'sources', warns: true, text, hint: 'use Cel' })
   return found

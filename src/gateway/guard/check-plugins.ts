@@ -1,5 +1,5 @@
-// Settings of plugins: what no plugin reads is refused when it is written. A plugin of another maker is known by its file; that
-// its folder is switched on is not asked for, so that its settings may be written first (docs/plugins.md).
+// Refuses settings of plugins that do not exist when a configuration is written. A third-party plugin is recognised by its
+// file. Its folder need not be enabled, so that its settings can be written first (docs/plugins.md).
 import { join, resolve } from 'node:path'
 import { type Config, ConfigStore } from '../../config'
 import { OsError, orElse } from '../../lib/errors'
@@ -9,8 +9,8 @@ import { nearest } from '../../lib/nearest'
 const PREFIX = 'RESOURCES.service_plugins.'
 
 /**
- * Throws UNKNOWN_KEY for the first section of RESOURCES.service_plugins that `next` has and `now` has not, of a plugin that is
- * neither built in nor in the folder of plugins.
+ * Throws UNKNOWN_KEY for the first section of RESOURCES.service_plugins that is new in `next` and belongs to a plugin that is
+ * neither built in nor in the plugin folder.
  */
 export function refuseStrayPlugins(now: Config, next: Config, disk = realFiles): void {
   const store = ConfigStore.of(now)
@@ -31,7 +31,7 @@ export function refuseStrayPlugins(now: Config, next: Config, disk = realFiles):
   const meant = nearest(stray, [...builtin, ...files])
   const key = PREFIX + stray
   throw new OsError('UNKNOWN_KEY', `${key} is not a known key${meant ? `; did you mean ${PREFIX + meant}?` : ''}`, {
-    hint: `a plugin of another maker is known once its file is in ${folder}`,
+    hint: `a third-party plugin is known once its file is in ${folder}`,
     details: { key, ...(meant && { did_you_mean: PREFIX + meant }) },
   })
 }

@@ -1,6 +1,6 @@
-// What the sensors of a configuration are called and measured in, as far as it says so before anything is opened. Asked when
-// a configuration is written: an unknown unit would lose every reading of its sensor, and an id that two sources have would
-// mix their readings. A file that was there before still starts: see intake/sensor-ids.ts and intake/sources.ts.
+// Checks the sensor ids and units of a configuration, as far as they are known before anything is opened. Called before a
+// configuration is written: an unknown unit would lose every reading of its sensor, and an id shared by two sources would mix
+// their readings. An existing file still starts: see intake/sensor-ids.ts and intake/sources.ts.
 import { nearest } from '../../config'
 import { OsError } from '../../lib/errors'
 import { turn } from '../../lib/yield'
@@ -18,14 +18,14 @@ export interface SourceEntry {
 }
 
 interface UnitAt {
-  /** dotted key below the entry */
+  /** dotted key inside the entry */
   readonly key: string
   readonly unit: string
-  /** the words around it, for what is measured */
+  /** neighbouring text, which tells the measured quantity */
   readonly near: string
 }
 
-/** Every `unit` that the options of a source name, at any depth. */
+/** Every `unit` in the options of a source, at any depth. */
 function unitsOf(options: unknown, path: readonly string[] = []): UnitAt[] {
   if (typeof options !== 'object' || options === null) return []
   const { id, name } = options as Record<string, unknown>
@@ -36,7 +36,7 @@ function unitsOf(options: unknown, path: readonly string[] = []): UnitAt[] {
   })
 }
 
-/** Throws CONFIG_INVALID for the first unit of a source that is not known, with the nearest one that is. */
+/** Throws CONFIG_INVALID for the first unknown unit of a source, and suggests the nearest known one. */
 export function refuseUnknownUnits(entry: SourceEntry, dialect: string): void {
   const known = dialect === 'attribute' ? resolveAttribute : resolve
   for (const { key, unit } of unitsOf(entry)) {
@@ -52,14 +52,14 @@ export function refuseUnknownUnits(entry: SourceEntry, dialect: string): void {
 
 const TEMPERATURE = /temp|therm|celsius|boiler|heat|cool|freez|fridge|room|outdoor|indoor/i
 
-/** What is worth a warning: C is the coulomb, and a sensor that looks like a thermometer hardly counts charges. */
+/** Units that need a warning: C is the coulomb, but the sensor looks like a thermometer. */
 export function unitWarnings(entry: SourceEntry): string[] {
   return unitsOf(entry)
     .filter(({ unit, near }) => unit === 'C' && TEMPERATURE.test(`${entry.name} ${near}`))
     .map(({ key }) => `source ${entry.name}, ${key}: C is the coulomb; degrees Celsius are Cel`)
 }
 
-/** A source that is made, and not opened. Throws NO_DRIVER, CONFIG_INVALID. */
+/** Creates a source without opening it. Throws NO_DRIVER, CONFIG_INVALID. */
 export async function sourceOf(
   { name, type, ...fields }: SourceEntry,
   registry: Registry,
@@ -69,7 +69,7 @@ export async function sourceOf(
   return (await registry.sourceDriver(type)).create(name, options, context)
 }
 
-/** The ids that sources of a list have in common; a source that cannot be made has none. */
+/** The sensor ids that several sources share; a source that cannot be created has none. */
 export async function clashesOf(
   entries: readonly SourceEntry[],
   registry: Registry,
@@ -78,7 +78,7 @@ export async function clashesOf(
   const ids = new SensorIds()
   const all: { name: string; fixed: Map<string, boolean> }[] = []
   for (const [k, entry] of entries.entries()) {
-    // a long list must not keep the loop from everything else
+    // yield to the event loop: the list may be long
     if (k % 20 === 19) await turn()
     const source = await sourceOf(entry, registry, context).catch(() => undefined)
     const sensors = (await source?.sensors) ?? []

@@ -1,10 +1,10 @@
-// Counts crashes in a row (R25). Each start writes one small file, a clean stop and a healthy stretch write it again; a start
-// that finds the mark of a run that neither stopped nor was healthy counts it as a crash. From `limit` on the gateway starts
-// in safe mode: web page and CLI up, log readable, links off.
+// Counts consecutive crashes (R25). Each start writes one small file; a clean stop and a healthy period write it again. A
+// start that finds the mark of a run that neither stopped nor was healthy counts a crash. From `limit` crashes on the gateway
+// starts in safe mode: web page and CLI up, log readable, links off.
 //
-// What is no crash: a clean stop, a start that ended with an error on its terminal (a port in use), and a run
-// that ended because the machine did (the boot id is another): power cuts are no fault of this program. A changed
-// configuration or another version gets one more try. A file that is damaged or cannot be written counts as none.
+// Not counted as a crash: a clean stop, a start that reported an error on its terminal (a port in use), and a run that ended
+// because the machine did (the boot id differs): a power cut is not a fault of this program. A changed configuration or
+// another version gets one more try. A file that is damaged or cannot be written counts as no crash.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,13 +16,13 @@ import { type Logger, silentLogger } from '../../lib/logger'
 
 interface CrashesParts {
   readonly dataDir: string
-  /** what may be at fault: text of the configuration and version */
+  /** what may cause the crash: configuration text and version */
   readonly fingerprint: string
-  /** crashes in a row that lead to safe mode; 0: never */
+  /** consecutive crashes that lead to safe mode; 0: never */
   readonly limit: number
   readonly files?: Files
   readonly logger?: Logger
-  /** names this running of the machine; null where the system does not tell */
+  /** the boot id; null if the system has none */
   readonly boot?: string | null
   /** UNIX ms */
   readonly now?: () => number
@@ -30,11 +30,11 @@ interface CrashesParts {
 
 interface Mark {
   readonly crashes: number
-  /** a run has begun and not ended */
+  /** the run has not ended yet */
   readonly running: boolean
   readonly boot: string | null
   readonly fingerprint: string
-  /** why the last run ended, where it could still tell */
+  /** why the last run ended, if it was able to record it */
   readonly reason?: string
   /** UNIX ms of the last write */
   readonly at: number
@@ -51,7 +51,7 @@ const marksPath = (dataDir: string): string => join(dataDir, 'starts.json')
 export const fingerprintOf = (...parts: readonly string[]): string =>
   createHash('sha256').update(parts.join('\0')).digest('hex').slice(0, 16)
 
-/** null: not Linux, every end without a mark counts */
+/** null: not Linux; there every end without a mark counts */
 export const bootId = (): string | null =>
   orElse(null, () => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim())
 
@@ -79,8 +79,8 @@ export class Crashes {
   }
 
   /**
-   * Notes that a run begins. Returns why it is to begin in safe mode, or undefined. `force`: 'on' and 'off' overrule the
-   * count. `why`: how the last run ended, where that one could not note it itself.
+   * Records the start of a run. Returns the reason for safe mode, or undefined. `force`: 'on' and 'off' overrule the count.
+   * `why`: how the last run ended, if that run could not record it itself.
    */
   begin(force?: string, why?: string): string | undefined {
     const { limit, fingerprint } = this.#parts
@@ -88,7 +88,7 @@ export class Crashes {
     const crashed = last.running && (last.boot === null || last.boot === this.#boot)
     let crashes = last.crashes + (crashed ? 1 : 0)
     const reason = crashed ? (why ?? last.reason) : undefined
-    // something else is tried: one more crash leads back
+    // configuration or version changed: one try, one more crash leads back to safe mode
     if (limit > 0 && crashes >= limit && last.fingerprint !== fingerprint) crashes = limit - 1
     this.#write({ crashes, running: true, boot: this.#boot, fingerprint, ...(reason && { reason }) })
     if (force === 'off') return undefined
@@ -97,7 +97,7 @@ export class Crashes {
     return `${counted(crashes, 'crash')} in a row${reason ? `, the last: ${reason}` : ''}`
   }
 
-  /** Without a gateway: what the next start will do; `leave`: it counts anew. */
+  /** Without a running gateway: what the next start will do; `leave`: resets the count. */
   look(leave: boolean): SafeModeReport {
     if (leave) this.#write({ ...this.#mark, crashes: 0, running: false })
     const { crashes, running, boot, reason } = this.#mark
@@ -106,12 +106,12 @@ export class Crashes {
     return { active, crashes: count, ...(active && { reason: reason ?? `${counted(count, 'crash')} in a row` }) }
   }
 
-  /** The run crashes with this reason; counted by the next start. */
+  /** Records that the run crashes with this reason; the next start counts it. */
   crashed(reason: string): void {
     this.#write({ ...this.#mark, reason: reason.slice(0, 300) })
   }
 
-  /** The run was healthy for a while, or safe mode is left: crashes are counted anew. */
+  /** The run was healthy for a while, or safe mode was left: resets the count. */
   healthy(): void {
     if (this.#mark.crashes > 0 || this.#mark.reason) {
       const { reason: _, ...mark } = this.#mark
@@ -119,15 +119,15 @@ export class Crashes {
     }
   }
 
-  /** A clean stop. In safe mode the count stays: the next start is to find it. */
+  /** A clean stop. In safe mode the count stays, so that the next start enters safe mode again. */
   stopped(inSafeMode = false): void {
     const { reason, ...mark } = this.#mark
-    // the start was taken back already
+    // undo() has already removed the mark
     if (!mark.running) return
     this.#write({ ...mark, running: false, ...(inSafeMode ? reason && { reason } : { crashes: 0 }) })
   }
 
-  /** The start itself ended with a reported error: it does not count as a start. */
+  /** The start itself failed with a reported error: it does not count as a start. */
   undo(): void {
     this.#write({ ...this.#mark, running: false })
   }
@@ -143,7 +143,7 @@ export class Crashes {
     } catch (error) {
       if (errno(error) !== 'ENOENT')
         this.#logger.warn(
-          `${marksPath(this.#parts.dataDir)} cannot be read, crashes are counted anew: ${asOsError(error).message}`,
+          `${marksPath(this.#parts.dataDir)} cannot be read, the crash count is reset: ${asOsError(error).message}`,
         )
       return none
     }
@@ -154,7 +154,7 @@ export class Crashes {
     try {
       atomicWrite(marksPath(this.#parts.dataDir), JSON.stringify(this.#mark), this.#files)
     } catch (error) {
-      this.#logger.warn(`the count of crashes cannot be written: ${asOsError(error).message}`)
+      this.#logger.warn(`the crash count cannot be written: ${asOsError(error).message}`)
     }
   }
 }

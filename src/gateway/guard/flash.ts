@@ -1,6 +1,6 @@
-// How fast the medium of the data directory wears: what the kernel has written to its partition, by every process, the journal of the
-// file system included, beside the endurance that the configuration says. Where the kernel counts nothing (a RAM disk, an overlay,
-// another system than Linux) there is no report.
+// Wear of the medium of the data directory: the bytes the kernel wrote to its partition (all processes, file system journal
+// included) compared with the configured endurance. No report if the kernel has no counter (a RAM disk, an overlay, not
+// Linux).
 import { uptime } from 'node:os'
 import type { Clock } from '../../lib/clock'
 import { orElse } from '../../lib/errors'
@@ -11,11 +11,11 @@ import { DayCounter } from '../../log'
 export interface FlashReport {
   /** the partition, as the kernel names it */
   device: string
-  /** to the partition since midnight UTC; since the start of the gateway where the machine started before today */
+  /** bytes written to the partition since midnight UTC; since the start of the gateway if the machine started before today */
   bytes_written_today: number
   /** gateway.flash.endurance_tb, in bytes */
   endurance_bytes: number
-  /** percent of the endurance that a year takes, at the mean rate since the machine started; null in its first hour */
+  /** percent of the endurance used per year, at the mean rate since the machine started; null in its first hour */
   wear_percent_year: number | null
 }
 
@@ -23,7 +23,7 @@ const SECTOR = 512
 const LEAST_UPTIME_S = 3600
 const YEAR_S = 31_557_600
 
-/** The machine, handed in by tests. */
+/** The machine; tests replace it. */
 export interface FlashMachine {
   readonly sys?: string
   readonly uptimeS?: () => number
@@ -42,7 +42,7 @@ export class FlashWear {
     this.#today = new DayCounter(clock, () => this.#written() - before, [])
   }
 
-  /** undefined: the kernel does not count what is written there. */
+  /** undefined: the kernel does not count writes to this directory. */
   static of(dir: string, clock: Clock, { sys, uptimeS = uptime }: FlashMachine = {}): FlashWear | undefined {
     return orElse(undefined, () => new FlashWear(partitionOf(dir, sys), clock, uptimeS))
   }
@@ -60,7 +60,7 @@ export class FlashWear {
     })
   }
 
-  /** Throws where the medium was pulled out. */
+  /** Throws if the medium was removed. */
   #written(): number {
     return Number(this.#partition.stat().trim().split(/\s+/)[6]) * SECTOR
   }

@@ -1,13 +1,14 @@
-// Ends a process whose event loop is frozen (R23), since it cannot do that itself: a small thread watches a counter that the
-// loop moves every few seconds: a tenth of the limit, for each look wakes the processor twice. When the counter stood still for too long it says so on stderr and sends SIGALRM, which ends the
-// process at once, with an exit status of its own (142 in a shell) and without a core dump; the log survives that.
+// Ends a process whose event loop is frozen (R23), since the process cannot do that itself. A small thread checks a counter
+// that the loop increments every tenth of the limit (each check wakes the processor twice). If the counter does not change
+// for too long, the thread reports it on stderr and sends SIGALRM, which ends the process immediately, with a distinct exit
+// status (142 in a shell) and without a core dump; the log survives that.
 //
-// What is not a freeze: a sleeping machine or a stopped process (the thread itself did not run: its wait took far longer
-// than asked), a main thread that waits for a slow disk (state D), an open debugger. A thread that cannot be started is logged
-// and the gateway runs without it.
+// Not a freeze: a sleeping machine or a stopped process (the thread itself did not run: its wait took far longer than
+// requested), a main thread that waits for a slow disk (state D), an open debugger. If the thread cannot be started, that is
+// logged and the gateway runs without it.
 //
-// Before the end the thread asks the engine what the loop is at, and leaves that on flash for the next start: the plugin that
-// never came back is left off then. A loop that waits inside a system call cannot answer; it is ended without a name.
+// Before the end the thread queries the engine for the stack of the loop and stores it on flash for the next start, which
+// then disables the plugin that blocked. A loop inside a system call cannot answer; the process is ended without a stack.
 import { unlinkSync } from 'node:fs'
 import { url } from 'node:inspector'
 import { Worker } from 'node:worker_threads'
@@ -24,7 +25,7 @@ interface WatchData {
   note: string | undefined
 }
 
-/** Runs in the thread; its text is the thread's program, so it uses nothing from outside. */
+/** Runs in the thread. Its text is the thread's program, so it must use nothing from outside. */
 function watch(
   threads: typeof import('node:worker_threads'),
   fs: typeof import('node:fs'),
@@ -36,7 +37,7 @@ function watch(
       const stat = fs.readFileSync(`/proc/self/task/${pid}/stat`, 'utf8')
       return stat.charAt(stat.lastIndexOf(')') + 2) === 'D'
     } catch {
-      return false // no /proc: then every wait counts
+      return false // no /proc: every wait counts
     }
   }
   let seen = Atomics.load(cells, 0)
@@ -62,9 +63,9 @@ function watch(
     try {
       fs.writeSync(2, `os-node: ${text}; ending the process${stack[0] ? ` in ${stack[0]}` : ''}\n`)
     } catch {
-      // stderr is gone: the end itself must not fail
+      // stderr is closed: the end itself must not fail
     }
-    // nor wait for a disk
+    // and must not wait for a disk
     setTimeout(kill, 1000)
     if (note) fs.writeFile(note, JSON.stringify({ text, stack }), kill)
     else kill()
@@ -81,7 +82,7 @@ function watch(
         return functionName ? `${functionName} (${place})` : place
       })
       const reported = frames.filter(frame => !frame.includes('node:'))
-      // between two turns no code of a source is at work: a few steps lead into it
+      // between two turns no code of a source runs: a few steps lead into it
       if (reported.length > 0 || ++steps > 100) end(reported)
       else session.post('Debugger.stepInto')
     })
@@ -96,11 +97,11 @@ function watch(
 /** How the event loop of the last run froze. */
 interface Frozen {
   readonly text: string
-  /** what it was at, the innermost first: `function (file:line)` */
+  /** the stack, innermost first: `function (file:line)` */
   readonly stack: readonly string[]
 }
 
-/** What a watch left at `note`, once; undefined when there is nothing that can be read. */
+/** Reads and removes what the watch thread stored at `note`; undefined if it cannot be read. */
 export function takeFrozen(note: string, logger: Logger): Frozen | undefined {
   try {
     const { text, stack } = JSON.parse(readRegular(note).toString()) as Partial<Frozen>
@@ -120,20 +121,20 @@ export class FreezeWatch {
   #worker: Worker | undefined
   #beat: NodeJS.Timeout | undefined
 
-  /** `note`: file that the thread leaves for takeFrozen(). */
+  /** `note`: file that the thread writes for takeFrozen(). */
   constructor(logger: Logger, note?: string) {
     this.#logger = logger
     this.#note = note
   }
 
-  /** Begins to watch, or changes the limit; 0 watches without ever ending the process. */
+  /** Starts the watch, or changes the limit; 0: never ends the process. */
   limit(ms: number): void {
     const beatMs = Math.min(Math.max(ms / 10, BEAT_MS.least), BEAT_MS.most)
     Atomics.store(this.#cells, CELLS.limitMs, ms)
     Atomics.store(this.#cells, CELLS.beatMs, beatMs)
     if (ms > 0 && !this.#worker) this.#start()
     if (!this.#worker) return
-    // who changes it all the time must not keep the counter from moving
+    // frequent changes of the limit must not keep the counter from moving
     this.#tick()
     clearInterval(this.#beat)
     this.#beat = setInterval(() => this.#tick(), beatMs)
@@ -154,7 +155,7 @@ export class FreezeWatch {
     this.#worker.unref()
   }
 
-  /** Ends the thread. Settles when it is gone. */
+  /** Ends the thread. Settles after it has ended. */
   async stop(): Promise<void> {
     clearInterval(this.#beat)
     Atomics.store(this.#cells, CELLS.limitMs, 0)
@@ -170,7 +171,7 @@ export class FreezeWatch {
   }
 
   #failed(error: unknown): void {
-    this.#logger.warn(`nothing watches the event loop: ${error instanceof Error ? error.message : String(error)}`)
+    this.#logger.warn(`the event loop is not watched: ${error instanceof Error ? error.message : String(error)}`)
     clearInterval(this.#beat)
     this.#worker = undefined
   }

@@ -1,9 +1,8 @@
-// What keeps a running gateway honest: the progress token, the watch over the event loop, the watchdog of systemd, the
-// resource guard and the count of crashes, brought together. main hands in what is there; a test or a library hands in
-// nothing and gets a guard that only looks.
+// The guard of a running gateway combines the progress token, the event loop watch, the systemd watchdog, the resource guard
+// and the crash count. main passes the supervision of the process; without it (tests, library) the guard only observes.
 //
-// What fails: a stall is logged; under systemd the watchdog is then not fed any more, else the process is ended with
-// EXIT_STALLED, so that its supervisor starts it again.
+// Errors: a stall is logged. Under systemd the watchdog is then no longer notified; otherwise the process ends with
+// EXIT_STALLED, so that its supervisor restarts it.
 import type { ConfigStore } from '../../config'
 import type { Clock } from '../../lib/clock'
 import type { Logger } from '../../lib/logger'
@@ -25,7 +24,7 @@ import { type Notifier, noNotifier } from './sdnotify'
 export const EXIT_CRASHED = 70
 const EXIT_STALLED = 71
 
-/** What main knows of the process and its surroundings. */
+/** What main knows about the process and its environment. */
 export interface Supervision {
   readonly notifier?: Notifier
   readonly freeze?: FreezeWatch
@@ -33,9 +32,9 @@ export interface Supervision {
   readonly flash?: FlashWear | undefined
   /** why this run is in safe mode */
   readonly safeMode?: string | undefined
-  /** ends the process after a try to commit */
+  /** tries to commit, then ends the process */
   end?(code: number, reason: string): void
-  /** called once, when the gateway does its work */
+  /** called once, when the gateway works */
   proven?(): void
 }
 
@@ -45,16 +44,16 @@ interface GuardParts extends Supervision {
   readonly logger: Logger
   readonly timers?: Timers
   pass(): Promise<void>
-  /** one line of what the gateway does */
+  /** one status line */
   line(): string
-  /** whether it does its work: see works.ts */
+  /** whether the gateway works: see works.ts */
   works(): boolean
   level(level: GuardLevel, reason: string): void
 }
 
 /** Part of the status. */
 export interface GuardReport extends ResourceReport {
-  /** ms since the progress token was seen */
+  /** ms since the progress token returned */
   progress_ms: number
   files: FilesReport
 }
@@ -108,19 +107,19 @@ export class Guard {
     return this.#resources.level
   }
 
-  /** Takes over what is configured now. */
+  /** Applies the current configuration. */
   settings(): void {
     const { watchdog, guard } = this.#parts.config.config.gateway
     this.#limit = memoryLimit(guard.memory_mb)
     if (this.#started) this.#parts.freeze?.limit(watchdog.enabled ? watchdog.stall_s * 1000 : 0)
   }
 
-  /** The log is open and the first links were tried (R24). */
+  /** The log is open and each link was tried once (R24). */
   started(): void {
     this.#progress.start()
     this.#resources.start()
     this.#started = true
-    // the line takes a whole status: it is made for systemd alone
+    // the line needs a complete status, so it is only made for systemd
     if (this.#notifier.active) {
       this.#line = this.#parts.line()
       this.#notifier.send({ READY: 1, STATUS: this.#line })
@@ -138,7 +137,7 @@ export class Guard {
     this.settings()
   }
 
-  /** Tells systemd of a reload that goes on and of its end; before READY there is nothing to tell. */
+  /** Notifies systemd of the begin and end of a reload; before READY nothing is sent. */
   async reloading<T>(run: () => Promise<T>): Promise<T> {
     if (!this.#started || !this.#notifier.active) return run()
     const usec = process.hrtime.bigint() / 1000n
@@ -161,7 +160,7 @@ export class Guard {
     this.#notifier.send({ STOPPING: 1, EXTEND_TIMEOUT_USEC: ms * 1000, STATUS: 'stopping: draining and committing' })
   }
 
-  /** Safe mode is over: crashes are counted anew. */
+  /** Safe mode has ended: resets the crash count. */
   leaveSafeMode(): void {
     this.#safeMode = undefined
     this.#parts.crashes?.healthy()
@@ -207,7 +206,7 @@ export class Guard {
   #every(name: string, ms: number, run: () => void): void {
     this.#after(name, ms, () => {
       run()
-      // what ended itself, or was ended by a stop, does not begin again
+      // a timer that ended itself or was stopped is not started again
       if (this.#cancels.has(name)) this.#every(name, ms, run)
     })
   }

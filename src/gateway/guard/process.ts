@@ -1,6 +1,6 @@
-// The process around a gateway: signals, uncaught errors, and what the guard needs of the surroundings. SIGHUP reads the
-// configuration again; a second SIGINT or SIGTERM ends at once. An uncaught error is a crash: it is logged, what waits is
-// committed if that goes quickly, and the process ends with EXIT_CRASHED, for nothing is known of its state any more.
+// The process of a gateway: signals, uncaught errors, and what the guard needs of the environment. SIGHUP reloads the
+// configuration; a second SIGINT or SIGTERM ends the process immediately. An uncaught error is a crash: it is logged, pending
+// records are committed if that is fast, and the process ends with EXIT_CRASHED, since its state is unknown.
 import { writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
@@ -22,17 +22,17 @@ export interface SuperviseParts {
   readonly logger: Logger
   readonly version: string
   readonly env: Record<string, string | undefined>
-  /** aborted by the first signal to stop */
+  /** aborted by the first stop signal */
   readonly signal: AbortSignal
-  /** ends as after the first SIGTERM */
+  /** stops as the first SIGTERM does */
   stop(): void
 }
 
 export interface Watched {
   readonly supervision: Supervision & { readonly crashes: Crashes }
-  /** what the last run was at when its event loop froze, the innermost first; empty when it did not */
+  /** the stack of the last run if its event loop froze, innermost first; otherwise empty */
   readonly frozen: readonly string[]
-  /** commits what waits; called before the process is ended early */
+  /** commits pending records; called before the process ends early */
   rescue(commit: () => Promise<unknown>): void
   /** true for an uncaught error that has an owner and ends nothing */
   spares(check: (thrown: unknown) => boolean): void
@@ -41,18 +41,18 @@ export interface Watched {
   close(): Promise<void>
 }
 
-/** how long a commit may take before an early end */
+/** time limit of the commit before an early end */
 const RESCUE_MS = 2000
-/** heaps of the C library: the default is eight for each processor, which costs 70 MB once compilers and SQLite ran */
+/** malloc arenas of the C library: the default of eight per processor costs 70 MB after compilers and SQLite ran */
 const MALLOC_ARENAS = 2
 const MALLOC_KEPT_BYTES = 128 * 1024
 const TRIM_MS = 15_000
-/** how long a start may take */
+/** time limit of a start */
 const START_MS = 120_000
 
-/** The count of crashes of a data directory. */
+/** The crash count of a data directory. */
 export function crashesOf(config: ConfigStore, version: string, logger?: Logger): Crashes {
-  // what people set: a gateway writes its own ids and the defaults of plugins into the file, and tries nothing else by that
+  // only user settings: a gateway writes its own ids and the defaults of plugins into the file, which is no new attempt
   const { assigned_id: _, device_id: __, hardware_id: ___, ...set } = config.config
   return new Crashes({
     dataDir: config.dataDir,
@@ -63,7 +63,7 @@ export function crashesOf(config: ConfigStore, version: string, logger?: Logger)
 }
 
 export function supervise({ config, logger, version, env, signal, stop }: SuperviseParts): Watched {
-  // before the first thread of its own: each would get a heap that is never given back
+  // before the first thread is created: each would get an arena that is never freed
   const addon = nativeOrNull()
   addon?.limitMalloc(MALLOC_ARENAS, MALLOC_KEPT_BYTES)
   const trim = setInterval(() => addon?.trimMalloc(), TRIM_MS).unref()
@@ -101,9 +101,9 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
   const interactive = isatty(0)
   let reload: (() => Promise<unknown>) | undefined
   const hangup = (): void => {
-    // the terminal was closed: the user who started it there has left
+    // the terminal was closed: its user has left
     if (interactive && !isatty(0)) stop()
-    // the reload itself tells what is wrong
+    // the reload itself logs the error
     else reload?.().catch(error => logger.debug(asOsError(error).message))
   }
   const handlers: Record<string, (...args: never[]) => void> = {
@@ -116,7 +116,7 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
   for (const [name, handler] of Object.entries(handlers)) process.on(name as 'SIGHUP', handler as () => void)
   const freeze = new FreezeWatch(logger, note)
   const notifier = makeNotifier({ env, logger: logger.child('systemd') })
-  // a large log is read before anything else can be said
+  // reading a large log takes long, and nothing else is reported meanwhile
   notifier.send({ EXTEND_TIMEOUT_USEC: START_MS * 1000, STATUS: 'starting' })
   return {
     frozen,

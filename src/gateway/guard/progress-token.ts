@@ -1,9 +1,9 @@
-// The progress token (D14, R23): every few seconds it passes loop → intake → log buffer → uplink scheduler and comes back.
-// While it comes back the gateway works, however quiet it is, however many links are down, however slow the disk is.
+// The progress token (D14, R23): every few seconds it passes loop → intake → log buffer → uplink scheduler and returns. While
+// it returns the gateway works, even if it is idle, links are down or the disk is slow.
 //
-// What fails: a token that throws or does not come back is logged and is not counted; after `stallMs` without one
-// the gateway has stalled, which is logged once. A machine that slept, or a process that was stopped for a while,
-// gets a new start: time in which nothing of this process ran is not held against it.
+// Errors: a token that throws or does not return is logged and not counted. After `stallMs` without a token the gateway has
+// stalled, which is logged once. If the machine slept or the process was stopped, the time counts from the resume: time in
+// which this process did not run is ignored.
 import type { Clock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
@@ -14,17 +14,17 @@ interface ProgressParts {
   readonly logger: Logger
   readonly timers?: Timers
   readonly everyMs?: number
-  /** how long it may be unseen */
+  /** time without a token that counts as a stall */
   stallMs(): number
-  /** one way around; settles when the token is back */
+  /** one pass; settles when the token has returned */
   pass(): Promise<void>
-  /** it came back */
+  /** the token returned */
   seen?(): void
-  /** it was not seen for stallMs */
+  /** the token did not return for stallMs */
   stalled(ms: number): void
 }
 
-/** a timer this late did not run because nothing ran */
+/** a timer this many times too late: the process did not run */
 const SLEPT = 3
 
 export class Progress {
@@ -36,7 +36,7 @@ export class Progress {
   #underway = false
   #reported = false
   #cancel: (() => void) | undefined
-  /** tokens that came back */
+  /** tokens that returned */
   passes = 0
 
   constructor(parts: ProgressParts) {
@@ -55,12 +55,12 @@ export class Progress {
     this.#cancel?.()
   }
 
-  /** ms since the token was seen last */
+  /** ms since the last token returned */
   get unseenMs(): number {
     return this.#parts.clock.mono() - this.#lastSeen
   }
 
-  /** True while the token was seen lately. */
+  /** True while tokens return in time. */
   get alive(): boolean {
     return this.unseenMs < this.#parts.stallMs()
   }
@@ -69,7 +69,7 @@ export class Progress {
     const now = this.#parts.clock.mono()
     if (now - this.#lastTurn > SLEPT * this.#everyMs) this.#lastSeen = now
     this.#lastTurn = now
-    // several turns within the bound: one that is late is no stall
+    // several passes within the limit: one late token is no stall
     const next = Math.min(this.#everyMs, Math.max(1, this.#parts.stallMs() / 4))
     this.#cancel = this.#timers.after(next, () => this.#turn())
     if (!this.alive && !this.#reported) {

@@ -1,8 +1,8 @@
-// Hot reload (R27): the file is read again, and what changed is taken over: links that changed are opened anew, the others
-// and the log go on untouched. SIGHUP, `os-node reload`, POST /api/reload and every write over CLI or HTTP end up here.
+// Hot reload (R27): reads the file again and applies what changed. Changed links are reopened; the other links and the log
+// stay open. SIGHUP, `os-node reload`, POST /api/reload and every write over CLI or HTTP use this.
 //
-// What fails: a file that is broken or not valid changes nothing; reload() throws its CONFIG_ error (path, line, reason),
-// the log and `config_problem` of the status say it too. A link that cannot be made is a link that is down.
+// Errors: a broken or invalid file changes nothing; reload() throws its CONFIG_ error (path, line, reason), which is also in
+// the log and in `config_problem` of the status. A link that cannot be created is a link that is down.
 
 import type { Changed, Config, ConfigStore } from '../../config'
 import { asOsError } from '../../lib/errors'
@@ -13,26 +13,26 @@ import type { Applied } from './apply'
 
 /** What `os-node reload --json` prints and POST /api/reload answers. */
 export interface ReloadReport {
-  /** keys that have another value now */
+  /** keys whose value changed */
   changed: string[]
   links: { sources: Applied; uplinks: Applied; receivers: Applied }
-  /** keys that the gateway takes at its next start only: it runs with their old values */
+  /** keys that take effect at the next start only: the gateway runs with their old values */
   needs_restart: string[]
 }
 
 interface Reloadable {
-  /** nothing is taken over before this settles */
+  /** nothing is applied before this settles */
   after?: Promise<unknown>
-  /** throws CONFIG_INVALID when the links of a configuration could not be made; nothing was changed then */
+  /** throws CONFIG_INVALID if the links of a configuration cannot be created; nothing is changed then */
   check?(next: Config): Promise<void>
-  /** makes the running links those of the configuration */
+  /** creates the configured links */
   links(): Promise<ReloadReport['links']>
-  /** takes over what needs no link */
+  /** applies settings that need no link */
   settings?(): void
   timers?: Timers
 }
 
-/** writes that follow each other closely are taken over together */
+/** writes in quick succession are applied together */
 const SETTLE_MS = 100
 
 export class Reloader {
@@ -40,9 +40,9 @@ export class Reloader {
   readonly #logger: Logger
   readonly #parts: Reloadable
   readonly #timers: Timers
-  /** as the gateway started */
+  /** the configuration at the start */
   readonly #first: Config
-  /** what needsRestart() compared last, and what it found */
+  /** what needsRestart() compared last, and its result */
   #compared: Config
   #restart: readonly string[] = []
   readonly #unlisten: () => void
@@ -63,7 +63,9 @@ export class Reloader {
     config.approve = async next => this.#parts.check?.(next)
   }
 
-  /** Keys whose new value counts from the next start on. Each status wants them: a configuration is compared once. */
+  /**
+   * Keys whose new value takes effect at the next start. Every status needs them, so a configuration is compared only once.
+   */
   needsRestart(): readonly string[] {
     const { config } = this.#config
     if (config === this.#compared) return this.#restart
@@ -73,7 +75,7 @@ export class Reloader {
     return this.#restart
   }
 
-  /** Reads the file and takes it over. Throws CONFIG_SYNTAX or CONFIG_INVALID, and nothing is changed then. */
+  /** Reads the file and applies it. Throws CONFIG_SYNTAX or CONFIG_INVALID, and changes nothing then. */
   reload(): Promise<ReloadReport> {
     this.#cancel?.()
     return this.#turns.run(async () => {
@@ -90,12 +92,12 @@ export class Reloader {
     })
   }
 
-  /** Takes over what is in force now, without reading the file. */
+  /** Applies the current configuration without reading the file. */
   apply(): Promise<ReloadReport> {
     return this.#turns.run(() => this.#apply([]))
   }
 
-  /** Ends listening for changes; settles when a reload that runs is over. */
+  /** Unsubscribes from changes; settles after a running reload has ended. */
   async stop(): Promise<void> {
     this.#stopped = true
     this.#cancel?.()

@@ -1,7 +1,8 @@
-// The resource guard: memory and loop lag beyond their bounds make the gateway do less before anything kills it. `lean`: only
-// warnings are logged; `tight`: the SQL view rests too, and the routes that cost much, all of /api/data, answer 503 with the
-// reason (storage.refused counts them). Sources, log and uplinks go on as they are: nothing is ever lost for this. A level is taken when its bound is passed in several looks in a row, and given
-// back only when the figures have been well below it for a while, so that it does not flutter.
+// The resource guard: if memory or loop lag exceeds its limit, the gateway does less before the system kills it. `lean`: only
+// warnings are logged. `tight`: the SQL view pauses as well, and expensive routes (all of /api/data) answer 503 with the
+// reason (storage.refused counts them). Sources, log and uplinks continue unchanged: no data is lost. A level is entered
+// after its limit is exceeded in several checks in a row, and left after the figures have been well below it for a while
+// (hysteresis).
 import { readdirSync, readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { asOsError, descriptors } from '../../lib/errors'
@@ -17,7 +18,7 @@ export interface ResourceReport {
   rss: number
   limit: number
   lag_p99_ms: number
-  /** how often each level was taken since the start */
+  /** how often each level was entered since the start */
   taken: { lean: number; tight: number }
 }
 
@@ -29,24 +30,26 @@ export interface Sample {
 interface ResourcesParts {
   readonly logger: Logger
   readonly timers?: Timers
-  /** bytes; 0: no bound */
+  /** bytes; 0: no limit */
   memoryLimit(): number
-  /** bound of the event loop's lag in ms; 0: no bound */
+  /** limit of the event loop lag in ms; 0: no limit */
   lagLimit(): number
   sample?(): Sample
   changed(level: GuardLevel, reason: string): void
 }
 
 export const LOOK_MS = 5000
-/** how late a timer of this length runs is the lag: a monitor with ticks of its own would wake a resting gateway 50 times a second */
+/**
+ * the lag is the delay of a timer of this length: a monitor with its own ticks would wake an idle gateway 50 times a second
+ */
 const PROBE_MS = 1000
-/** part of the memory limit that leads to lean and tight */
+/** share of the memory limit for lean and tight */
 const MEMORY = [0.85, 0.95] as const
 /** the same for the lag */
 const LAG = [1, 3] as const
 const LOOKS_UP = 2
 const LOOKS_DOWN = 6
-/** what must be left below a bound to give its level back */
+/** a level is left when the figures are below this share of its limit */
 const MARGIN = 0.9
 
 const readNumber = (path: string): number | undefined => {
@@ -58,7 +61,7 @@ const readNumber = (path: string): number | undefined => {
   }
 }
 
-/** The memory this process may use: the smallest bound of its control groups, or undefined where there is none. */
+/** The memory limit of this process: the smallest limit of its control groups, or undefined if there is none. */
 export function cgroupLimit(root = '/sys/fs/cgroup', self = '/proc/self/cgroup'): number | undefined {
   let text: string
   try {
@@ -71,7 +74,7 @@ export function cgroupLimit(root = '/sys/fs/cgroup', self = '/proc/self/cgroup')
     const [, controllers, path] = line.split(':')
     if (path === undefined || (controllers !== '' && controllers !== 'memory')) continue
     const base = controllers === '' ? root : `${root}/memory`
-    // a group is bound by the groups around it too
+    // the limits of the parent groups apply too
     for (let at = path; ; at = at.slice(0, at.lastIndexOf('/'))) {
       for (const name of ['memory.max', 'memory.high', 'memory.limit_in_bytes']) {
         const limit = readNumber(`${base}${at === '/' ? '' : at}/${name}`)
@@ -83,7 +86,7 @@ export function cgroupLimit(root = '/sys/fs/cgroup', self = '/proc/self/cgroup')
   return found.length > 0 ? Math.min(...found) : undefined
 }
 
-/** Descriptors of this process: in use, allowed, and how often one more was refused. */
+/** File descriptors of this process: open, allowed, and how often opening one was refused. */
 export interface FilesReport {
   open: number
   limit: number
@@ -95,18 +98,18 @@ export function filesReport(): FilesReport {
   let limit = 0
   try {
     limit = Number(/Max open files\s+(\d+)/.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? 0)
-    // the one that reads is open too
+    // without the descriptor that reads the folder
     return { open: readdirSync('/proc/self/fd').length - 1, limit, refused }
   } catch {
-    return { open: limit, limit, refused } // none left to look with, or not Linux
+    return { open: limit, limit, refused } // none left to read the folder, or not Linux
   }
 }
 
-/** of a machine without a control group, whatever its size: a large one has no reason to be filled by strangers */
+/** minimum without a control group. The maximum exists because input of strangers must not fill a large machine */
 const LEAST = 192 * 1_048_576
 const MOST = 1024 * 1_048_576
 
-/** `configured` MB, or by itself 80 % of the control group, else 40 % of the machine, from 192 MB to 1 GB. */
+/** `configured` MB; 0: 80 % of the control group limit, else 40 % of the machine's memory, from 192 MB to 1 GB. */
 export function memoryLimit(configuredMb: number, group = cgroupLimit(), machine = totalmem()): number {
   if (configuredMb > 0) return configuredMb * 1_048_576
   if (group !== undefined && group < machine) return Math.floor(group * 0.8)
@@ -116,7 +119,7 @@ export function memoryLimit(configuredMb: number, group = cgroupLimit(), machine
 export class Resources {
   readonly #parts: ResourcesParts
   readonly #timers: Timers
-  /** of the probes since the last look, ms */
+  /** lags of the probes since the last check, ms */
   #lags: number[] = []
   readonly #taken = { lean: 0, tight: 0 }
   #level = 0
@@ -166,16 +169,16 @@ export class Resources {
   #sample(): Sample {
     const lags = this.#lags.sort((a, b) => b - a)
     this.#lags = []
-    // the second worst: one long turn alone is no overload
+    // the second largest: a single long turn is no overload
     return this.#parts.sample?.() ?? { rss: this.#rss(), lagMs: lags[1] ?? 0 }
   }
 
-  /** The last known where there is no descriptor left to ask with. */
+  /** The last known value if no descriptor is left to read it. */
   #rss(): number {
     try {
       return process.memoryUsage.rss()
     } catch (error) {
-      asOsError(error) // counted
+      asOsError(error) // counted in asOsError
       return this.#last.rss
     }
   }
@@ -194,7 +197,7 @@ export class Resources {
     } else this.#below = 0
   }
 
-  /** The level that bounds times `margin` ask for. */
+  /** The level for the limits times `margin`. */
   #judge(margin: number): { level: number; reason: string } {
     const { rss, lagMs } = this.#last
     const memory = this.#parts.memoryLimit()

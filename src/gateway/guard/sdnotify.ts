@@ -1,8 +1,8 @@
-// Notifications to systemd (sd_notify, R24): READY, STATUS, RELOADING, STOPPING, WATCHDOG and more time, as datagrams to the
-// socket that NOTIFY_SOCKET names (a path, or @abstract). Without NOTIFY_SOCKET nothing happens.
+// Notifications to systemd (sd_notify, R24): READY, STATUS, RELOADING, STOPPING, WATCHDOG and EXTEND_TIMEOUT, as datagrams to
+// the socket in NOTIFY_SOCKET (a path, or @abstract). Without NOTIFY_SOCKET nothing is sent.
 //
-// What fails: without the addon the datagrams go by the program systemd-notify; without that too, one warning is all. A
-// full queue is tried again for what must arrive. Nothing here can stop the gateway.
+// Errors: without the addon the program systemd-notify sends the datagrams; without that too, one warning is logged. On a
+// full socket queue, messages that must arrive are retried. Nothing here can stop the gateway.
 import { execFile } from 'node:child_process'
 import { asOsError, errno } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
@@ -13,9 +13,9 @@ import { native } from '../../native'
 type Notice = Readonly<Record<string, string | number>>
 
 export interface Notifier {
-  /** true: there is a listener */
+  /** true: NOTIFY_SOCKET is set */
   readonly active: boolean
-  /** WATCHDOG=1 is wanted at least this often; 0: not at all */
+  /** WATCHDOG=1 is required at least this often; 0: not required */
   readonly watchdogMs: number
   send(notice: Notice): void
 }
@@ -27,9 +27,9 @@ interface NotifierParts {
   readonly logger: Logger
   readonly pid?: number
   readonly timers?: Timers
-  /** hands one datagram over; throws errors of the system or E_NO_ADDON */
+  /** sends one datagram; throws errors of the system or E_NO_ADDON */
   readonly datagram?: (path: string, bytes: Uint8Array) => void
-  /** runs systemd-notify; `failed` when it cannot */
+  /** runs systemd-notify; calls `failed` if that fails */
   readonly program?: (args: string[], socket: string, failed: (error: Error) => void) => void
 }
 
@@ -43,7 +43,7 @@ const byProgram: NotifierParts['program'] = (args, socket, failed) => {
   execFile('systemd-notify', args, { env, timeout: 5000 }, error => error && failed(error))
 }
 
-/** A line break would begin another field. */
+/** A line break would start another field. */
 const message = (notice: Notice): string =>
   Object.entries(notice)
     .map(
@@ -54,7 +54,7 @@ const message = (notice: Notice): string =>
     )
     .join('\n')
 
-/** How often WATCHDOG=1 is wanted in ms, 0 when systemd does not watch this process. */
+/** The interval of WATCHDOG=1 in ms, 0 if systemd does not watch this process. */
 export function watchdogMs({ WATCHDOG_USEC, WATCHDOG_PID }: NotifierParts['env'], pid: number): number {
   const usec = Number(WATCHDOG_USEC)
   if (!WATCHDOG_USEC || !(usec > 0) || (WATCHDOG_PID && Number(WATCHDOG_PID) !== pid)) return 0
@@ -62,8 +62,7 @@ export function watchdogMs({ WATCHDOG_USEC, WATCHDOG_PID }: NotifierParts['env']
 }
 
 /**
- * The notifier the environment asks for. Takes the variables out of `env`, so that no process started from here speaks for
- * this one.
+ * The notifier for this environment. Removes the variables from `env`, so that child processes cannot notify for this one.
  */
 export function makeNotifier(parts: NotifierParts): Notifier {
   const { env, logger, pid = process.pid, timers = systemTimers, datagram = byAddon, program = byProgram } = parts

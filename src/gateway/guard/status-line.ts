@@ -1,4 +1,4 @@
-// One line of what a gateway does, for `systemctl status` (STATUS= of sd_notify).
+// One status line for `systemctl status` (STATUS= of sd_notify).
 import { counted } from '../../lib/counted'
 import type { GatewayStatus } from '../status'
 

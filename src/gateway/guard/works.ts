@@ -1,8 +1,8 @@
-// Whether a gateway does its work, for the trial of a new version on the SD image: the log is written, it is not in safe mode, and an
-// upstream took a fact since the start. A node without uplinks works when it has started.
+// Whether a gateway works, for the trial of a new version on the SD image: the log is writable, safe mode is off, and an
+// upstream accepted a fact since the start. A node without uplinks works as soon as it has started.
 import type { GatewayStatus } from '../status'
 
-/** Each call looks once; the first one is the start. */
+/** Each call checks once; the first call sets the start values. */
 export function worksSince(status: () => Pick<GatewayStatus, 'safe_mode' | 'log' | 'forwarding'>): () => boolean {
   let first: number | undefined
   return () => {

@@ -1,7 +1,7 @@
-// What sources count, kept in the log (pulses of a counter): a change is in the next commit, and where nothing else would be
-// committed it is what plans one. So a killed process or a power cut loses at most the pulses of one commit interval, and an
-// orderly stop none: the last counts come while the sources are closed, before the last commit. One record of about 80 bytes for
-// each counter that moved, once a commit; nothing while none moves. Nothing fails.
+// Stores the counts of sources (pulses of a counter) in the log. A change is part of the next commit; if no commit is
+// planned, it plans one. So a killed process or a power cut loses at most the pulses of one commit interval, and an orderly
+// stop loses none: the final counts are taken when the sources close, before the last commit. Each commit writes one record
+// of about 80 bytes per changed counter. Cannot fail.
 import type { Counts } from '../../links/contracts'
 import type { FlashLog } from '../../log'
 
@@ -10,7 +10,7 @@ type CountLog = Pick<FlashLog, 'counter' | 'appendCounter' | 'beforeCommit'>
 export class KeptCounts {
   readonly #log: CountLog
   readonly #planCommit: () => void
-  /** what changed since the last commit */
+  /** changes since the last commit */
   readonly #moved = new Map<string, number>()
 
   constructor(log: CountLog) {
@@ -18,7 +18,7 @@ export class KeptCounts {
     this.#planCommit = log.beforeCommit(() => this.#keep())
   }
 
-  /** For one source: `logged` as Counts has it; without it, what the log has is left out too. */
+  /** For one source: `logged` as in Counts; without it, the logged counts are not read either. */
   of(source: string, logged?: Counts['logged']): Counts {
     const keyOf = (name: string): string => `count ${source} ${name}`
     return {

@@ -1,5 +1,6 @@
-// Whether a source's group is worth a record (D7): always without a deadband; with one, when a value moved by at least
-// that much since the last record, a status changed, or a minute passed, so that silence is never mistaken for calm.
+// Decides whether a group of a source is logged (D7): always without a deadband; with one, if a value changed by at least
+// that much since the last record, if a status changed, or if a minute has passed, so that a steady value differs from a
+// silent source.
 import type { SourceReading } from '../../links/contracts'
 
 const AT_LEAST_MS = 60_000
@@ -9,7 +10,7 @@ export class Deadband {
   #last: readonly SourceReading[] = []
   #at = Number.NEGATIVE_INFINITY
 
-  /** `deadband` in the unit the source reads in, one for all sensors or one for each by its id; 0 lets everything pass. */
+  /** `deadband` in the unit of the source: one for all sensors, or one per sensor id; 0 logs everything. */
   constructor(deadband: number | Readonly<Record<string, number>>) {
     this.#deadband = deadband
   }
@@ -23,7 +24,7 @@ export class Deadband {
     return pass
   }
 
-  /** Names it has that are no sensor of the group: a misspelt one does nothing. */
+  /** Names in the deadband that are no sensor of the group: a misspelt name has no effect. */
   unknownSensors(rows: readonly SourceReading[]): string[] {
     const names = typeof this.#deadband === 'number' ? [] : Object.keys(this.#deadband)
     return names.filter(name => !rows.some(([id]) => id === name))

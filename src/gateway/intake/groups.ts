@@ -1,23 +1,23 @@
-// Cuts a group of readings into packets that fit the smallest uplink (D6). The cut is fixed: once made it is used for every
-// later sample of that device and those sensors, so that each part keeps its template. It changes when the size that must be
-// kept changes, and only gets finer when a part does not fit any more (a longer status).
+// Splits a group of readings into packets that fit the smallest uplink (D6). The split of a device and its sensors is reused
+// for every later sample, so that each part keeps its template. It changes when the packet size limit changes, and becomes
+// finer when a part no longer fits (a longer status).
 //
-// What fails: a sensor that does not fit alone is left out and named with its bytes.
+// Errors: a sensor that does not fit alone is left out and reported with its size.
 import { LruMap } from '../../lib/lru-map'
 import type { Fact } from '../../pipeline/fact'
 
 export interface Cut {
   readonly pieces: readonly Fact[]
-  /** sensors that fit no packet: where in the fact, and the bytes each would need */
+  /** sensors that fit no packet: index in the fact, and the required bytes */
   readonly tooLarge: readonly { readonly index: number; readonly bytes: number }[]
 }
 
-/** groups remembered; the oldest is forgotten, and cut anew */
+/** stored splits; the oldest is evicted and computed again when needed */
 const MAX_GROUPS = 1024
 
 export class Groups {
   readonly #sizeOf: (fact: Fact) => number
-  /** how many sensors each part has, by device and sensor ids; only of groups that were cut */
+  /** number of sensors per part, by device and sensor ids; only groups that were split */
   readonly #cuts = new LruMap<string, readonly number[]>(MAX_GROUPS)
   #limit = 0
 
@@ -25,7 +25,7 @@ export class Groups {
     this.#sizeOf = sizeOf
   }
 
-  /** `limit`: bytes of the largest packet; another than before makes every cut anew. */
+  /** `limit`: bytes of the largest packet; a changed limit computes every split again. */
   cut(fact: Fact, limit: number): Cut {
     if (limit !== this.#limit) this.#cuts.clear()
     this.#limit = limit
@@ -51,7 +51,7 @@ export class Groups {
     return { pieces, tooLarge }
   }
 
-  /** How many sensors from there on fit into one packet. */
+  /** Number of sensors from `from` on that fit into one packet. */
   #fitting(fact: Fact, from: number, end: number): number {
     const fits = (count: number): boolean =>
       this.#sizeOf({ ...fact, sensors: fact.sensors.slice(from, from + count) }) <= this.#limit

@@ -1,8 +1,9 @@
-// The one way into the log for what is measured here: sources, CLI and HTTP alike (`gateway.submit`). Readings become a
-// fact with canonical units and a time that strictly increases for each device (D18), and the fact goes into the log.
+// The only entry of local readings into the log, for sources, CLI and HTTP (`gateway.submit`). Readings become a fact with
+// canonical units and a strictly increasing time per device (D18), and the fact is logged.
 //
-// What fails: a row that is no reading, or that no uplink can carry, is refused with its reason and counted, the others go (D3); when none is left the
-// caller gets ALL_READINGS_REFUSED or PACKET_TOO_LARGE; a log that cannot write keeps records in RAM and tells so in its own state.
+// Errors: a row that is not a valid reading, or that no uplink can carry, is refused with its reason and counted; the other
+// rows are logged (D3). If no row is left, the caller gets ALL_READINGS_REFUSED or PACKET_TOO_LARGE. A log that cannot write
+// keeps records in RAM and reports it in its own state.
 import { counted } from '../../lib/counted'
 import { OsError } from '../../lib/errors'
 import type { SourceReading } from '../../links/contracts'
@@ -19,7 +20,7 @@ interface IntakeOptions {
   standardizer: Standardizer
   time: NodeClock
   identity: Identity
-  /** largest FULL packet the uplinks carry, and its size for a fact */
+  /** size of the largest FULL packet the uplinks carry, and the packet size of a fact */
   maxPacket: () => number
   sizeOf: (fact: Fact) => number
   onFact: (fact: Fact) => void
@@ -28,15 +29,15 @@ interface IntakeOptions {
 export interface SubmitOptions {
   device_id?: string
   device_status?: string
-  /** UNIX seconds (or ms from 1e11 on); stamped when left out, or below time_sync_threshold (D18) */
+  /** UNIX seconds (or ms from 1e11 on); stamped if absent or below time_sync_threshold (D18) */
   t?: number
 }
 
-/** What the log says of a time of this node: confirmed by a time source, or not. */
+/** The quality logged with a time of this node: confirmed by a time source, or not. */
 export const qualityOf = (time: NodeClock): TimeQuality => (time.synced ? 'synced' : 'unsynced')
 
 export interface Submitted {
-  /** log sequence numbers, one per packet the group was cut into */
+  /** log sequence numbers, one per packet of the split group */
   readonly seqs: readonly number[]
   readonly facts: readonly Fact[]
   readonly rejected: readonly RejectedRow[]
@@ -52,7 +53,7 @@ export class Intake {
     this.#groups = new Groups(options.sizeOf)
   }
 
-  /** Takes one group of readings. Throws BAD_ID, BAD_TIME, ALL_READINGS_REFUSED, PACKET_TOO_LARGE; nothing is kept then. */
+  /** Logs one group of readings. Throws BAD_ID, BAD_TIME, ALL_READINGS_REFUSED, PACKET_TOO_LARGE; then nothing is logged. */
   submit(rows: readonly SourceReading[], { device_id, device_status = 'ONLINE', t }: SubmitOptions = {}): Submitted {
     const { log, standardizer, time, identity, onFact } = this.#options
     const device = device_id ?? identity.deviceId
@@ -76,7 +77,7 @@ export class Intake {
     }
     const stamped = t !== undefined && time.believable(t)
     const seqs = facts.map(piece => {
-      // every packet of a device has a time of its own, so that device and time name it
+      // every packet of a device needs a unique time: device and time identify it
       if (!stamped) piece.tRaw = time.stamp(device)
       const seq = log.appendFact(piece, { medium: 'local' }, stamped ? 'unknown' : qualityOf(time))
       this.counters.facts++
@@ -87,18 +88,19 @@ export class Intake {
   }
 
   /**
-   * The progress token's turn here (D14): a reading goes the way of every reading up to the buffer of the log and is not
-   * kept. Throws where no reading would come through.
+   * The intake's part of the progress token (D14): a reading takes the normal path up to the log buffer and is discarded.
+   * Throws if no reading would be accepted.
    */
   token(): void {
     const { standardizer, log, identity, sizeOf } = this.#options
     const fact = standardizer.standardizeToFact(identity.deviceId, 'ONLINE', [['token', 'OK', 1, 'K']], {
       aid: identity.assignedId,
     })
-    if (sizeOf(fact) === 0 || Number.isNaN(log.pendingBytes)) throw new OsError('INTERNAL', 'the intake takes nothing')
+    if (sizeOf(fact) === 0 || Number.isNaN(log.pendingBytes))
+      throw new OsError('INTERNAL', 'the intake accepts nothing')
   }
 
-  /** As rows: sensors are in the fact in the order they came, without those refused before. */
+  /** Maps indexes in the fact back to input rows: the fact contains the rows in order, without the refused ones. */
   #tooLarge(
     fact: Fact,
     rows: readonly SourceReading[],

@@ -1,6 +1,7 @@
-// What can be set through the running sources: GPIO outputs, relays. Every setting is logged with its caller, since it moves
-// things outside. What fails: no such output (NOT_FOUND with those there are), a name that two sources have (BAD_REQUEST), a
-// source that is down (LINK_DOWN with its reason).
+// Outputs of the running sources: GPIO outputs, relays. Every change is logged with its caller, since it acts on the outside
+// world.
+// Errors: an unknown output is NOT_FOUND with the existing names. A name that two sources have is BAD_REQUEST. A source that
+// is down is LINK_DOWN with its reason.
 import { nearest } from '../../config'
 import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'

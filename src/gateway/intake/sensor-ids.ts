@@ -1,14 +1,14 @@
-// Sensor ids are unique in a gateway: two sources with one id would be one zig-zag line, and the alarm of one would hide
-// that of the other. The source that comes first in the configuration keeps the id; the later one's gets its name as a
-// prefix. Ids that do not clash never change. What a source is called in the log is decided here and nowhere else.
+// Sensor ids are unique in a gateway: two sources with one id would draw one zig-zag line, and the alarm of one would hide
+// that of the other. The source that is first in the configuration keeps the id; a later one is logged with its source name
+// as a prefix. Ids that do not clash never change. Only this module decides the logged name.
 
-/** A sensor id that another source has already. */
+/** A sensor id that another source already has. */
 export interface Clash {
   readonly source: string
   readonly id: string
   /** the source that keeps the id */
   readonly owner: string
-  /** what this one is called instead, and what a new configuration may call it */
+  /** the logged id of this one, and the id suggested for the configuration */
   readonly proposed: string
 }
 
@@ -22,12 +22,12 @@ export class SensorIds {
   readonly #renamed = new Map<string, Map<string, string>>()
   #configured = new Set<string>()
 
-  /** The ids that new sources have by themselves: none of them becomes the new name of another. */
+  /** The original ids of new sources: a renamed sensor must not get one of them. */
   configured(ids: readonly string[]): void {
     this.#configured = new Set(ids)
   }
 
-  /** Claims ids for a source; returns those that were not free. A claim made before stays as it is. */
+  /** Claims ids for a source; returns those already taken. An earlier claim stays unchanged. */
   claim(source: string, ids: readonly string[]): Clash[] {
     const clashes: Clash[] = []
     for (const id of ids) {
@@ -46,7 +46,7 @@ export class SensorIds {
     return clashes
   }
 
-  /** Lets go of the ids of a source that is gone, and returns them as they were logged. */
+  /** Releases the ids of a closed source, and returns them as they were logged. */
   release(source: string): string[] {
     const ids = [...this.#owners].filter(([, owner]) => owner === source).map(([id]) => id)
     for (const id of ids) this.#owners.delete(id)
@@ -59,7 +59,7 @@ export class SensorIds {
     return this.#renamed.get(source)?.get(id) ?? id
   }
 
-  /** True where at least one id of the source is logged under another name. */
+  /** True if at least one id of the source is logged under another name. */
   renames(source: string): boolean {
     return this.#renamed.has(source)
   }

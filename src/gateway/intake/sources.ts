@@ -1,6 +1,7 @@
-// Gives every configured source to the supervisor and its readings to the intake. A source that cannot be made (no such
-// type, wrong options) is a link that is down with its reason; readings that the intake refuses are counted for each source,
-// and its link is degraded with their reason; a sensor id that another source has already gets the later one's name.
+// Passes every configured source to the supervisor and its readings to the intake.
+// Errors: a source that cannot be created (unknown type, wrong options) is a link that is down with its reason. Readings that
+// the intake refuses are counted per source, and the link is degraded with their reason. A sensor id that another source
+// already has gets the name of the later source as a prefix.
 import { isDeepStrictEqual } from 'node:util'
 import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
@@ -27,28 +28,28 @@ import { listRunning, type SourceEntry, type SourceItem, type SourceTest, testRu
 interface Running {
   readonly entry: SourceEntry
   readonly band: Deadband
-  /** why sensors of it were refused in the last sample; logged once */
+  /** why sensors were refused in the last sample; logged once */
   reported: string
   /** readings refused since the start */
   refused: number
-  /** its first sample was looked at */
+  /** its first sample was checked */
   seen: boolean
-  /** sensors without a value in the newest sample: as they are logged → as the driver calls them */
+  /** sensors without a value in the newest sample: logged id → id of the driver */
   failing: ReadonlyMap<string, string>
 }
 
-/** A source that is not opened yet, or why there is none. */
+/** A source that is not opened yet, or the reason why it could not be created. */
 interface Made {
   readonly name: string
   readonly source: Source | MissingLink
-  /** those that it has before it is opened */
+  /** the ids it has before it is opened */
   readonly ids: readonly string[]
   readonly opening?: Parameters<LinkParts['supervisor']['add']>[1]
 }
 
 const NONE: ReadonlyMap<string, string> = new Map()
 
-/** what the driver sees of an entry */
+/** the part of an entry that the driver gets */
 const optionsOf = ({ deadband: _, ...options }: SourceEntry): Omit<SourceEntry, 'deadband'> => options
 
 export class Sources {
@@ -58,12 +59,12 @@ export class Sources {
   readonly #ids = new SensorIds()
   readonly #onGone: (ids: readonly string[]) => void
   readonly #counts: KeptCounts
-  /** the sources are made for the first time since the start */
+  /** the first apply() since the start */
   #first = true
-  /** newest logged value of each sensor, until then */
+  /** newest logged value of each sensor, until the first apply() has ended */
   readonly #last = new Map<string, { readonly unit: string; readonly value: number }>()
 
-  /** `onGone`: ids that are read no more */
+  /** `onGone`: gets the ids of closed sources */
   constructor(
     parts: LinkParts,
     intake: Intake,
@@ -89,7 +90,7 @@ export class Sources {
     return listRunning(this.#entries, this.#parts.supervisor)
   }
 
-  /** Reads a source once, beside its schedule. Throws NOT_FOUND, LINK_DOWN, TIMEOUT. */
+  /** Reads a source once, outside its schedule. Throws NOT_FOUND, LINK_DOWN, TIMEOUT. */
   async test(name: string): Promise<SourceTest> {
     const { clock, config, supervisor } = this.#parts
     const dialect = config.config.engine_settings.unit_dialect
@@ -98,13 +99,13 @@ export class Sources {
     return { ...test, readings }
   }
 
-  /** readings of each source that were refused since the start; a source without any is left out */
+  /** refused readings per source since the start; sources without any are left out */
   refused(): Record<string, number> {
     const all = [...this.#running].filter(([, { refused }]) => refused > 0)
     return Object.fromEntries(all.map(([name, { refused }]) => [name, refused]))
   }
 
-  /** Why a sensor of this gateway, by its logged id, has no value; undefined where it has one or its driver does not say. */
+  /** Why a sensor of this gateway, by its logged id, has no value; undefined if it has one or the driver gives no reason. */
   whyNot(id: string): string | undefined {
     for (const [name, { failing }] of this.#running) {
       const native = failing.get(id)
@@ -119,7 +120,7 @@ export class Sources {
     return undefined
   }
 
-  /** What was logged before this start, oldest first; before the first apply(). */
+  /** A fact logged before this start. Called oldest first, before the first apply(). */
   remember({ sensors }: Fact): void {
     for (const { id, unit, value } of sensors) if (value !== null) this.#last.set(id, { unit, value })
   }
@@ -134,7 +135,7 @@ export class Sources {
       : undefined
   }
 
-  /** what can be set through them */
+  /** the outputs of the sources */
   get outputs(): SourceOutputs {
     const { logger, supervisor } = this.#parts
     return new SourceOutputs(() => this.names, supervisor, logger)
@@ -145,8 +146,8 @@ export class Sources {
   }
 
   /**
-   * Makes the running sources those of the list: what is gone or changed is closed, what is new is opened, the rest goes on
-   * untouched. A source of which only the deadband changed stays open too. Never throws.
+   * Makes the list the running sources: removed or changed sources are closed, new ones are opened, the others stay open. A
+   * source of which only the deadband changed stays open too. Never throws.
    */
   async apply(list: readonly SourceEntry[]): Promise<Applied> {
     const { supervisor } = this.#parts
@@ -155,7 +156,7 @@ export class Sources {
     const left: (undefined | (() => Promise<void>))[] = []
     const wanted = new Map(list.map(entry => [entry.name, entry]))
     for (const [k, name] of [...applied.removed, ...applied.changed].entries()) {
-      // a long list must not keep the loop from everything else
+      // yield to the event loop: the list may be long
       if (k % 20 === 19) await turn()
       const next = wanted.get(name)
       if (next && isDeepStrictEqual(optionsOf(next), optionsOf(known.get(name)!))) continue
@@ -191,7 +192,7 @@ export class Sources {
 
   async #letGo(left: readonly (undefined | (() => Promise<void>))[]): Promise<void> {
     for (const letGo of left)
-      await letGo?.().catch(error => this.#parts.logger.warn(`a line was not let go of: ${asOsError(error).message}`))
+      await letGo?.().catch(error => this.#parts.logger.warn(`a line was not released: ${asOsError(error).message}`))
   }
 
   async #make(entry: SourceEntry): Promise<Made> {
@@ -200,7 +201,7 @@ export class Sources {
     for (const warning of unitWarnings(entry)) logger.warn(warning)
     try {
       const driver = await registry.sourceDriver(type)
-      // a file written by hand, or of another version: the rest of it counts
+      // a file edited by hand or of another version: use the known options
       const { options, unknown } = driver.schema
         ? knownOptions(driver.schema, typed, COMMON)
         : { options: typed, unknown: [] }
@@ -229,11 +230,11 @@ export class Sources {
     const said = clashes.slice(0, 32).map(({ id, proposed }) => `${id} is now ${proposed}`)
     this.#parts.logger.warn(
       `source ${source}: ${counted(clashes.length, 'sensor id')} in use by ${owners}: ${said.join(', ')}; ` +
-        'older readings stay under the old id; give these sensors ids of their own',
+        'older readings stay under the old id; give these sensors their own ids',
     )
   }
 
-  /** The readings under the ids they are logged with. */
+  /** The readings under their logged ids. */
   #named({ entry: { name } }: Running, readings: readonly SourceReading[]): readonly SourceReading[] {
     this.#claim(
       name,
@@ -271,7 +272,7 @@ export class Sources {
     }
   }
 
-  /** Counts refused readings, says why once, and lets the link say it for as long as it lasts. */
+  /** Counts refused readings, logs the reason once, and keeps the link degraded while it lasts. */
   #refused(running: Running, rejected: readonly RejectedRow[], message = ''): void {
     const { logger, supervisor } = this.#parts
     const { name } = running.entry
@@ -279,7 +280,7 @@ export class Sources {
     const reported = [...new Set(rejected.map(({ reason }) => reason))].join('; ') || message
     if (reported !== running.reported && reported !== '') logger.child(name).error(`refused: ${reported}`)
     running.reported = reported
-    // in words that stay the same from sample to sample: the values are in the log
+    // without values, so that the text stays the same between samples: the values are in the log
     const why = [...new Set(rejected.map(({ code, reason }) => (code === 'UNKNOWN_UNIT' ? reason : code)))].join('; ')
     supervisor.get(name)?.complain('intake', why === '' ? '' : `readings refused: ${why}`)
   }

@@ -1,9 +1,9 @@
-// Reads one source once, for `os-node source test NAME`: raw bytes and values, nothing of it goes into the log. In a running
-// gateway the source's own link is read, between two turns of its schedule; one that is down is tried at once, and stays
-// open when that works. Without a gateway the source is made, opened, read and closed.
+// Reads one source once, for `os-node source test NAME`: raw bytes and values, none of which are logged. In a running gateway
+// the source's own link is read, between two reads of its schedule; a link that is down is opened immediately, and stays open
+// if that succeeds. Without a gateway the source is created, opened, read and closed.
 //
-// What fails: no such source (NOT_FOUND with the names there are), a source that does not open (its own error), one that
-// does not answer within the deadline (TIMEOUT).
+// Errors: an unknown source is NOT_FOUND with the existing names. A source that does not open throws its own error. One that
+// does not answer within the deadline is TIMEOUT.
 import { nearest, type SourceConfig } from '../../config'
 import { timeout, within } from '../../lib/deadline'
 import { asOsError, OsError } from '../../lib/errors'
@@ -18,7 +18,7 @@ export type SourceEntry = Pick<SourceConfig, 'name' | 'type' | 'deadband'>
 export interface SourceItem {
   readonly name: string
   readonly type: string
-  /** absent where no gateway runs */
+  /** absent if no gateway runs */
   readonly state?: string
   readonly reason?: string
   readonly interval_ms?: number
@@ -27,7 +27,7 @@ export interface SourceItem {
 export interface SourceTest {
   readonly name: string
   readonly type: string
-  /** opening, where it was not open, and reading */
+  /** duration of opening (if it was closed) and reading */
   readonly took_ms: number
   readonly readings: readonly RawReading[]
 }
@@ -35,13 +35,13 @@ export interface SourceTest {
 const OPEN_MS = 35_000
 const READ_MS = 15_000
 
-/** How units are named; what else is needed of a gateway, or of the machine. */
+/** The unit dialect, and other settings of a gateway or the machine. */
 interface Dialect {
-  /** engine_settings.unit_dialect; left out: ucum */
+  /** engine_settings.unit_dialect; default: ucum */
   dialect?: string | undefined
 }
 
-/** The entry of that name. Throws NOT_FOUND with the names there are. */
+/** The entry of that name. Throws NOT_FOUND with the existing names. */
 function entryOf<E extends Pick<SourceEntry, 'name'>>(entries: readonly E[], name: string): E {
   const found = entries.find(entry => entry.name === name)
   if (found) return found
@@ -52,7 +52,7 @@ function entryOf<E extends Pick<SourceEntry, 'name'>>(entries: readonly E[], nam
   })
 }
 
-/** Of a gateway's sources. */
+/** The sources of a running gateway. */
 export function listRunning(entries: readonly SourceEntry[], supervisor: Supervisor): SourceItem[] {
   const links = supervisor.links()
   return entries.map(({ name, type }) => {
@@ -93,7 +93,7 @@ export async function testRunning(
   return { name, type, took_ms: Math.round(clock.mono() - began), readings }
 }
 
-/** Sources of a configuration without a gateway: each is opened for its test and closed again. */
+/** Sources of a configuration without a running gateway: each is opened for its test and closed again. */
 export class ConfiguredSources {
   constructor(
     readonly entries: () => Promise<readonly SourceEntry[]>,
@@ -106,7 +106,7 @@ export class ConfiguredSources {
     return (await this.entries()).map(({ name, type }) => ({ name, type }))
   }
 
-  /** Throws NOT_FOUND, NO_DRIVER, CONFIG_INVALID, TIMEOUT, what open throws. */
+  /** Throws NOT_FOUND, NO_DRIVER, CONFIG_INVALID, TIMEOUT, and the errors of open. */
   async test(wanted: string): Promise<SourceTest> {
     const { timers, registry } = this
     const { name, type, deadband: _, ...options } = entryOf(await this.entries(), wanted)
@@ -117,7 +117,7 @@ export class ConfiguredSources {
     const gone = new Promise<never>((_, reject) => {
       lost = reject
     })
-    gone.catch(() => undefined) // heard through the races below, or too late to matter
+    gone.catch(() => undefined) // handled by the races below, or too late to matter
     const events = { lost: (why: string) => lost(new OsError('LINK_DOWN', why)), degraded: () => undefined }
     try {
       await within(timers, OPEN_MS, Promise.race([gone, source.open(events)]), timeout(`${name} did not open`, OPEN_MS))
@@ -134,7 +134,7 @@ export class ConfiguredSources {
   }
 }
 
-/** The driver's raw reading, or what it reads where it has no bytes to show; with what the intake would refuse of it. */
+/** The driver's raw reading, or its values if it has no raw bytes; with what the intake would refuse. */
 async function rawOf(source: Source, dialect = 'ucum'): Promise<readonly RawReading[]> {
   const readings = source.readRaw ? await source.readRaw() : await readOf(source)
   return readings.map(row => {
@@ -153,7 +153,7 @@ async function readOf(source: Source): Promise<readonly RawReading[]> {
   }))
 }
 
-/** Tries a link that is down at once; one that opens just now is waited for. Settles when that worked or not. */
+/** Opens a link that is down; waits for a link that is opening. Settles whether or not that succeeded. */
 async function reopened(supervisor: Supervisor, name: string, timers: Timers): Promise<void> {
   let unlisten = (): void => undefined
   const settled = new Promise<void>(resolve => {

@@ -1,13 +1,13 @@
-// From where each AID is heard (D16). An AID that turns up at an address it was not heard from lately has moved, or two
-// devices have the same one; either is counted and shown. The port does not count, it is a new one with every
-// connection. Bounded: the AIDs not heard for longest are forgotten.
+// The addresses each AID sends from (D16). If an AID sends from a new address, the device has moved, or two devices have the
+// same AID; either is counted and reported. The port is ignored, since each connection has a new one. Bounded: the AIDs
+// without packets for longest are evicted.
 import { senderOf } from '../../protocol/address'
 
 const MAX_AIDS = 32_768
 const MAX_ADDRESSES = 4
 
 interface Heard {
-  /** as the medium wrote it last, so that nearly every packet is one comparison */
+  /** as the medium last wrote it, so that nearly every packet needs one comparison only */
   from: string
   readonly addresses: string[]
 }
@@ -16,7 +16,7 @@ export class Addresses {
   readonly #byAid = new Map<number, Heard>()
   readonly #shared = new Map<number, string[]>()
 
-  /** True when the AID was heard before, but not from there. */
+  /** True if the AID is known, but not from this address. */
   heard(aid: number, from: string): boolean {
     const heard = this.#byAid.get(aid)
     if (heard?.from === from) return false
@@ -40,7 +40,7 @@ export class Addresses {
     return false
   }
 
-  /** The AIDs heard from several addresses, those that moved last first, with their last addresses. */
+  /** The AIDs with several addresses, the last moved first, with their last addresses. */
   several(most = 16): { aid: number; addresses: readonly string[] }[] {
     return [...this.#shared]
       .reverse()

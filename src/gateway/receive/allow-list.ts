@@ -1,13 +1,13 @@
-// receiver.allow (D16): who may send here at all. An entry is an IP address, a range (`192.0.2.0/24`, `fd00::/8`), or, on
-// media without IP, an address exactly as the medium writes it. An entry that is none of these lets no one in, and is logged
-// once at the start: a mistake closes, it does not open.
+// receiver.allow (D16): which senders are accepted. An entry is an IP address, a range (`192.0.2.0/24`, `fd00::/8`), or, on
+// media without IP, an address exactly as the medium writes it. Any other entry admits no sender, and is logged once at the
+// start: a mistake must not open the receiver.
 import { BlockList, isIP } from 'node:net'
 import type { Logger } from '../../lib/logger'
 import { ipOf } from '../../protocol/address'
 
 const family = (ip: string): 'ipv4' | 'ipv6' => (isIP(ip) === 6 ? 'ipv6' : 'ipv4')
 
-/** Says of a sender's address whether its packets are taken. An empty list takes everybody's. */
+/** Whether packets of a sender's address are accepted. An empty list accepts all. */
 export function allowList(
   entries: readonly string[],
   logger: Logger,

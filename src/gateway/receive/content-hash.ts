@@ -1,7 +1,7 @@
-// One number for what a fact says, so that the same packet delivered twice is known (D16). It is computed from the decoded
-// fact, not from the bytes: a FULL and a DIFF of the same fact are the same, and it can be computed again from the log.
-// Values count as the wire would carry them, so that a copy that came through another gateway, which may have rounded
-// what its device sent in another unit, is the same too.
+// Hashes the content of a fact, so that duplicate packets are detected (D16). The hash covers the decoded fact, not the
+// bytes: a FULL and a DIFF of the same fact have the same hash, and it can be computed again from the log. Values are hashed
+// as they are encoded on the wire, so that a copy through another gateway, which may have rounded values in another unit, has
+// the same hash too.
 import type { Fact } from '../../pipeline/fact'
 import type { WirePickers } from '../../pipeline/wireunit'
 import { POW10 } from '../../wire/base62'
@@ -16,12 +16,12 @@ function mixText(hash: number, text: string): number {
 
 function mixNumber(hash: number, value: number): number {
   double[0] = value
-  // the upper half has the digits of round numbers: without the shift they would stay in the upper half of the hash
+  // round numbers differ only in the upper half: without the shift they would only affect the upper half of the hash
   const upper = Math.imul(hash ^ words[1]! ^ (words[1]! >>> 15), 0x01000193)
   return Math.imul(upper ^ words[0]! ^ (upper >>> 13), 0x01000193)
 }
 
-/** 32 bits over device, state, every sensor (id, status, unit, value) and the extras, in the order decoding gives them. */
+/** 32 bits over device, state, every sensor (id, status, unit, value) and the extras, in decoding order. */
 export function contentHash(fact: Fact, pickers: WirePickers): number {
   let hash = mixText(mixText(0x811c9dc5 | 0, fact.id), fact.state)
   for (const { id, status, unit, value } of fact.sensors) {

@@ -1,17 +1,16 @@
-// Commits before their time for media that acknowledge by themselves. A broker sends only so many packets before it wants the
-// first acknowledged (mosquitto: 20), and how many it does not say: waiting ack_commit_ms for each such handful would be
-// 200 packets a second. So when several wait and nothing more comes, the log commits at once. Cannot fail: a disk that
-// refuses is the log's matter.
+// Early commits for media that acknowledge automatically. A broker limits its unacknowledged packets (mosquitto: 20) and does
+// not tell the limit: waiting ack_commit_ms per window would limit it to 200 packets a second. So the log commits immediately
+// if several packets wait and no more arrive. Cannot fail: the log handles a disk that refuses.
 import type { FlashLog } from '../../log'
 
-/** fewer are not worth a commit of their own */
+/** fewer do not justify an early commit */
 const SEVERAL = 8
 const QUIET_MS = 2
 
 export class EarlyCommit {
   readonly #log: Pick<FlashLog, 'flush'>
   #waiting = 0
-  /** packets that ever waited */
+  /** number of packets that waited since the start */
   #came = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -19,7 +18,7 @@ export class EarlyCommit {
     this.#log = log
   }
 
-  /** One more packet waits for its record. */
+  /** Another packet waits for its record. */
   waits(): void {
     this.#waiting++
     this.#came++

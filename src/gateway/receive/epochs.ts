@@ -1,24 +1,24 @@
-// Two devices with one AID, as a copied SD card makes them. Each run of a sender has an epoch of its own (X29), and a device
-// goes on to a new one for ever; where two epochs of one AID take turns, two devices send. A gateway that changes between
-// uplinks to one receiver stays a minute with each, and one that passes on packets of others carries more than one AID: two
-// gateways that hear the same device are no fault. Bounded: the AIDs not heard for longest are forgotten.
+// Detects two devices with one AID, for example after an SD card was copied. Each run of a sender has its own epoch (X29) and
+// never returns to an older one; if two epochs of one AID alternate, two devices send. Not a conflict: a gateway that
+// switches between uplinks to one receiver, which stays at least a minute with each, and two gateways that receive the same
+// device, each of which forwards more than one AID. Bounded: the AIDs without packets for longest are evicted.
 import { LruMap } from '../../lib/lru-map'
 
 const MAX_AIDS = 32_768
-/** a gateway gives back to its first uplink after `failover.back_s` (60) */
+/** a gateway returns to its first uplink after `failover.back_s` (60) */
 const QUICK_MS = 60_000
-/** or after so few packets, where a device sends seldom */
+/** or after this few packets, for a device that rarely sends */
 const FEW_PACKETS = 2
 /** A, B, A, B, A */
 const RETURNS = 3
 
 interface Heard {
   epoch: number
-  /** the one before */
+  /** the previous epoch */
   other: number
   since: number
   packets: number
-  /** how often in a row the epoch before came back soon */
+  /** how many times in a row the previous epoch returned soon */
   returns: number
 }
 
@@ -29,7 +29,7 @@ export class Epochs {
     return this.#byAid.size
   }
 
-  /** A packet of the exchange. True when two devices take turns under this AID. `now`: monotonic ms. */
+  /** A packet of the exchange. True if two devices alternate with this AID. `now`: monotonic ms. */
   alternate(aid: number, epoch: number, now: number): boolean {
     const heard = this.#byAid.get(aid)
     if (heard?.epoch === epoch) {
@@ -46,14 +46,14 @@ export class Epochs {
     heard.epoch = epoch
     heard.since = now
     heard.packets = 1
-    // moved to the end: it is in use
+    // moved to the end: recently used
     this.#byAid.set(aid, heard)
     if (heard.returns < RETURNS) return false
     heard.returns = 0
     return !this.#passedOn(aid, heard)
   }
 
-  /** One of the two carries other AIDs too. */
+  /** One of the two senders forwards other AIDs too. */
   #passedOn(aid: number, { epoch, other }: Heard): boolean {
     for (const [one, heard] of this.#byAid)
       if (one !== aid && [heard.epoch, heard.other].some(of => of === epoch || of === other)) return true

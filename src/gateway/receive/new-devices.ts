@@ -1,19 +1,19 @@
-// How many AIDs that were never heard may come in (S19). What a new AID costs, in templates, duplicates, sessions and the SQL
-// view, is bounded only by numbers that a small machine has no memory for. So beyond a part of the guard's limit newcomers
-// are let in slowly: known devices go on as before, an honest new one waits a little, and a flood of invented ones takes no
-// more memory. What is refused is not decoded, not logged and not answered. Cannot fail.
+// Limits new AIDs when memory is short (S19). The limits on what a new AID costs (templates, duplicates, sessions, the SQL
+// view) are too high for the memory of a small machine. So above a share of the guard's memory limit new AIDs are rate
+// limited: known devices continue, an honest new one waits a little, and a flood of invented ones takes no more memory.
+// Refused packets are not decoded, logged or answered. Cannot fail.
 import type { ConfigStore } from '../../config'
 import type { Clock } from '../../lib/clock'
 import { LAST_SECOND, type NodeClock } from '../../protocol/time'
 import { memoryLimit } from '../guard/resources'
 
-/** of the guard's limit; its own levels begin at 0.85 */
+/** share of the guard's limit; its own levels begin at 0.85 */
 const PART = 0.7
-/** new AIDs between two looks at the memory */
+/** new AIDs between two memory checks */
 const LOOK_EVERY = 256
 const SLOW_PER_S = 10
 
-/** ms after which a time is too far ahead to be believed (X36). While this machine's own time is not right, only what is no time at all. */
+/** The latest plausible time in ms (X36). While this machine's own time is not correct, only impossible times are refused. */
 export function latestTime(time: Pick<NodeClock, 'synced' | 'now'>, config: ConfigStore): number {
   if (!time.synced) return LAST_SECOND * 1000
   return time.now() + 1000 * config.config.receiver.max_future_s
@@ -21,9 +21,9 @@ export function latestTime(time: Pick<NodeClock, 'synced' | 'now'>, config: Conf
 
 interface NewDevicesOptions {
   readonly clock: Clock
-  /** bytes the process may take */
+  /** memory limit of the process, bytes */
   limit(): number
-  /** heard before, or with an id assigned here */
+  /** received before, or with an id assigned here */
   knows(aid: number): boolean
   rss?(): number
 }
@@ -40,7 +40,7 @@ export class NewDevices {
     this.#options = options
   }
 
-  /** Whether a data packet of that AID may come in. Called per packet: one look-up for a known one. */
+  /** Whether a data packet of that AID is accepted. Called per packet: one look-up for a known one. */
   admits(aid: number): boolean {
     const { clock, limit, knows, rss = () => process.memoryUsage.rss() } = this.#options
     if (knows(aid)) return true
@@ -60,7 +60,7 @@ export class NewDevices {
   }
 }
 
-/** Those of a gateway, as configured; `knows`: heard before, or with an id assigned here. */
+/** The limiter of a gateway, as configured; `knows`: received before, or with an id assigned here. */
 export const newDevicesOf = (config: ConfigStore, clock: Clock, knows: (aid: number) => boolean): NewDevices => {
   const limit = (): number => memoryLimit(config.config.gateway.guard.memory_mb)
   return new NewDevices({ clock, knows, limit })

@@ -1,15 +1,16 @@
-// What other nodes send: packets from every listening medium are decoded, logged, acknowledged after the commit, and
-// answered. Control packets go to the handshake manager; a reply that hands out an id waits until the allocation is on
-// flash (D16).
+// Receives packets of other nodes: packets from every listening medium are decoded, logged, acknowledged after the commit,
+// and answered. Control packets are passed to the handshake manager; a reply that assigns an id waits until the allocation is
+// on flash (D16). The session wall answers requests of secure sessions (session).
 //
-// What fails: bytes that are no packet are counted `malformed`; a packet whose template is missing is answered NEED_FULL
-// and not acknowledged, so it comes again as FULL (X9); the same packet twice is one record (D16); a packet from a device
-// without delivery exchange is logged and not acknowledged; one without a time is stamped and answered with the time (X11);
-// one from an address that receiver.allow does not name is dropped unread; one the log cannot hold is counted `too_large`
-// and acknowledged, since it would come for ever. A medium that acknowledges by itself (MQTT) is called by origin.settle: after
-// the commit, at once for what will never be good, false for what is to come again; template-recovery.ts keeps what such packets
-// need after a crash, for what was acknowledged does not come again as FULL. What secure sessions ask for is answered by their own wall (session).
-// Nothing received can stop the gateway.
+// Errors (none stops the gateway): bytes that are no packet are counted `malformed`. A packet whose template is missing is
+// answered NEED_FULL and not acknowledged, so it is sent again as FULL (X9). A duplicate is one record (D16). A packet from a
+// device without the delivery exchange is logged and not acknowledged. A packet without a time is stamped and answered with
+// the time (X11). A packet from an address that receiver.allow does not name is dropped unread. A packet too large for the
+// log is counted `too_large` and acknowledged, or it would be retransmitted for ever.
+//
+// A medium that acknowledges automatically (MQTT) is notified by origin.settle: after the commit, immediately for packets
+// that can never be used, false for packets to be sent again. template-recovery.ts keeps what such packets need after a
+// crash, since acknowledged packets are not sent again as FULL.
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { PacketOrigin } from '../../links/contracts'
@@ -43,26 +44,26 @@ export interface ReceiveOptions {
   time: NodeClock
   logger: Logger
   ackCommitMs: number
-  /** secure sessions; without, secure frames are malformed and plaintext is taken as it comes */
+  /** secure sessions; without them, secure frames are malformed and plaintext is accepted */
   session?: ReceiveSession
-  /** who may send here (receiver.allow) */
+  /** which addresses may send here (receiver.allow) */
   allowed?: (address: string) => boolean
-  /** who may come in as new */
+  /** which new devices are accepted */
   newDevices?: NewDevices
   onFact: (fact: Fact, link: LinkMetadata) => void
-  /** a device was heard, but what it sent is no fact (X33) */
+  /** a device sent a packet that contains no fact (X33) */
   onAlive?: (aid: number, address: string) => void
-  /** every packet that may come in; its bytes are valid during the call only */
+  /** every accepted packet; its bytes are only valid during the call */
   onPacket?: (packet: Uint8Array, origin: PacketOrigin) => void
 }
 
-/** An acknowledgement that waits for its record to be on flash. */
+/** An acknowledgement that waits until its record is on flash. */
 interface Waiting {
   /** null: the medium itself acknowledges */
   peer: DeliveryPeer | null
   origin: PacketOrigin
   seq: number
-  /** log record that must be committed first */
+  /** log record to commit first */
   record: number
 }
 
@@ -74,18 +75,18 @@ export class Receive {
     malformed: 0,
     refused: 0,
     late_dropped: 0,
-    /** facts of templates from before an unclean stop, with only what their packet carried (X33) */
+    /** facts of templates from before an unclean stop, with only the values of their packet (X33) */
     template_rebuilt: 0,
     /** facts larger than any record of this log */
     too_large: 0,
     control: 0,
-    /** AIDs heard from an address they were not heard from before */
+    /** AIDs that sent from a new address */
     moved: 0,
-    /** times that two runs of one AID took turns: two devices with one id */
+    /** times that two runs of one AID alternated: two devices with one id */
     epochs_alternate: 0,
     /** dropped by receiver.allow */
     not_allowed: 0,
-    /** facts further ahead than receiver.max_future_s; they move nothing that is newest (X36) */
+    /** facts too far in the future; they do not update the newest state (X36) */
     future: 0,
   }
   readonly addresses = new Addresses()
@@ -107,7 +108,7 @@ export class Receive {
     return this.#options.session
   }
 
-  /** For status: whatever was dropped, and where. */
+  /** For status: the counts of dropped packets by reason. */
   report(): Record<string, number> {
     const { receiver, duplicates } = this.#options
     const { late, unitAmbiguous, forgotten } = receiver.counters
@@ -135,7 +136,7 @@ export class Receive {
     }
   }
 
-  /** Packets that came and are neither in the log nor to come again. */
+  /** Packets that are lost: neither logged nor to be sent again. */
   get dropped(): number {
     const { malformed, late_dropped, too_large, not_allowed } = this.counters
     return malformed + late_dropped + too_large + not_allowed
@@ -150,7 +151,7 @@ export class Receive {
       return
     }
     const cmd = packet[0]
-    // of a delivery frame the packets inside are looked at
+    // for a delivery frame, observers get the packets inside
     if (cmd !== undefined && cmd !== DELIVERY_FRAME) this.#options.onPacket?.(packet, origin)
     if (cmd === undefined) {
       this.counters.malformed++
@@ -170,7 +171,7 @@ export class Receive {
     })
     this.counters.malformed += this.delivery.counters.malformed - malformed
     if (answer) void origin.reply(answer)
-    // the exchange asks again for what it lacks
+    // the exchange requests missing packets again
     origin.settle?.(true)
   }
 
@@ -183,12 +184,18 @@ export class Receive {
     if (session) {
       const verdict = session.judge(packet, origin, !peer)
       if (verdict === 'opener') this.#acknowledge(peer, origin, seq)
-      // stays unanswered, so that it comes again when it may be encrypted
+      // not acknowledged, so that it is retransmitted when it may be encrypted
       if (verdict === 'refused') this.#refuse(peer, origin, seq)
       if (verdict !== 'data') return
     }
-    // the templates of a peer's run are its own, even where another device has its AID
+    // the templates of a peer's run are separate, even if another device has its AID
     const received = receiver.receive(packet, peer?.epoch, seq)
+    // a broker sends it again, and the state it was built on is gone
+    if (received.needFull && origin.settle && this.frames.has(packet, received.meta)) {
+      this.counters.duplicates++
+      this.#acknowledge(peer, origin, seq)
+      return
+    }
     if (received.kind === 'error') {
       if (session && (received.code === 'NO_KEY' || received.code === 'BAD_KEY')) {
         this.counters.refused++
@@ -197,11 +204,6 @@ export class Receive {
         return
       }
       if (received.needFull) {
-        if (origin.settle && this.frames.has(packet, received.meta)) {
-          this.counters.duplicates++
-          this.#acknowledge(peer, origin, seq)
-          return
-        }
         this.counters.refused++
         if (received.code === 'LATE_DROPPED') this.counters.late_dropped++
         if (received.meta.template_rebuilt) {
@@ -212,7 +214,7 @@ export class Receive {
         this.#needFull(packet, origin)
         return
       }
-      // a whole frame around bytes that are no packet: it will not get better by being sent again
+      // a complete frame around bytes that are no packet: a retransmit would not help
       this.counters.malformed++
       logger.warn(`packet from ${origin.address} dropped: ${received.message}`)
       this.#acknowledge(peer, origin, seq)
@@ -220,15 +222,10 @@ export class Receive {
     }
     session?.decoded(packet, received, origin)
     const { fact, meta } = received
-    // once the medium has acknowledged a bare packet, the sender does not repeat it
+    // the sender does not repeat a bare packet after the medium has acknowledged it
     const acknowledges = !peer && origin.settle
     this.#heard(fact.aid, origin)
     if (received.needFull) {
-      if (origin.settle && this.frames.has(packet, meta)) {
-        this.counters.duplicates++
-        this.#acknowledge(peer, origin, seq)
-        return
-      }
       this.counters.template_rebuilt++
       this.#needFull(packet, origin)
     }
@@ -244,7 +241,7 @@ export class Receive {
     if (duplicates.seen(fact.aid, fact.tRaw, hash)) {
       this.counters.duplicates++
       if (acknowledges && received.advanced) templatesMoved(log, packet, meta)
-      // the record it repeats may be one that was not waited for: with that lost, this packet must count as new
+      // the earlier record may not be committed: if it is lost, this packet must count as new
       this.#acknowledge(peer, origin, seq, () => duplicates.forget(fact.aid, fact.tRaw, hash))
       return
     }
@@ -254,11 +251,11 @@ export class Receive {
     if (meta.routes) link.route = meta.routes
     if (meta.future) link.future = true
     if (received.needFull) link.template_rebuilt = true
-    // without the exchange nothing of a template comes again: what shapes it is kept
+    // without the exchange nothing of a template is sent again: keep the packet that shapes it
     const teaches = !peer && received.reshaped && !meta.late && !meta.future
     let record: number
     try {
-      // a time of the sender's own is taken as it came; only what was stamped here is corrected by our sync
+      // a time of the sender is logged unchanged; only times stamped here are corrected by our sync
       const quality = meta.server_stamped ? qualityOf(time) : 'unknown'
       record = log.appendFact(
         fact,
@@ -266,12 +263,12 @@ export class Receive {
         quality,
       )
     } catch (error) {
-      // not kept, so not known: when it comes again it counts as new
+      // not logged: a retransmit must count as new
       duplicates.forget(fact.aid, fact.tRaw, hash)
       const { code, message } = asOsError(error)
       logger.warn(`packet from ${origin.address} not taken: ${message}`)
       if (code === 'PACKET_TOO_LARGE') {
-        // it will not become smaller: unanswered it would come for ever, and everything behind it wait
+        // it cannot become smaller: without an answer it would be retransmitted for ever and block later packets
         this.counters.too_large++
         if (acknowledges && received.advanced) templatesMoved(log, packet, meta)
         this.#acknowledge(peer, origin, seq)
@@ -294,20 +291,20 @@ export class Receive {
     this.#acknowledge(peer, origin, seq, lost, record)
   }
 
-  /** A packet of a device came; the first one is an event. */
+  /** A packet of a device arrived; the first one is an event. */
   #heard(aid: number, { address }: PacketOrigin): void {
     if (!this.addresses.heard(aid, address)) return
     this.counters.moved++
     this.#options.logger.warn(`id ${aid} is now heard from ${address} too`)
   }
 
-  /** Asks for a FULL; names the TS field as it was received. */
+  /** Requests a FULL; the request contains the TS field as received. */
   #needFull(packet: Uint8Array, origin: PacketOrigin): void {
     const reason = nackReason('NEED_FULL', packet)
     if (reason) void origin.reply(buildNack(0, reason))
   }
 
-  /** Answers when everything in the log up to now, or `record`, is committed; answers to one peer are put together. */
+  /** Answers after everything in the log, or `record`, is committed; answers to one peer are combined. */
   #acknowledge(
     peer: DeliveryPeer | null,
     origin: PacketOrigin,
@@ -321,13 +318,15 @@ export class Receive {
     this.#await(record, lost)
   }
 
-  /** Not taken: the exchange lets it come again; what a medium acknowledges comes again only when that may help. */
+  /**
+   * Refuses a packet: the exchange retransmits it; on a medium that acknowledges it is only requested again if that may help.
+   */
   #refuse(peer: DeliveryPeer | null, origin: PacketOrigin, seq: number, mayHelp = false): void {
     if (peer) this.delivery.refuse(peer, seq)
     else origin.settle?.(!mayHelp)
   }
 
-  /** Answers what waits when `record` is on flash; when it was lost before, `lost` is called and everything is to come again. */
+  /** Answers waiting packets when `record` is on flash; if it was lost, calls `lost` and all must be sent again. */
   #await(record: number, lost: () => void = () => undefined): void {
     const { log, logger } = this.#options
     log.committed(record).then(
@@ -335,7 +334,7 @@ export class Receive {
       error => {
         logger.warn(`not acknowledged, the log could not commit: ${asOsError(error).message}`)
         lost()
-        // forgotten by the exchange, so that the sender's next try counts as new
+        // the exchange forgets them, so that a retransmit counts as new
         for (const { peer, origin, seq } of this.#waiting.splice(0)) {
           if (!peer) this.#early.settled()
           this.#refuse(peer, origin, seq, true)
@@ -372,7 +371,7 @@ export class Receive {
 
   #control(packet: Uint8Array, origin: PacketOrigin): void {
     this.counters.control++
-    // the peer repeats its request when no answer comes, so nothing is sent again here
+    // the peer repeats its request if no answer arrives, so nothing is retransmitted here
     const settle = (): void => origin.settle?.(true)
     const probe = this.delivery.probeReply(packet)
     if (probe) {
@@ -390,7 +389,7 @@ export class Receive {
     answer
       .then(
         bytes => void origin.reply(bytes),
-        error => this.#options.logger.error(`${origin.address} gets no answer: ${asOsError(error).message}`),
+        error => this.#options.logger.error(`${origin.address} was not answered: ${asOsError(error).message}`),
       )
       .finally(settle)
   }

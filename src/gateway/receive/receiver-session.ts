@@ -1,10 +1,10 @@
-// The receiving half of secure sessions in the gateway (docs/protocol.md section 6, X7, X8): what is answered to plaintext, to the first
-// frame that decrypts and to one that does not, and what `require_secure` keeps out.
+// The receiving side of secure sessions in the gateway (docs/protocol.md section 6, X7, X8): the answers to plaintext, to the
+// first frame that decrypts and to one that does not, and what `require_secure` refuses.
 //
-// What fails: a secure frame no key decrypts is answered BAD_KEY and counted; its sender begins anew. With `require_secure`
-// plaintext is not even decoded, so it changes no template; its sender still gets a key, and may come again encrypted.
-// Neither is plaintext of an AID whose confirmed session is with another address; it is answered BAD_KEY (X36). An opener (a
-// FULL without sensors on its own TID) only asks for a key and is never stored.
+// Errors: a secure frame that no key decrypts is answered BAD_KEY and counted; its sender starts a new session. With
+// `require_secure` plaintext is not decoded, so it changes no template; its sender still gets a key, and may send again
+// encrypted. Plaintext of an AID whose confirmed session is with another address is refused as well, with the answer BAD_KEY
+// (X36). A key request (opener: a FULL without sensors on its own TID) is never stored.
 import type { PacketOrigin } from '../../links/contracts'
 import type { Received } from '../../pipeline/receiver'
 import { OPENER_TID } from '../../pipeline/sender'
@@ -14,23 +14,23 @@ import { crc8 } from '../../wire/crc'
 import { ByteReader } from '../../wire/cursor'
 import { type FrameHeader, readHeader } from '../../wire/frame'
 
-/** Sessions with devices, and what was done to them since the start. */
+/** Sessions with devices, and their events since the start. */
 export interface SessionsReport {
   aids: number
-  /** of these, how many have a confirmed channel */
+  /** the number of AIDs with a confirmed channel */
   confirmed: number
   channels_confirmed: number
   keys_named: number
   keys_replaced: number
-  /** requests for another key from elsewhere, while the device was heard (X37) */
+  /** refused key requests from another address while the device was active (X37) */
   rekey_refused: number
-  /** devices heard from a new address under their key */
+  /** devices that moved to a new address, proved by their key */
   moved: number
   bad_key: number
   forgotten: number
 }
 
-/** begins the status of a sensor in a text */
+/** first character of a sensor's status in a text */
 const SENSOR_MARK = 0x3e
 
 export class ReceiveSession {
@@ -48,8 +48,8 @@ export class ReceiveSession {
   }
 
   /**
-   * Before a packet is decoded: whether it is data to be decoded, an opener, or refused. The sender has its answer. `bare`: it
-   * did not come in the exchange, which repeats what is refused.
+   * Judges a packet before it is decoded: data to decode, a key request (opener), or refused. The sender is already answered.
+   * `bare`: the packet was sent outside the exchange, which would retransmit it.
    */
   judge(packet: Uint8Array, origin: PacketOrigin, bare = true): 'data' | 'opener' | 'refused' {
     const cmd = packet[0]!
@@ -61,10 +61,10 @@ export class ReceiveSession {
       return 'refused'
     }
     const taken = this.#server.takesPlaintext(sourceAid(packet), origin.address)
-    // nearly every packet ends here, so no checksum is looked at before
+    // nearly every packet returns here, so the checksum is checked later
     if (taken && !this.#server.requireSecure && packet[tidAt(packet)] !== OPENER_TID) return 'data'
     const header = readHeader(packet)
-    // the decoder reports what is broken
+    // broken frames are reported by the decoder
     if (typeof header === 'string' || !header.crc16Ok) return 'data'
     if (crc8(packet, header.body, header.end) !== header.crc8) return 'data'
     const keyRequest = isKeyRequest(packet, header)
@@ -82,13 +82,13 @@ export class ReceiveSession {
     return 'refused'
   }
 
-  /** A data packet became a fact. */
+  /** A data packet was decoded to a fact. */
   decoded(packet: Uint8Array, received: Extract<Received, { kind: 'fact' }>, origin: PacketOrigin): void {
     const { meta, key, advanced } = received
     const aid = meta.source_aid ?? 0
     if (!meta.secure) {
       const ts = new ByteReader(packet, tidAt(packet) + 1).u48()
-      // one without a time makes no key; its receiver sends it the time
+      // a packet without a time makes no key; the receiver answers it with the time
       if (ts !== 0) this.#plain(aid, ts, origin)
       else this.#server.timeless(aid, origin.address)
     } else if (key) send(origin, this.#server.onSecure(aid, key, origin.address, true, advanced))
@@ -104,7 +104,7 @@ export class ReceiveSession {
 
   #refuse(packet: Uint8Array, { sourceAid: aid, tid, ts }: FrameHeader, origin: PacketOrigin, bare: boolean): void {
     const crc16 = (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!
-    // outside the exchange a packet comes again only when its sender knows that it was refused
+    // outside the exchange a sender repeats a packet only if the refusal is reported to it
     send(origin, this.#server.refuse({ aid, tid, ts, crc16 }, origin.address, bare))
   }
 
@@ -113,7 +113,7 @@ export class ReceiveSession {
     return { ...this.counters, sessions: this.#server.sessions.size }
   }
 
-  /** An operator's order; false: that AID has no session. */
+  /** Called for an operator; false: that AID has no session. */
   forget(aid: number): boolean {
     return this.#server.forget(aid)
   }
@@ -135,22 +135,22 @@ export class ReceiveSession {
     }
   }
 
-  /** Whether it was answered. */
+  /** True if it was answered. */
   #plain(aid: number, ts: number, origin: PacketOrigin): boolean {
-    const answer = this.#server.onPlaintext(aid, ts, ts === 0, origin.address)
+    const answer = this.#server.onPlaintext(aid, ts, ts === 0, origin.address, origin.settle !== undefined)
     send(origin, answer)
     return answer !== null
   }
 }
 
-/** The AID a data frame comes from, 0 when it is cut short. Called per packet: allocates nothing. */
+/** The source AID of a data frame, 0 if it is truncated. Called per packet: allocates nothing. */
 export function sourceAid(packet: Uint8Array): number {
   const at = tidAt(packet) - 4
   if (at < 2 || at + 4 > packet.length) return 0
   return ((packet[at]! << 24) | (packet[at + 1]! << 16) | (packet[at + 2]! << 8) | packet[at + 3]!) >>> 0
 }
 
-/** offset of the TID in a data frame, behind its route */
+/** offset of the TID in a data frame, after its route */
 const tidAt = (packet: Uint8Array): number => 2 + 4 * (packet[1] ?? 0)
 
 const isKeyRequest = (packet: Uint8Array, { cmd, tid, body, end }: FrameHeader): boolean =>

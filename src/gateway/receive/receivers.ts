@@ -1,7 +1,8 @@
-// The configured receivers: one listening medium each, several at once. What they receive goes to the receiving wall.
+// The configured receivers: each has one listening medium, and several may run in parallel. Received packets are passed to
+// receive.ts.
 //
-// What fails: a receiver that cannot be made (no driver, options refused, its medium switched off) is a link that is down
-// with its reason; a name that is taken already is logged and left out.
+// Errors: a receiver that cannot be created (no driver, options refused, its medium switched off) is a link that is down with
+// its reason; a name that is already in use is logged and left out.
 
 import { isDeepStrictEqual } from 'node:util'
 import type { ReceiverConfig } from '../../config'
@@ -38,8 +39,8 @@ export class Receivers {
   }
 
   /**
-   * Takes the whole list: closes what is gone or changed (its settings, or the flag of its medium), makes what is new, and
-   * leaves the rest alone. Calls run one after the other. Never rejects.
+   * Applies the complete list: closes removed or changed receivers (their settings, or the flag of their medium), creates new
+   * ones, and keeps the others. Calls run one after another. Never rejects.
    */
   apply(list: readonly ReceiverConfig[]): Promise<Applied> {
     return this.#turns.run(() => this.#apply(list))

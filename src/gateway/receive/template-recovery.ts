@@ -1,14 +1,14 @@
-// Templates after a crash, for packets of media that acknowledge by themselves (MQTT). What such a medium acknowledged does
-// not come again, so a DIFF that waits in the broker must decode although this process was killed (D4 would drop the slot
-// values, and the DIFF would be lost). Therefore the packet itself is kept with its fact, and after an unclean stop the
-// packets of the log go through the receiver once more: it then knows exactly what it knew, since nothing is acknowledged
-// before its record is on flash and what was not comes again in order.
+// Restores templates after a crash, for packets of media that acknowledge automatically (MQTT). Such a medium does not repeat
+// acknowledged packets, so a DIFF that waits in the broker must decode even if this process was killed (D4 would drop the
+// slot values, and the DIFF would be lost). Therefore the packet is logged with its fact, and after an unclean stop the
+// packets of the log are passed through the receiver again. It then has exactly its earlier state, since nothing is
+// acknowledged before its record is on flash, and unacknowledged packets are repeated in order.
 //
-// A duplicate fact in another frame (a FULL for what came as a DIFF) changes its template and gives no fact: the packet is
-// logged as a record of kind `packet`. One too large for the log leaves a mark instead; templates from before the mark are
-// discarded, and a DIFF gives what it carries until a FULL. A record of the same AID without its packet came over another
-// medium: of its templates only shape, states and units count then, and a DIFF gives what it carries (X33, rebuilt). Bare
-// packets of such media are kept where they changed a shape, a state or a unit.
+// A duplicate fact in another frame (a FULL after the same fact as a DIFF) changes its template and gives no fact: the packet
+// is logged as a record of kind `packet`. If it is too large for the log, a mark is logged instead; templates from before the
+// mark are discarded, and a DIFF gives only the values it carries until the next FULL. A record of the same AID without a
+// packet was received over another medium: only shape, states and units of its templates are restored, and a DIFF gives only
+// the values it carries (X33, rebuilt). Bare packets of such media are kept if they changed a shape, a state or a unit.
 import { asOsError } from '../../lib/errors'
 import type { FlashLog, LogRecord } from '../../log'
 import type { Fact, LinkMetadata } from '../../pipeline/fact'
@@ -21,18 +21,18 @@ import { sourceAid } from './receiver-session'
 const MARK = 'receive:templates'
 const NOTHING = new Uint8Array(0)
 
-/** The link metadata with the packet beside it; one that came late changed no template. */
+/** The link metadata including the packet; a late packet changed no template. */
 export const framed = (link: LinkMetadata, packet: Uint8Array, { late }: PacketMeta): LinkMetadata => ({
   ...link,
   frame: late ? NOTHING : packet,
 })
 
-/** before a kept packet that only tells the shape, states and units of its template; no command byte is 0 */
+/** precedes a kept packet that only gives the shape, states and units of its template; no command byte is 0 */
 const SHAPE_ONLY = 0
 
 /**
- * The link metadata with a packet that changed the shape of a template, where nothing acknowledges: what came after it may be
- * lost in a crash, so its values are never built on, but a DIFF can be read by its units (X33).
+ * The link metadata including a packet that changed the shape of a template, on a medium without acknowledgements. Later
+ * packets may be lost in a crash, so its values are never used as a base, but its units allow a DIFF to be decoded (X33).
  */
 export const shaped = (link: LinkMetadata, packet: Uint8Array): LinkMetadata => ({
   ...link,
@@ -50,8 +50,8 @@ export function templatesMoved(log: FlashLog, packet: Uint8Array, { future }: Pa
 }
 
 /**
- * Packets that are in the log, byte for byte: after a crash the broker sends again what was not acknowledged, and some of it
- * is older than the states kept, so that its content is unknown.
+ * Packets in the log, compared byte for byte: after a crash the broker repeats unacknowledged packets, and some are older
+ * than the stored states, so that their content is unknown.
  */
 export class KnownFrames {
   readonly #filter = new DuplicateFilter()
@@ -69,7 +69,7 @@ export class KnownFrames {
   }
 }
 
-/** Takes the records of a log in order, after an unclean stop. */
+/** Replays the records of a log in order, after an unclean stop. */
 export class Replay {
   readonly #receiver: Receiver
   readonly #frames: KnownFrames

@@ -1,5 +1,5 @@
-// Watches the gateway's clock (D18): looks for jumps of the OS clock every second, asks every minute, and at each jump, who
-// confirms it, and keeps the last right time for the next start.
+// Watches the gateway's clock (D18): checks for jumps of the OS clock every second, queries the time sources every minute and
+// at each jump, and stores the last correct time for the next start.
 import type { Clock } from '../../lib/clock'
 import { secondTimers, type Timers } from '../../lib/timers'
 import type { NodeClock, TimeQuality, TimeStep } from '../../protocol/time'
@@ -15,11 +15,11 @@ export interface TimeReport {
   quality: TimeQuality | 'unknown'
   /** the node's time minus the OS clock */
   offset_ms: number
-  /** what moved or confirmed the time last */
+  /** what last moved or confirmed the time */
   source?: TimeStep['source']
   /** UNIX ms */
   last_sync?: number
-  /** what a server requested and the hourly bound did not allow */
+  /** correction requested by a server that the hourly limit did not allow */
   held_back_ms?: number
   /** jumps of the OS clock since the start */
   jumps?: number
@@ -61,7 +61,7 @@ export class TimeWatch {
     this.#turn()
   }
 
-  /** Ends the watch and keeps the time. */
+  /** Ends the watch and stores the time. */
   stop(): void {
     this.#stopped = true
     this.#cancel?.()
@@ -74,11 +74,11 @@ export class TimeWatch {
   stepped(step: TimeStep): void {
     this.#last = step
     if (step.source === 'jump') this.#jumps++
-    // kept soon after the first sync: power may go at any time
+    // store soon after the first sync: power may fail at any time
     if (step.synced) this.#saveAt = 0
   }
 
-  /** Looks at the clock now; the owner's timers call it each second. */
+  /** Checks the clock; the owner's timers call it each second. */
   look(): void {
     const { clock, time, timeSources } = this.#o
     time.now()
@@ -90,7 +90,7 @@ export class TimeWatch {
     if (mono >= this.#saveAt && time.synced) this.#save()
   }
 
-  /** Reads which time source confirms the clock now. */
+  /** Queries which time source confirms the clock. */
   ask(): void {
     if (this.#stopped) return
     this.#askAt = 0

@@ -1,7 +1,7 @@
-// What the clock records say of the times taken before them (D18): a fact stamped while no time source confirmed the time is off by
-// the sum of the steps after it, up to the one by which the time became right. The SQL view corrects its rows by the same
-// rule; this is for who reads the log itself, such as the uplinks. Bounded: the newest steps are known. After a start those of
-// the older log are read when a fact that old is needed, as an uplink with a long backlog does.
+// Corrects earlier times by the clock records (D18): a fact stamped before a time source confirmed the time is off by the sum
+// of the later steps, up to the step that made the time correct. The SQL view corrects its rows by the same rule; this module
+// is for readers of the log itself, such as the uplinks. Bounded: only the newest steps are kept in memory. After a start,
+// steps of the older log are read when a fact that old is needed, for example for an uplink with a long backlog.
 import type { LogRecord } from '../../log'
 
 export interface Step {
@@ -15,23 +15,23 @@ const MOST = 1024
 
 export class TimeCorrections {
   #steps: Step[] = []
-  /** steps before this seq are not known yet */
+  /** steps before this seq are not loaded yet */
   #knownFrom = 0
   #read: (from: number, to: number) => Step[] = () => []
 
-  /** What was noted begins at `seq`; `read(from, to)` tells the clock records with from <= seq < to, in their order. */
+  /** Notes begin at `seq`; `read(from, to)` returns the clock records with from <= seq < to, in order. */
   beginAt(seq: number, read: (from: number, to: number) => Step[]): void {
     this.#knownFrom = seq
     this.#read = read
   }
 
-  /** A clock record, in the order of the log. */
+  /** Notes a clock record, in the order of the log. */
   note(boot: number, seq: number, movedMs: number, synced: boolean): void {
     this.#steps.push({ boot, seq, movedMs, synced })
     if (this.#steps.length > MOST) this.#steps.shift()
   }
 
-  /** By how much the time of that record is off, ms. */
+  /** The error of that record's time, ms. */
   of({ boot, seq, quality }: Pick<LogRecord, 'boot' | 'seq' | 'quality'>): number {
     if (quality !== 'unsynced') return 0
     if (seq < this.#knownFrom) {
@@ -47,7 +47,7 @@ export class TimeCorrections {
     return sum
   }
 
-  /** The fact of a record with its time put right. */
+  /** The fact of a record with its time corrected. */
   readonly correct = (record: LogRecord): void => {
     const { fact } = record
     const off = this.of(record)

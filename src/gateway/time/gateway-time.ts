@@ -1,6 +1,6 @@
-// The gateway's time (D18): the node's clock, its time source, what a restart begins with, and what the log records of
-// it. There before the log is, since the log's own times are the node's: a board without an RTC begins at 1970.
-// A step before the log is open is no record; nothing was stamped by then.
+// The gateway's time (D18): the node's clock, its time source, its start value after a restart, and its log records. Created
+// before the log, since the log's own times come from it: a board without an RTC begins at 1970. A step before the log is
+// open is not logged; nothing was stamped before it.
 
 import type { ConfigStore } from '../../config'
 import type { Clock } from '../../lib/clock'
@@ -21,14 +21,14 @@ interface TimeKeeperOptions {
   clock: Clock
   files: Files
   logger: Logger
-  /** unix ms the program was built at: a system clock before it is not believed */
+  /** build time of the program, unix ms: a system clock before it is not trusted */
   builtAt: number
   clockSigns?: () => ClockSigns
-  /** settles when more is known than `clockSigns` said first */
+  /** settles when more is known than the first call of `clockSigns` returned */
   clockAnswer?: () => Promise<void>
 }
 
-/** the start waits so long for an RTC; one that is slower counts when it has answered */
+/** how long the start waits for an RTC; a slower one is used once it has answered */
 const ANSWER_MS = 500
 
 export class TimeKeeper {
@@ -37,11 +37,11 @@ export class TimeKeeper {
   readonly #watch: TimeWatch
   readonly #logger: Logger
   #log: FlashLog | undefined
-  /** of the newest step's record */
+  /** seq of the newest step's record */
   #stepSeq = 0
   #onSynced: () => void = () => undefined
 
-  /** With the time of the RTC, which is read on a thread. */
+  /** Includes the RTC, which is read on a thread. */
   static async open(options: TimeKeeperOptions): Promise<TimeKeeper> {
     const keeper = new TimeKeeper(options)
     const { clockSigns, clockAnswer = clockSigns ? undefined : rtcAnswer } = options
@@ -73,13 +73,15 @@ export class TimeKeeper {
     this.#watch.look()
   }
 
-  /** False while the record of the newest step is not on flash; a log that cannot commit does not count. */
+  /** False while the record of the newest step is not on flash; true if the log cannot commit. */
   get kept(): boolean {
     const log = this.#log
     return !log || log.degraded || this.#stepSeq <= log.committedSeq
   }
 
-  /** From now on every step is a record of this log. `onSynced` is called when the time became right, and when its record is on flash. */
+  /**
+   * From now on every step is logged. `onSynced` is called when the time becomes correct, and when its record is on flash.
+   */
   begin(log: FlashLog, onSynced: () => void): void {
     this.#log = log
     this.#onSynced = onSynced
@@ -90,7 +92,7 @@ export class TimeKeeper {
     this.#watch.start()
   }
 
-  /** Keeps the time for the next start; no step becomes a record any more. */
+  /** Stores the time for the next start; later steps are not logged. */
   stop(): void {
     this.#watch.stop()
     this.#log = undefined
@@ -100,7 +102,7 @@ export class TimeKeeper {
     return this.#watch.status()
   }
 
-  /** The node's time moved, or a time source confirmed it: one clock record, which corrects what was stamped before. */
+  /** The node's time moved, or a time source confirmed it: logs one clock record, which corrects earlier times. */
   #stepped({ movedMs, offsetMs, source, synced }: TimeStep): void {
     const log = this.#log
     if (!log) return
@@ -112,7 +114,7 @@ export class TimeKeeper {
     this.corrections.note(log.boot, seq, movedMs, synced)
     if (!synced) return
     this.#onSynced()
-    // what could not be committed is no reason to wait: see `kept`
+    // a failed commit does not block: see `kept`
     void log.committed(seq).then(this.#onSynced, this.#onSynced)
   }
 }

@@ -1,6 +1,7 @@
-// The last time that was known to be right, `<data>/last_time.json`: where a board without an RTC begins (D18).
-// Written once an hour and at a stop, and only while a time source confirms the time. What fails: a file that cannot be read
-// is none, one that cannot be written costs the head start only; the newest records of the log tell the same.
+// The last time known to be correct, `<data>/last_time.json`: the start value of a board without an RTC (D18). Written once
+// an hour and at a stop, and only while a time source confirms the time.
+// Errors: a file that cannot be read counts as missing. One that cannot be written only costs the better start value; the
+// newest log records give nearly the same time.
 import { join } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
 import { asOsError } from '../../lib/errors'
@@ -18,7 +19,7 @@ export class SavedTime {
     this.#logger = logger
   }
 
-  /** UNIX ms, null when none was kept */
+  /** UNIX ms, null if none is stored */
   read(): number | null {
     try {
       if (!this.#files.exists(this.#path)) return null
@@ -35,7 +36,7 @@ export class SavedTime {
     try {
       atomicWrite(this.#path, JSON.stringify({ time_ms: timeMs }), this.#files)
     } catch (error) {
-      this.#logger.warn(`the time could not be kept: ${asOsError(error).message}`)
+      this.#logger.warn(`the time could not be saved: ${asOsError(error).message}`)
     }
   }
 }

@@ -1,6 +1,8 @@
-// The RTC of this machine is a chip on a bus, mostly I2C: a query may wait for hardware. So it is queried on a thread
-// of the addon, without one in the pool of the process, never on the main thread; what it said last counts, with the time since.
-// What fails: no such clock, or one that does not answer: nothing is known of it until it does. A question that hangs is not
+// Reads the RTC of this machine. It is a chip on a bus, mostly I2C, so a read may wait for hardware: it runs on a thread of
+// the addon (without the addon in the thread pool), never on the main thread. The last answer is used, advanced by the time
+// since.
+// Errors: an RTC that is missing or does not answer: its time is unknown until it answers. No second read starts while one
+// hangs.
 // asked a second time.
 
 import { existsSync } from 'node:fs'
@@ -16,9 +18,9 @@ const DEADLINE_MS = 2000
 export class RtcClock {
   #said: { readonly s: number; readonly mono: number } | undefined
   #asking = false
-  /** in the pool */
+  /** the read in the thread pool */
   #reading: Promise<string> | undefined
-  /** settles when the last question is answered, or given up */
+  /** settles when the last read has ended or timed out */
   answered: Promise<void> = Promise.resolve()
 
   constructor(
@@ -27,7 +29,7 @@ export class RtcClock {
     readonly native = nativeOrNull,
   ) {}
 
-  /** UNIX seconds, undefined: not known, or not yet. Asks it again meanwhile. */
+  /** UNIX seconds; undefined: unknown, or not yet known. Starts the next read. */
   seconds(): number | undefined {
     if (!existsSync(this.path)) this.#said = undefined
     else if (!this.#asking) this.answered = this.#ask()
@@ -40,7 +42,7 @@ export class RtcClock {
       const text = await (this.native() ? this.#onThread() : this.#inPool())
       this.#said = { s: Number(text), mono: this.clock.mono() }
     } catch {
-      this.#said = undefined // it does not answer, or an earlier question still waits for it
+      this.#said = undefined // it does not answer, or an earlier read still waits for it
     } finally {
       this.#asking = false
     }

@@ -1,6 +1,6 @@
-// Which time source keeps the OS clock of this machine: NTP, as the kernel reports it (adjtimex, by the
-// addon) or, without the addon, as systemd-timesyncd says in a file; or an RTC that agrees with it. What fails:
-// where none of it can be read, no time source confirms the time, and the gateway waits for the upstream's.
+// The time source of this machine's OS clock: NTP, as the kernel reports it (adjtimex, through the addon) or, without the
+// addon, as a file of systemd-timesyncd shows it; or an RTC that agrees with the clock.
+// Errors: if none can be read, no time source confirms the time, and the gateway waits for the time of the upstream.
 import { statSync } from 'node:fs'
 import { nativeOrNull } from '../../native'
 import type { TimeSource } from '../../protocol/time'
@@ -11,17 +11,17 @@ const rtc = new RtcClock()
 /** an RTC drifts by seconds a day, and is set with the OS clock */
 const AGREEMENT_S = 120
 
-/** What could be read; undefined: it could not. */
+/** The signs that could be read; undefined: not readable. */
 export interface ClockSigns {
   kernel?: { readonly synced: boolean; readonly offset_us: number; readonly maxerror_us: number }
-  /** when timesyncd set the clock last, as its file's time says */
+  /** when timesyncd last set the clock (mtime of its file) */
   timesyncdMs?: number
-  /** UNIX seconds of the RTC; it is queried meanwhile, so the first time nothing is known of it yet */
+  /** UNIX seconds of the RTC; read in the background, so unknown at first */
   rtcS?: number
 }
 
 export interface NtpReport {
-  /** 'unknown': this machine does not tell */
+  /** 'unknown': this machine does not report it */
   state: 'synced' | 'unsynced' | 'unknown'
   from?: 'kernel' | 'timesyncd'
   offset_us?: number
@@ -34,7 +34,7 @@ export function readSigns(): ClockSigns {
     const kernel = nativeOrNull()?.ntpState()
     if (kernel) signs.kernel = kernel
   } catch {
-    // a container may forbid it: nothing is known then
+    // a container may forbid it: unknown then
   }
   try {
     signs.timesyncdMs = statSync(TIMESYNCD).mtimeMs
@@ -45,15 +45,15 @@ export function readSigns(): ClockSigns {
     const seconds = rtc.seconds()
     if (seconds !== undefined) signs.rtcS = seconds
   } catch {
-    // it fails to answer
+    // the RTC does not answer
   }
   return signs
 }
 
-/** Settles when the read of the RTC that readSigns() began has ended, well or not. */
+/** Settles when the RTC read started by readSigns() has ended, with or without success. */
 export const rtcAnswer = (): Promise<void> => rtc.answered
 
-/** What can be read, the time of the RTC included. */
+/** All signs, including the time of the RTC. */
 export async function allSigns(): Promise<ClockSigns> {
   rtc.seconds()
   await rtc.answered
@@ -62,7 +62,7 @@ export async function allSigns(): Promise<ClockSigns> {
 
 export class TimeSources {
   #signs: ClockSigns = {}
-  /** timesyncd's file from before a jump says nothing of the clock after it */
+  /** timesyncd's file from before a jump does not apply to the clock after it */
   #staleMs: number | undefined
 
   constructor(
@@ -70,7 +70,7 @@ export class TimeSources {
     readonly wall: () => number,
   ) {}
 
-  /** The OS clock jumped: what was said of it before does not count. */
+  /** The OS clock jumped: earlier signs no longer apply. */
   doubt(): void {
     this.#staleMs = this.read().timesyncdMs
   }
@@ -84,7 +84,7 @@ export class TimeSources {
     return rtcS !== undefined && Math.abs(rtcS - this.wall() / 1000) <= AGREEMENT_S ? 'system' : null
   }
 
-  /** For status: as it was read last. */
+  /** For status: the last result. */
   ntp(): NtpReport {
     const { kernel, timesyncdMs } = this.#signs
     if (kernel) {

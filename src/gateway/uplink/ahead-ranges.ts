@@ -1,5 +1,5 @@
-// Ranges of the log that the upstream has although the cursor is not there yet, kept with the log as counters, so that a
-// restart does not send them again. Only a few: when there are too many the shortest is forgotten, and its records go again.
+// Ranges of the log after the cursor that the upstream already has, stored in the log as counters, so that a restart does not
+// send them again. Their number is limited: the shortest range is forgotten, and its records are sent again.
 import type { FlashLog } from '../../log'
 
 export interface Range {
@@ -27,7 +27,7 @@ export class AheadRanges {
     return this.#list
   }
 
-  /** The range that seq lies in. */
+  /** The range that contains seq. */
   of(seq: number): Range | undefined {
     return this.#list.find(({ from, to }) => seq >= from && seq <= to)
   }
@@ -40,12 +40,12 @@ export class AheadRanges {
     this.#list = this.#list.filter(other => other !== shortest)
   }
 
-  /** The cursor is there. */
+  /** The cursor has moved to this record. */
   passed(cursor: number): void {
     if (this.#list.some(({ to }) => to <= cursor)) this.#list = this.#list.filter(({ to }) => to > cursor)
   }
 
-  /** Writes what changed up to record `committed`; `growing`: one that is not added yet. True when anything was written. */
+  /** Writes changes up to record `committed`; `growing`: a range that is not added yet. True if anything was written. */
   save(growing: Range | null, committed: number): boolean {
     const all = (growing ? [...this.#list, growing] : this.#list)
       .map(({ from, to }) => ({ from, to: Math.min(to, committed) }))

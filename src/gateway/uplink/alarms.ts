@@ -1,10 +1,10 @@
-// Alarms go before everything else. A reader of its own looks for them ahead of the lanes, a bounded number of records at a
-// time; an alarm that was sent is remembered until the lane reaches it. Beyond the bound alarms wait for their turn.
+// Sends alarms first. A separate reader searches for them ahead of the lanes, a limited number of records at a time; an alarm
+// that was sent is remembered until the lane reaches it. Beyond the limit alarms are sent in order.
 import type { FlashLog, LogRecord, Reader } from '../../log'
 import type { Fact } from '../../pipeline/fact'
 import type { Item } from './lane'
 
-/** Whether a fact is an alarm: its device's state or a reading's status is one of these, in upper or lower case. */
+/** Whether a fact is an alarm: its device state or a reading's status is in the list, ignoring case. */
 export function alarmCheck(statuses: readonly string[]): (fact: Fact) => boolean {
   const known = new Set(statuses.map(status => status.toUpperCase()))
   if (known.size === 0) return () => false
@@ -12,12 +12,12 @@ export function alarmCheck(statuses: readonly string[]): (fact: Fact) => boolean
     known.has(state.toUpperCase()) || sensors.some(({ status }) => known.has(status.toUpperCase()))
 }
 
-/** records looked at in one turn */
+/** records checked per turn */
 const MOST = 2000
 const MAX_AHEAD = 4096
 
 export class Alarms {
-  /** sent before their turn, by seq */
+  /** alarms sent early, by seq */
   readonly #ahead = new Map<number, Item>()
   readonly #log: FlashLog
   #reader: Reader
@@ -28,7 +28,7 @@ export class Alarms {
     this.#reader = this.#at(cursor + 1)
   }
 
-  /** The next alarm that no lane has taken; `front`: nothing before it needs to be looked at. */
+  /** The next alarm that no lane has taken; `front`: records before it need no check. */
   head(front: number, isTaken: (seq: number) => boolean): LogRecord | null {
     if (this.#ahead.size >= MAX_AHEAD) return null
     if ((this.#next?.seq ?? this.#reader.position) < front) {
@@ -43,20 +43,20 @@ export class Alarms {
     }
   }
 
-  /** The head goes out before its turn. */
+  /** The head is sent early. */
   take(item: Item): void {
     this.#ahead.set(item.seq, item)
     this.#next = null
   }
 
-  /** A lane reached that seq: the alarm sent before its turn is the lane's from now on. */
+  /** A lane reached that seq: takes over the alarm that was sent early. */
   reached(seq: number): Item | undefined {
     const item = this.#ahead.get(seq)
     this.#ahead.delete(seq)
     return item
   }
 
-  /** Alarms on their way go again; delivered ones are remembered. */
+  /** Alarms in flight are sent again; delivered ones are remembered. */
   rewind(cursor: number): void {
     for (const [seq, { done }] of this.#ahead) if (!done || seq <= cursor) this.#ahead.delete(seq)
     this.#reader = this.#at(cursor + 1)

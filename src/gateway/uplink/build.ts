@@ -1,5 +1,5 @@
-// Builds one configured uplink: its medium, the requests it makes, the sender behind it, and the link that is up only when
-// the peer answered. Throws NO_DRIVER, MEDIUM_OFF or CONFIG_INVALID; the link is then shown as down with that reason.
+// Builds one configured uplink: its medium, its requests, the sender, and the link, which is up only after the peer has
+// answered. Throws NO_DRIVER, MEDIUM_OFF or CONFIG_INVALID; the link is then shown as down with that reason.
 import { randomBytes } from 'node:crypto'
 import type { UplinkConfig } from '../../config'
 import type { BackoffOptions } from '../../lib/backoff'
@@ -24,18 +24,18 @@ export interface UplinkBuild
     Required<Pick<UplinkParts, 'queue' | 'watchers' | 'largest' | 'onUsable'>> {
   readonly identity: Identity
   readonly time: NodeClock
-  /** False: a correction of the time is not on flash yet. */
+  /** False: a time correction is not on flash yet. */
   readonly timeKept?: () => boolean
   readonly files: Files
   /** secure sessions of every uplink of this run, by name */
   readonly sessions: Map<string, ServerSessions>
-  /** whether that one takes what is too large for the active one */
+  /** whether that uplink takes facts that are too large for the active one */
   readonly isSecondary: (uplink: Uplink) => boolean
-  /** an id came or the time was set: the active uplink may have something to send */
+  /** an id was assigned or the time was set: the active uplink may have something to send */
   readonly changed: () => void
-  /** ids this gateway wants of this upstream for its own nodes; null: none */
+  /** ids this gateway requests from this upstream for its own nodes; null: none */
   readonly pool: () => PoolWish | null
-  /** receives the uplink before its link begins to open */
+  /** receives the uplink before its link is opened */
   readonly ready: (uplink: Uplink) => void
 }
 
@@ -86,7 +86,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       lost: reason => supervisor.get(name)?.lost(reason),
       onControl: packet => requests.received(packet),
       onReady: () => requests.start(),
-      // holding is the queue's
+      // the queue holds records back, not the medium
       holdMs: () => 0,
     },
   )
@@ -97,7 +97,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
     if (state.state !== 'up' && state.state !== 'degraded') requests.stop()
     uplink.link(state)
   })
-  // X29: a peer that does not answer is probed again after 2 s, doubling to the cap of D7
+  // X29: a peer that does not answer is probed again after 2 s, doubling to the limit of D7
   if (plain) supervisor.add(medium, hostOf(settings))
   else {
     const probed = probedMedium(
@@ -117,24 +117,25 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
 }
 
 const PROBE_BYTES = 10
-/** of one opening, at most: after 0, 2, 6 and 14 s */
+/** per opening, at most: after 0, 2, 6 and 14 s */
 const PROBES = 4
-/** part of the allowed time on the air that probes of an absent peer may take */
+/** share of the allowed airtime for probes of an unreachable peer */
 const PROBE_PART = 0.25
 
-/** Where a probe is expensive: the longest pause between two openings, of which half is left by chance, and no shorter ones. */
+/** For a medium with expensive probes: the delay between two openings is always the maximum, of which half is random. */
 function probesApart({ airtime }: Medium): BackoffOptions {
   if (!airtime) return {}
   const maxMs = Math.max(60_000, (2 * PROBES * airtime.of(PROBE_BYTES)) / (airtime.share * PROBE_PART))
   return { maxMs, quickMs: maxMs }
 }
 
-/** ms after which it is seen again whether the record of a correction is on flash */
+/** interval between checks whether the record of a correction is on flash */
 const KEPT_MS = 50
 
 /**
- * How long a record of a time quality is held back: one of an unsynced clock waits for the first sync, but not for ever, and until its
- * correction is on flash (D18): after a power cut it would go again with another time, and be another reading upstream.
+ * How long a record of a time quality is held back. A record of an unsynced clock waits for the first sync, for a limited
+ * time, and then until its correction is on flash (D18): after a power cut it would be sent again with another time, and be
+ * another reading upstream.
  */
 export const holding =
   ({ config, time, timeKept }: Pick<UplinkBuild, 'config' | 'time' | 'timeKept'>) =>

@@ -1,8 +1,9 @@
-// One medium of one uplink: whether the peer behind it answers (probe), the secure session with it, how fast it may be used
-// (pace), and the packets in flight (window). What a packet holds is none of its business.
+// One medium of one uplink: whether its peer answers (probe), its secure session, the send rate (pace), and the packets in
+// flight (window). It does not know the content of packets.
 //
-// What fails: a peer that does not answer a probe is LINK_DOWN; one that stops answering, or a refused packet that later ones
-// build on, ends the link (`lost`), and the supervisor opens it again; a packet the medium refuses is handed back (`refused`).
+// Errors: a peer that does not answer a probe is LINK_DOWN. If the peer stops answering, or a packet is refused that later
+// packets build on, the link ends (`lost`), and the supervisor opens it again. A packet that the medium refuses is returned
+// (`refused`).
 import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
@@ -28,10 +29,10 @@ import {
 } from './window'
 
 export interface ChannelSettings extends Partial<PaceSettings> {
-  /** left out: `last` where packets arrive in order and the peer itself acknowledges them (TCP), else `sticky` */
+  /** default: `last` if packets arrive in order and the peer itself acknowledges them (TCP), else `sticky` */
   diffBase?: PackSettings['diffBase']
   delivery: 'auto' | 'best_effort'
-  /** packets and bytes in one frame or batch */
+  /** packets and bytes per frame or batch */
   batchItems?: number
   batchBytes?: number
 }
@@ -48,31 +49,31 @@ export interface ChannelParts {
   randomEpoch: () => number
   /** unix ms, for key requests */
   now: () => number
-  /** the link works, but not as it should; empty: it does again */
+  /** the link works, but with a problem; empty: the problem is over */
   degraded: (reason: string) => void
-  /** the link has to be opened again */
+  /** the link must be reopened */
   lost: (reason: string) => void
-  /** a control packet that belongs to neither the exchange nor the session; false when it answers no open request */
+  /** a control packet for neither the exchange nor the session; false if it answers no open request */
   onControl: (packet: Uint8Array, origin: PacketOrigin) => boolean
 }
 
-/** What its uplink is notified of. */
+/** Events for the uplink. */
 interface ChannelEvents {
-  /** more may go than before */
+  /** more packets may be sent than before */
   changed(): void
-  /** the peer answered the probe of a link that is open */
+  /** the peer answered the probe of an open link */
   answered(): void
-  /** an item arrived; best effort: it left */
+  /** an item was delivered; best effort: it was sent */
   delivered(item: Item, delivery: Delivery): void
-  /** the packet of an item that was not answered in time; null: it does not go again */
+  /** the packet to retransmit for an item that timed out; null: no retransmit */
   again(item: Item): Uint8Array | null
   /** the upstream could not use a frame, and no exchange repeats it */
   frameRefused(frame: RefusedFrame): void
-  /** the medium refused a packet: nothing is in flight any more, and not everything arrived */
+  /** the medium refused a packet: nothing is in flight any more, and some packets were not delivered */
   handedBack(): void
 }
 
-/** packets handed to the medium before it yields to the event loop, and in one batch */
+/** packets passed to the medium before it yields to the event loop, and per batch */
 export const BURST = 32
 
 export class Channel {
@@ -81,10 +82,10 @@ export class Channel {
   readonly #settings: ChannelSettings
   readonly #parts: ChannelParts
   readonly #events: ChannelEvents
-  /** null is a key request: it is no record's, and does not go again, for newer ones follow */
+  /** null is a key request: it belongs to no record and is not retransmitted, since newer ones follow */
   readonly #sender: DeliverySender<Item | null>
   readonly #probing: Probing
-  /** null: packets travel in the delivery exchange */
+  /** null: packets are sent in the delivery exchange */
   #window: DirectWindow | null = null
   #diffBase: PackSettings['diffBase'] = 'sticky'
   #drained = (): void => undefined
@@ -136,17 +137,17 @@ export class Channel {
     return (this.#window ?? this.#sender).inFlight
   }
 
-  /** Packets travel in the delivery exchange. */
+  /** True if packets are sent in the delivery exchange. */
   get exchanges(): boolean {
     return this.#window === null
   }
 
-  /** The peer stopped answering. */
+  /** True if the peer stopped answering. */
   get silent(): boolean {
     return this.exchanges && this.#sender.mode === 'silent'
   }
 
-  /** Asks the peer whether it knows the delivery exchange (X29). Throws LINK_DOWN when it does not answer. */
+  /** Checks whether the peer supports the delivery exchange (X29). Throws LINK_DOWN if it does not answer. */
   async probe(): Promise<void> {
     this.#sender.reset()
     const { acknowledges, airtime } = this.#parts.medium
@@ -158,16 +159,17 @@ export class Channel {
     this.#probing.cancel()
   }
 
-  /** The link is open, and the peer answered or need not. */
+  /** The link is open, and the peer has answered or need not answer. */
   opened(): void {
     const { medium, encoders } = this.#parts
     const kind = this.delivery
     const exchange = kind === 'exchange'
     this.#window = exchange ? null : this.#directWindow(kind)
-    // a broker acknowledges, and may yet drop for a receiver that is away: what builds on that packet would decode wrong
+    // a broker acknowledges, but may still drop packets for an absent receiver: a packet that builds on one would decode
+    // wrong
     const ordered = exchange && medium.medium.toUpperCase() === 'TCP'
     this.#diffBase = this.#settings.diffBase ?? (ordered ? 'last' : 'sticky')
-    // what a medium acknowledges has reached its broker, and no template of the upstream yet
+    // an acknowledgement of the medium only proves arrival at the broker, not a template at the upstream
     encoders.opened(exchange, this.#diffBase)
     this.session.opened(exchange)
   }
@@ -191,7 +193,7 @@ export class Channel {
     })
   }
 
-  /** Waits for nothing any more. */
+  /** Stops all waiting. */
   stop(): void {
     this.#drained()
   }
@@ -201,14 +203,14 @@ export class Channel {
     return this.#window ? this.#window.room(this.maxPacket) : this.#sender.canSubmit(this.maxPacket)
   }
 
-  /** Takes one packet while there is room; `weight` is what it may come to when it goes again. */
+  /** Takes one packet while there is room; `weight` is its maximum size when retransmitted. */
   take(packet: Uint8Array, item: Item | null, weight: number): void {
     this.pace.packets(1)
     if (this.#window) this.#window.take(packet, item)
     else this.#sender.submit(packet, item, weight)
   }
 
-  /** Sends one frame or batch of what was taken; resolves its bytes, 0: there was nothing to send. */
+  /** Sends one frame or batch of the taken packets; resolves its size, 0: nothing to send. */
   async send(now: number): Promise<number> {
     const { resent } = this.#sender.counters
     const bytes = await (this.#window ? this.#window.send() : this.#sendFrame(now))
@@ -246,9 +248,9 @@ export class Channel {
     if (!frame) return 0
     const { length } = frame
     const taken = await medium.send(frame)
-    // where sending takes its time, the wait for the answer begins after that
+    // on a slow medium the answer timeout starts after sending
     if (medium.airtime) this.#sender.left(clock.mono())
-    // a refused frame is repeated, but what builds on it must not arrive without it
+    // a refused frame is retransmitted, but later frames that build on it must not arrive first
     if (!taken) this.#lostIfBuiltOn('a frame')
     return length
   }
@@ -280,18 +282,18 @@ export class Channel {
     if (this.#diffBase === 'last') this.#parts.lost(`the medium refused ${what}`)
   }
 
-  /** Data frames travel in the exchange, so a key request does (X29). */
+  /** Sends a key request in the exchange, as data frames are (X29). */
   #sendKeyRequest(packet: Uint8Array): Promise<boolean> {
     if (packet.length > this.maxPacket)
       throw new OsError(
         'PACKET_TOO_LARGE',
-        `a key request of ${packet.length} bytes, the link carries ${this.maxPacket}`,
+        `a key request of ${packet.length} bytes; the link carries at most ${this.maxPacket}`,
       )
     if (!this.exchanges) return this.#parts.medium.send(packet)
     return Promise.resolve(this.#sender.submit(packet, null))
   }
 
-  /** The exchange repeats a frame the upstream could not use; elsewhere its record has to go again. */
+  /** The exchange retransmits a frame the upstream could not use; elsewhere its record must be sent again. */
   #frameRefused(frame: RefusedFrame): void {
     if (this.exchanges) this.#sender.slower(this.#parts.clock.mono())
     else this.#events.frameRefused(frame)

@@ -1,5 +1,6 @@
-// Which uplink is active (D6): the first of the list that is usable. A worse one takes over when every better one has been
-// down for a while, so that a short loss moves nothing; a better one is active again when it was stable for longer. Pure.
+// Selects the active uplink (D6): the first usable one of the list. A lower one takes over after every higher one has been
+// down for a while, so that a short loss changes nothing; a higher one becomes active again after it was stable for longer.
+// Pure.
 
 export interface Candidate {
   readonly name: string
@@ -10,20 +11,20 @@ export interface Candidate {
 }
 
 interface ChoiceTimes {
-  /** how long a better one must have been down */
+  /** how long higher uplinks must be down before a lower one takes over */
   afterMs: number
-  /** how long a better one must have been usable before it is active again */
+  /** how long a higher uplink must be usable before it becomes active again */
   backMs: number
 }
 
 interface Choice {
-  /** the active uplink from now on; null: none can be */
+  /** the active uplink from now on; null: none is usable */
   readonly name: string | null
   /** when to choose again, in mono ms; Infinity: at the next change */
   readonly next: number
 }
 
-/** `current` is active now (null: none was yet); it stays so, usable or not, while no other may take over. */
+/** `current` is the active uplink (null: none yet); it stays active, usable or not, until another may take over. */
 export function choose(
   list: readonly Candidate[],
   current: string | null,
@@ -39,7 +40,7 @@ export function choose(
     const back = best.since + backMs
     return back <= now ? { name: best.name, next: Number.POSITIVE_INFINITY } : { name: active.name, next: back }
   }
-  // none works now: a better one begins at once, a worse one when all before it have been down long enough
+  // none is usable: a higher one starts immediately, a lower one after all before it have been down long enough
   const away = list.slice(0, first).map(({ since }) => since + afterMs)
   const take = at >= 0 && first < at ? now : Math.max(now, ...away)
   if (take <= now) return { name: best.name, next: Number.POSITIVE_INFINITY }

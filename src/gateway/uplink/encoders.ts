@@ -1,6 +1,6 @@
-// The encoders of one uplink, one for each source AID (D6), the TIDs each may use, and the frames sent lately, so that a NACK
-// is obeyed only for one of them (X7, X9). A frame is encrypted with the session key its AID has at that moment.
-// encode() throws what the encoder throws; nothing has changed then.
+// The encoders of one uplink, one per source AID (D6), the TIDs each may use, and the recently sent frames, so that only a
+// NACK for one of them is accepted (X7, X9). A frame is encrypted with the current session key of its AID. encode() throws
+// the errors of the encoder; then nothing has changed.
 import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
@@ -21,13 +21,13 @@ import { TidCounters } from './tids'
 
 export interface PackSettings {
   name: string
-  /** of links before they are opened; see opened() */
+  /** for links before they are opened; see opened() */
   diffBase: 'sticky' | 'last'
   frames: 'auto' | 'full'
   fullEvery: number
   fullIntervalS: number
   precision: number
-  /** left out: `ucum` */
+  /** default: `ucum` */
   dialect?: UnitDialect
 }
 
@@ -37,15 +37,15 @@ interface EncodersParts {
   logger: Logger
   units: WireUnits
   client: SecureClient
-  /** something that held packing back is over */
+  /** packing is possible again */
   changed: () => void
-  /** of media where it is bounded: key frames are planned by it */
+  /** of media with limited airtime: determines the rate of key frames */
   airtime?: Airtime | undefined
 }
 
-/** source AIDs with templates of their own at once; one takes about 10 KiB */
+/** maximum of AIDs with templates; each takes about 10 KiB */
 const MAX_ENCODERS = 1024
-/** forgotten ones whose TIDs are remembered: 16 bytes each */
+/** evicted AIDs whose TIDs are remembered: 16 bytes each */
 const MAX_GONE = 65_536
 
 const AUTO: EncodeOptions = Object.freeze({})
@@ -58,9 +58,9 @@ export class Encoders {
   readonly #recent = new RecentFrames()
   readonly #tids: TidCounters
   readonly #client: SecureClient
-  /** since when an AID has its key */
+  /** when an AID got its key */
   readonly #keyedAt = new Map<number, number>()
-  /** the TID an AID goes on with whose encoder was forgotten */
+  /** the next TID of an AID whose encoder was evicted */
   readonly #gone = new LruMap<number, number>(MAX_GONE)
   #latest = -1
   readonly #engine: Engine
@@ -80,7 +80,7 @@ export class Encoders {
     this.#tids = new TidCounters(settings.name, log, logger, changed)
   }
 
-  /** False while the TID counter of that AID is on its way to the flash; `changed` follows. */
+  /** False while the TID counter of that AID is being written to flash; `changed` follows. */
   ready(aid: number): boolean {
     return this.#tids.ready(this.#encoder(aid))
   }
@@ -92,26 +92,26 @@ export class Encoders {
     for (const encoder of this.#encoders.values()) encoder.opened(answers, diffBase)
   }
 
-  /** One frame of at most `limit` bytes; `full` for a relayed fact. Throws PACKET_TOO_LARGE too. */
+  /** One frame of at most `limit` bytes; `full` for a relayed fact. Also throws PACKET_TOO_LARGE. */
   encode(fact: Fact, full: boolean, limit: number): EncodedFrame {
     const encoder = this.#encoder(fact.aid)
     if (this.#plan) encoder.keyFramesApart(this.#plan.gapMs)
     const packet = encoder.encode(fact, full ? FULL : AUTO, this.#client.outboundKey(fact.aid))
     if (baseCommand(packet.cmd) === COMMAND.DATA_FULL) this.#plan?.note(fact.aid, packet.tid, packet.size)
     if (packet.size <= limit) return packet
-    // booked as sent, but it never leaves: the next one must not build on it
+    // counted as sent, but never sent: the next packet must not build on it
     encoder.keyFrameNext(packet.tid)
     throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${limit}`)
   }
 
-  /** The same fact once more: a FULL with its own time on a backlog TID, which moves nothing (D6). */
+  /** Encodes the same fact again: a FULL with its own time on a backlog TID, which changes no state (D6). */
   encodeAgain(fact: Fact): EncodedFrame {
     return this.#encoder(fact.aid).encodeFull(fact, undefined, this.#client.outboundKey(fact.aid))
   }
 
-  /** Bytes of the fact as FULL. */
+  /** Size of the fact as FULL. */
   sizeOf(fact: Fact): number {
-    // measured only: an encoder in use makes no room for it
+    // measured only: must not evict an encoder in use
     return (this.#encoders.get(fact.aid) ?? this.#make(fact.aid)).encodeFull(fact).size
   }
 
@@ -125,7 +125,7 @@ export class Encoders {
     return this.#encoder(aid).encodeFull({ id, state, aid, tRaw, sensors: [] }, OPENER_TID).bytes
   }
 
-  /** The frame goes out; `seq` of the log, where a refusal of it makes its record go again. */
+  /** The frame is being sent; `seq`: its log record, which is sent again if the frame is refused. */
   sent(fact: Fact, { tid, cmd, bytes }: EncodedFrame, seq = 0): void {
     if (!isSecure(cmd)) this.#client.plaintextSent(fact.aid, fact.tRaw)
     const crc16 = bytes.readUInt16BE(bytes.length - 2)
@@ -137,19 +137,19 @@ export class Encoders {
   }
 
   /**
-   * A packet goes again: lost, or refused with its template. Either way what follows may find no template, and the answer
-   * NEED_FULL counts only once in 10 s: the next packet of that template is a key frame.
+   * A packet is sent again: lost, or refused with its template. Either way later packets may find no template, and a
+   * NEED_FULL answer counts only once in 10 s: the next packet of that template is a key frame.
    */
   unanswered(aid: number, { tid, ordinal }: EncodedFrame): void {
     if (ordinal > 0) this.#encoders.get(aid)?.keyFrameNext(tid)
   }
 
-  /** The log record a NACK refuses, once; 0: none. */
+  /** The log record of the frame that a NACK refuses, returned once; 0: none. */
   refusedSeq(refused: RefusedFrame): number {
     return this.#recent.takeSeq(refused, this.#clock.mono())
   }
 
-  /** A receiver lacks a template. It has most likely lost them all, and its next NACK counts only in 10 s. */
+  /** A receiver lacks a template. It has probably lost all of them, and its next NACK counts only in 10 s. */
   needFull(refused: RefusedFrame): void {
     if (this.#recent.obey(refused, this.#clock.mono())) this.#encoders.get(refused.aid)?.keyFrameNext()
   }
@@ -166,7 +166,7 @@ export class Encoders {
     this.keyFrames(aid)
   }
 
-  /** Whether a NACK may speak of the key in use: the frame went out in the last minute, and with it. */
+  /** Whether a NACK may concern the current key: the frame was sent in the last minute, and with it. */
   wasSent(refused: RefusedFrame): boolean {
     return this.#recent.sent(refused, this.#clock.mono(), this.#keyedAt.get(refused.aid))
   }
@@ -176,14 +176,14 @@ export class Encoders {
     return this.#encoders.keys()
   }
 
-  /** A clean stop: the next run goes on right behind the TIDs that were used. */
+  /** A clean stop: the next run continues right after the used TIDs. */
   keep(): void {
     this.#tids.keep(this.#encoders.values())
   }
 
   /**
-   * Relayed AIDs are many: the encoder used longest ago is forgotten. Its AID begins anew with FULL under TIDs it has not used, so
-   * nothing that was sent before can be taken for what comes then.
+   * There are many relayed AIDs: evicts the least recently used encoder. Its AID restarts with FULL under TIDs it has not
+   * used, so that later packets cannot be mistaken for earlier ones.
    */
   #makeRoom(): void {
     if (this.#encoders.size < MAX_ENCODERS) return

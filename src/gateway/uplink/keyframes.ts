@@ -1,18 +1,18 @@
-// Key frames on a medium whose time on the air is bounded (D6): all of them together may take no more than a part of it, so
-// their distance follows from what they cost. The more templates, the longer their FULLs and the smaller the share of time,
-// the rarer they come; those that are forced (first use, reconnect, NACK) come all the same. Pure; nothing fails.
+// Limits key frames on a medium with limited airtime (D6): all of them together may take only a share of it, so their
+// interval depends on their cost. More templates, longer FULLs or a smaller airtime share mean fewer key frames; forced ones
+// (first use, reconnect, NACK) are always sent. Pure; cannot fail.
 import type { Airtime } from '../../links/contracts'
 
-/** part of the allowed time that key frames may take */
+/** share of the allowed airtime for key frames */
 const PART = 0.2
-/** templates counted; of more the oldest are forgotten */
+/** counted templates; the oldest are evicted */
 const MOST = 1024
 
 export class KeyFramePlan {
-  /** least ms between two planned key frames of one template */
+  /** minimum ms between two planned key frames of one template */
   gapMs = 0
   readonly #airtime: Airtime
-  /** ms on the air of each template's FULL, least recently sent first */
+  /** airtime in ms of each template's FULL, least recently sent first */
   readonly #costs = new Map<number, number>()
   #sum = 0
 
@@ -20,7 +20,7 @@ export class KeyFramePlan {
     this.#airtime = airtime
   }
 
-  /** A FULL of that template goes out. */
+  /** A FULL of that template is being sent. */
   note(aid: number, tid: number, bytes: number): void {
     const key = aid * 256 + tid
     const cost = this.#airtime.of(bytes)

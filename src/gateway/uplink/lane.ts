@@ -1,24 +1,24 @@
-// One pass through the log in order: a reader, the items on their way, and the cursor. The cursor is the last sequence number
-// below which nothing is outstanding; it moves only when the oldest outstanding item is settled. The queue has one lane for
-// everything, while a backlog is sent a second one for live data, and one for oversized facts.
+// One pass through the log in order: a reader, the items in flight, and the cursor. The cursor is the last sequence number
+// before which nothing is outstanding; it moves only when the oldest outstanding item is settled. The queue has one lane for
+// everything; during a backlog a second one for live data; and one for oversized facts.
 import type { FlashLog, LogRecord, Reader } from '../../log'
 import type { Fact } from '../../pipeline/fact'
 import type { EncodedFrame } from '../../pipeline/sender'
 
 export type FactRecord = LogRecord & { readonly fact: Fact }
 
-/** A record on its way: from SendQueue.next() to SendQueue.settle(). */
+/** A record in flight: from SendQueue.next() to SendQueue.settle(). */
 export interface Item {
   readonly seq: number
   /** measured here, not relayed */
   readonly local: boolean
-  /** SendQueue.rewind() begins a new round: items of older rounds go again as new items */
+  /** SendQueue.rewind() begins a new round: items of older rounds are sent again as new items */
   readonly round: number
   fact: Fact
   done: boolean
-  /** went out in plaintext */
+  /** sent in plaintext */
   plain: boolean
-  /** null before it is packed, and once it was sent again: an answer does not say which of the two arrived */
+  /** null before it is packed, and after a retransmit: an answer does not say which of the two arrived */
   packet: EncodedFrame | null
 }
 
@@ -28,13 +28,13 @@ export class Lane {
   #next: FactRecord | null = null
   #open: Item[] = []
   #head = 0
-  /** last record taken from the log, sent or not */
+  /** last record read from the log, sent or not */
   #read: number
   #cursor: number
   /** mono ms until which its next record is held back */
   heldUntil = Number.NEGATIVE_INFINITY
 
-  /** Begins behind `cursor`. */
+  /** Begins after `cursor`. */
   constructor(log: FlashLog, cursor: number) {
     this.#log = log
     this.#read = this.#cursor = cursor
@@ -49,18 +49,18 @@ export class Lane {
     return this.#open.length - this.#head
   }
 
-  /** seq of the record that comes next, at least */
+  /** lower bound for the seq of the next record */
   get front(): number {
     return this.#next?.seq ?? this.#reader.position
   }
 
-  /** The next record, until take() or pass(); null when there is none now. */
+  /** The next record, until take() or pass(); null if there is none now. */
   head(): FactRecord | null {
     this.#next ??= this.#reader.next() as FactRecord | null
     return this.#next
   }
 
-  /** The head goes out, or went out as an alarm: the cursor waits for it. */
+  /** The head is being sent, or was sent as an alarm: the cursor waits for it. */
   take(item: Item): void {
     this.#next = null
     this.#read = item.seq
@@ -82,7 +82,7 @@ export class Lane {
     this.settle()
   }
 
-  /** An item may be done: moves the cursor. */
+  /** An item may be settled: moves the cursor. */
   settle(): void {
     while (this.#head < this.#open.length && this.#open[this.#head]!.done) this.#head++
     if (this.#head === this.#open.length) {
@@ -98,7 +98,7 @@ export class Lane {
     }
   }
 
-  /** Forgets what is on its way; begins behind the cursor again. */
+  /** Forgets the items in flight; begins after the cursor again. */
   rewind(): void {
     this.#open = []
     this.#head = 0

@@ -1,10 +1,10 @@
-// Names of the uplinks' cursor in the log. There was one cursor for each uplink before they shared one: the cursors of
-// the configured ones are read once, the lowest counts, so that nothing is left out, and the old ones are deleted, or a log
-// that refuses when full would wait for them for ever.
+// Names of the uplinks' cursor in the log. Older versions had one cursor per uplink: those of the configured uplinks are read
+// once, and the lowest is used, so that nothing is left out. The old cursors are deleted, or a log that refuses when full
+// would wait for them for ever.
 import type { FlashLog } from '../../log'
 
 const SHARED_QUEUE = 'uplinks'
-/** the gateway's own upstream keeps what it had for itself: the first real one gets everything that is still in the log */
+/** the local upstream has a separate cursor: the first real uplink gets everything that is still in the log */
 export const LOOPBACK_QUEUE = 'uplink:loopback'
 const OLD = 'uplink:'
 

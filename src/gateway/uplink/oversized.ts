@@ -1,26 +1,26 @@
-// Oversized facts: too large for the active uplink, while another of the list could carry them. The cursor passes them, and
-// the first larger uplink that works takes them, as secondary beside the active one or when it becomes active itself. They are
-// kept as ranges of the log, one for each size: "in here, what needs more than so many bytes is not delivered". So a month on
-// a small uplink costs four counters. The ranges are kept with the log.
+// Oversized facts: too large for the active uplink, but not for another of the list. The cursor passes them, and the first
+// usable larger uplink sends them, as the secondary uplink or when it becomes active. They are stored as ranges of the log,
+// one per size: "facts in this range that need more than so many bytes are not delivered". So a month on a small uplink costs
+// four counters. The ranges are stored in the log.
 //
-// What fails: what the log deletes meanwhile is lost like any fact that waits too long. A range may include facts that were
-// delivered another way since; they go twice, and the upstream discards duplicates.
+// Errors: facts that the log deletes meanwhile are lost, like any fact that waits too long. A range may include facts that
+// were delivered another way since; they are sent twice, and the upstream discards duplicates.
 import type { FlashLog } from '../../log'
 import { type FactRecord, type Item, Lane } from './lane'
 
 interface Waiting {
   from: number
   to: number
-  /** bytes carried by the uplink that could not take them */
+  /** maximum packet size of the uplink that could not send them */
   limit: number
-  /** facts, roughly; at least one while the range is not done */
+  /** approximate number of facts; at least one while the range is not done */
   count: number
 }
 
 const KEYS = ['from', 'to', 'limit', 'count'] as const
-/** ranges of different sizes; of more the largest two are merged */
+/** ranges of different sizes; beyond this the largest two are merged */
 const MOST = 4
-/** records looked at in one turn */
+/** records checked per turn */
 const LOOKS = 256
 const HOLD_MS = 5
 
@@ -30,7 +30,7 @@ export class Oversized {
   /** smallest limit first */
   #list: Waiting[] = []
   #reading: Waiting | null = null
-  /** items taken from the range that is being read */
+  /** items taken from the range being read */
   #taken = 0
   #ended = false
   /** reads the range whose facts fit now */
@@ -58,7 +58,7 @@ export class Oversized {
 
   /** The record needs more than `limit` bytes. */
   note(seq: number, limit: number): void {
-    // behind what the lane has read it needs a range of its own
+    // a record that the lane has already passed needs a new range
     const open = this.#lane && !this.#ended && seq >= this.#lane.front ? this.#reading : null
     const known = this.#list.find(one => one.limit === limit && (one !== this.#reading || one === open))
     if (known) {
@@ -70,13 +70,13 @@ export class Oversized {
     this.#list.push({ from: seq, to: seq, limit, count: 1 })
     this.#list.sort((a, b) => a.limit - b.limit)
     if (this.#list.length <= MOST) return
-    // the largest two: the one that is being read is smaller than the uplink that reads it
+    // the largest two: the range being read is smaller than the uplink that reads it
     const [a, b] = this.#list.splice(-2) as [Waiting, Waiting]
     const [from, to] = [Math.min(a.from, b.from), Math.max(a.to, b.to)]
     this.#list.push({ from, to, limit: a.limit, count: a.count + b.count })
   }
 
-  /** The next one that fits into `limit` bytes; null when there is none now. */
+  /** The next record that fits into `limit` bytes; null if there is none now. */
   head(limit: number, sizeOf: (record: FactRecord) => number, now: number): FactRecord | null {
     if (!this.#lane) {
       const fits = this.#list.find(one => one.limit < limit)
@@ -104,13 +104,13 @@ export class Oversized {
     return null
   }
 
-  /** The head goes out. */
+  /** The head is being sent. */
   take(item: Item): void {
     this.#lane!.take(item)
     this.#taken++
   }
 
-  /** An item may be done; true when a range is, and the next one may begin. */
+  /** An item may be settled; true if a range is done, and the next one may begin. */
   settle(): boolean {
     const lane = this.#lane
     if (!lane) return false
@@ -121,7 +121,7 @@ export class Oversized {
     return true
   }
 
-  /** What is on its way goes again. */
+  /** Items in flight are sent again. */
   rewind(): void {
     const lane = this.#lane
     const reading = this.#reading
@@ -132,7 +132,7 @@ export class Oversized {
     this.#close()
   }
 
-  /** Writes what changed; true when anything was written. */
+  /** Writes changes; true if anything was written. */
   save(): boolean {
     let written = false
     for (let k = 0; k < MOST; k++)
@@ -153,13 +153,13 @@ export class Oversized {
     this.#taken = 0
   }
 
-  /** Of the range that is being read. */
+  /** Of the range being read. */
   #settled(limit = 0): number {
     if (!this.#lane || !this.#reading || this.#reading.limit < limit) return 0
     return Math.min(this.#reading.count - 1, this.#taken - this.#lane.outstanding)
   }
 
-  /** `aside` is the name in logs already written. */
+  /** `aside` is the name in existing logs. */
   #key(k: number, key: (typeof KEYS)[number]): string {
     return `${this.#name}:aside${k}:${key}`
   }

@@ -1,15 +1,15 @@
-// How fast an uplink sends: packets and bytes a second (token buckets, a second's worth at most saved up), what the medium's
-// own budget lets go (duty cycle), and how long the first record of a batch waits for others. Alarms wait only for
-// the last part of the medium's budget; they are counted all the same, so that the budget holds over time. Pure; nothing fails.
+// The send rate of an uplink: packets and bytes a second (token buckets, at most one second saved up), the medium's own
+// budget (duty cycle), and how long the first record of a batch waits for others. Alarms only wait for the last share of the
+// medium's budget; they are counted too, so that the budget holds over time. Pure; cannot fail.
 import type { Medium } from '../../links/contracts'
 
 export interface PaceSettings {
-  /** 0: no bound */
+  /** 0: no limit */
   ratePacketsS: number
   rateBytesS: number
   /** how long a record waits for others to fill a batch, ms */
   batchWindowMs: number
-  /** so many need not wait */
+  /** this many records are sent without waiting */
   batchItems: number
 }
 
@@ -21,7 +21,7 @@ class Bucket {
     this.#tokens = rate
   }
 
-  /** When something may go, in mono ms; not after `now`: now. */
+  /** When the next packet may be sent, in mono ms; not after `now`: now. */
   readyAt(now: number): number {
     if (this.rate === 0) return now
     this.#fill(now)
@@ -45,7 +45,7 @@ export class Pace {
   readonly #windowMs: number
   readonly #items: number
   readonly #medium: Pick<Medium, 'airtime' | 'maxPacket'>
-  /** the batch that gathers goes then */
+  /** when the current batch is sent */
   #batchAt = Number.POSITIVE_INFINITY
 
   constructor(
@@ -59,14 +59,14 @@ export class Pace {
     this.#windowMs = batchWindowMs
   }
 
-  /** When the budgets let the next packet of ordinary data go, in mono ms. */
+  /** When the budgets allow the next packet of ordinary data, in mono ms. */
   readyAt(now: number): number {
     const { airtime, maxPacket } = this.#medium
     const paced = Math.max(this.#packets.readyAt(now), this.#bytes.readyAt(now))
     return airtime ? Math.max(paced, now + airtime.waitMs(maxPacket, false)) : paced
   }
 
-  /** The medium's own budget lets alarms go, at least. */
+  /** True if the medium's own budget allows at least alarms. */
   get urgentMay(): boolean {
     const { airtime, maxPacket } = this.#medium
     return !airtime || airtime.waitMs(maxPacket, true) <= 0
@@ -80,7 +80,7 @@ export class Pace {
     this.#bytes.spend(count)
   }
 
-  /** When the batch goes whose records wait now, in mono ms; Infinity while there is none, -Infinity where none is waited for. */
+  /** When the batch of the waiting records is sent, in mono ms; Infinity: no batch, -Infinity: batches do not wait. */
   batchAt(now: number, waiting: () => number): number {
     if (this.#windowMs === 0) return Number.NEGATIVE_INFINITY
     const count = waiting()
@@ -90,7 +90,7 @@ export class Pace {
     return this.#batchAt
   }
 
-  /** A batch went: the next one gathers anew. */
+  /** A batch was sent: the next one starts. */
   batchDone(): void {
     this.#batchAt = Number.POSITIVE_INFINITY
   }

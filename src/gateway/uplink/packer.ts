@@ -1,8 +1,8 @@
-// Facts to frames for one uplink: whether a record may go now (identity, TID counter, session), its packet, and its packet once
-// more when it must go again.
+// Packs facts into frames for one uplink: decides whether a record may be sent now (identity, TID counter, session), builds
+// its packet, and builds it again for a retransmit.
 //
-// What fails: a fact too large for this uplink, but not for another of the list, is `oversized`. One that cannot be packed at
-// all (too large for all, no unit fits) is `refused`: counted, logged and passed, since it would block its lane for ever.
+// Errors: a fact too large for this uplink, but not for another of the list, is `oversized`. One that cannot be packed at all
+// (too large for all, no unit fits) is `refused`: counted, logged and passed, since it would block its lane for ever.
 import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { LruMap } from '../../lib/lru-map'
@@ -20,14 +20,14 @@ interface PackerParts {
   session: UplinkSession
   identity: Identity
   logger: Logger
-  /** bytes the largest of all uplinks carries */
+  /** maximum packet size of the largest uplink */
   largest: () => number
 }
 
 /** Why an item has no packet. */
 export type Misfit = 'oversized' | 'refused'
 
-/** times a record goes again after a refusal: of an old key, of plaintext, and one more */
+/** how often a record is sent again after a refusal: once for an old key, once for plaintext, and once more */
 const MOST_TRIES = 3
 const MOST_REFUSED = 1024
 
@@ -48,21 +48,21 @@ export class Packer {
     this.#parts = parts
   }
 
-  /** Whether a record may go now: its AID is known, its TIDs are safe, and it has its key. */
+  /** Whether a record may be sent now: its AID is known, its TIDs are safe, and it has its key. */
   readonly mayGo = ({ medium, fact }: FactRecord): boolean => {
     const { identity, encoders, session } = this.#parts
     const own = medium === 'local'
     if (own && !identity.assigned) return false
     const named = this.#named(own, fact)
-    // relayed facts go as FULL only, so an old meaning of their TID does no harm, unless their AID is ours too
+    // relayed facts are sent as FULL only, so an old meaning of their TID is harmless, unless their AID is also ours
     if ((own || named.aid === identity.assignedId) && !encoders.ready(named.aid)) return false
     return session.mayGo(named)
   }
 
-  /** Bytes of the record as FULL; 0: no packet can hold it, which is logged when its turn comes. */
+  /** Size of the record as FULL; 0: no packet can carry it, which is logged when it is packed. */
   readonly sizeOf = ({ medium, fact }: FactRecord): number => this.#sizeOf(this.#named(medium === 'local', fact))
 
-  /** The item's packet, of at most `limit` bytes; it goes out now. */
+  /** Builds the item's packet, of at most `limit` bytes, to be sent now. */
   pack(item: Item, limit: number): EncodedFrame | Misfit {
     const { encoders, session } = this.#parts
     item.fact = this.#named(item.local, item.fact)
@@ -78,7 +78,7 @@ export class Packer {
     }
   }
 
-  /** The item's packet once more: as FULL with its own time (D6). `recalled`: it was refused, and may be so again. */
+  /** Builds the item's packet again: as FULL with its own time (D6). `recalled`: it was refused, and may be refused again. */
   packAgain(item: Item, limit: number, recalled: boolean): EncodedFrame | Misfit {
     const { encoders } = this.#parts
     if (recalled) item.fact = this.#named(item.local, item.fact)
@@ -100,7 +100,7 @@ export class Packer {
     if (packet) encoders.acknowledged(fact.aid, packet)
   }
 
-  /** An item was not answered in time: nothing may build on its packet. False: its AID must wait for a key. */
+  /** An item timed out: nothing may build on its packet. False: its AID must wait for a key. */
   unanswered(item: Item): boolean {
     const { encoders } = this.#parts
     if (item.packet) encoders.unanswered(item.fact.aid, item.packet)
@@ -108,7 +108,9 @@ export class Packer {
     return encoders.allowed(item.fact.aid)
   }
 
-  /** A frame the upstream could not use, where no exchange repeats it: its record goes again, when its AID may send. */
+  /**
+   * A frame the upstream could not use, without an exchange that repeats it: its record is sent again when its AID may send.
+   */
   refused(refused: RefusedFrame): void {
     const seq = this.#parts.encoders.refusedSeq(refused)
     if (seq === 0) return
@@ -121,7 +123,7 @@ export class Packer {
     this.counters.refused++
   }
 
-  /** The seq of the next of those; 0: there is none now. */
+  /** The seq of the next refused record to send again; 0: none now. */
   nextRefused(): number {
     const { encoders } = this.#parts
     const at = this.#again.findIndex(({ aid }) => encoders.allowed(aid))
@@ -151,7 +153,7 @@ export class Packer {
     }
   }
 
-  /** Own facts go under the current id, even those logged under an earlier one. */
+  /** Own facts are sent under the current id, even those logged under an earlier one. */
   #named(own: boolean, fact: Fact): Fact {
     const { assignedId } = this.#parts.identity
     return !own || fact.aid === assignedId ? fact : { ...fact, aid: assignedId }

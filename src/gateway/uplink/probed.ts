@@ -1,14 +1,16 @@
-// A medium that counts as open only when the peer behind it answered (X29: no answer means the link is `down`, and is tried
-// again later). So the link's state is true of datagram media too, which open without any packet.
+// A medium that counts as open only after its peer has answered (X29: without an answer the link is `down`, and is retried
+// later). So the link's state is also correct for datagram media, which open without sending a packet.
 import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
 import { systemTimers, type Timers } from '../../lib/timers'
 import type { Medium } from '../../links/contracts'
 
-/** How long an opening waits for the answer. After three without one it waits longer: the peer may be slow and not away. */
+/**
+ * Answer timeouts of an opening. After three openings without an answer they grow: the peer may be slow instead of absent.
+ */
 const WAIT_MS = [2000, 2000, 2000, 4000, 8000, 16_000]
 
-/** The sending half of the exchange, as far as it probes. */
+/** The part of the exchange's sender that probes. */
 interface Probed {
   readonly mode: string
   poll(now: number): Uint8Array | null
@@ -16,15 +18,15 @@ interface Probed {
   left(now: number): void
 }
 
-/** Sends the probes of one opening and waits for the answer. A new opening, or cancel(), ends the one before. */
+/** Sends the probes of one opening and waits for the answer. A new opening, or cancel(), ends the previous one. */
 export class Probing {
   readonly #sender: Probed
   readonly #send: (packet: Uint8Array) => Promise<boolean>
   readonly #clock: Clock
   readonly #timers: Timers
-  /** what the medium adds to the wait for an answer */
+  /** what the medium adds to the answer timeout */
   readonly #answerMs: number
-  /** openings without an answer, one after the other */
+  /** consecutive openings without an answer */
   #unanswered = 0
   #wake = (): void => undefined
   #opening = 0
@@ -43,7 +45,7 @@ export class Probing {
     this.#timers = timers
   }
 
-  /** Settles when the peer answered; throws LINK_DOWN when it did not. */
+  /** Settles when the peer answered; throws LINK_DOWN if it did not. */
   async ask(): Promise<void> {
     this.cancel()
     const opening = this.#opening
@@ -52,7 +54,7 @@ export class Probing {
       const ping = this.#sender.poll(now)
       if (ping) {
         await this.#send(ping)
-        // a slow medium takes its time to send: the wait for the answer begins after that
+        // a slow medium takes time to send: the answer timeout starts after that
         const left = this.#clock.mono()
         this.#sender.left(left)
         end += left - now
@@ -68,7 +70,7 @@ export class Probing {
     throw new OsError('LINK_DOWN', 'the upstream does not answer')
   }
 
-  /** The answer came. */
+  /** The answer arrived. */
   answered(): void {
     this.#wake()
   }
@@ -89,7 +91,7 @@ export class Probing {
   }
 }
 
-/** `probe` settles when the peer answered and throws LINK_DOWN when it did not; `cancel` ends it early. */
+/** `probe` settles when the peer answered and throws LINK_DOWN if it did not; `cancel` ends it early. */
 export function probedMedium(inner: Medium, probe: () => Promise<void>, cancel: () => void): Medium {
   return {
     name: inner.name,

@@ -1,6 +1,6 @@
-// Runs the turns of an uplink: one at a time, once more when something changed meanwhile, and by timer when nothing did.
+// Runs the turns of an uplink: one at a time, once more if something changed meanwhile, and by timer if nothing did.
 //
-// What fails: a turn that throws is logged, and the next one tries again. One that never returns belongs to its opening of the
+// Errors: a turn that throws is logged, and the next one tries again. A turn that never returns belongs to its opening of the
 // link: the next opening does not wait for it.
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
@@ -9,7 +9,7 @@ import type { Timers } from '../../lib/timers'
 interface PumpParts {
   timers: Timers
   logger: Logger
-  /** one turn; it ends early where isCurrent() says so */
+  /** one turn; it ends early if isCurrent() is false */
   turn: (opening: number) => Promise<void>
   /** called after the last turn: ms until the next one */
   waitMs: () => number
@@ -34,7 +34,7 @@ export class Pump {
     return this.#open
   }
 
-  /** Whether a turn of that opening may go on. */
+  /** Whether a turn of that opening may continue. */
   isCurrent(opening: number): boolean {
     return this.#open && opening === this.#opening
   }
@@ -47,7 +47,7 @@ export class Pump {
     if (!open) this.#cancelTimer?.()
   }
 
-  /** The turn that runs is followed by another. */
+  /** The running turn is followed by another. */
   again(): void {
     this.#again = true
   }

@@ -1,5 +1,5 @@
-// Which frames went out lately, so that a NACK is obeyed only for one of them (X9): sent within 60 s, named with its TID, TS
-// field and checksum, and at most once in 10 s for each AID. The ring holds the two windows of the delivery exchange.
+// The recently sent frames, so that only a NACK for one of them is accepted (X9): sent within 60 s, named with its TID, TS
+// field and checksum, and at most once in 10 s per AID. The ring has room for two windows of the delivery exchange.
 import type { RefusedFrame } from '../../protocol/nack'
 
 type SentFrame = Pick<RefusedFrame, 'aid' | 'tid' | 'ts' | 'crc16'>
@@ -14,7 +14,7 @@ export class RecentFrames {
   readonly #times = new Float64Array(REMEMBERED)
   /** TID and checksum in one number */
   readonly #marks = new Uint32Array(REMEMBERED)
-  /** of the log; 0: goes no second time */
+  /** log record of the frame; 0: not sent again */
   readonly #seqs = new Float64Array(REMEMBERED)
   readonly #at = new Float64Array(REMEMBERED).fill(Number.NEGATIVE_INFINITY)
   readonly #obeyed = new Map<number, number>()
@@ -30,7 +30,7 @@ export class RecentFrames {
     this.#next = (k + 1) % REMEMBERED
   }
 
-  /** Whether that very frame went out in the last minute, and not before `since`. */
+  /** Whether exactly that frame was sent in the last minute, and not before `since`. */
   sent({ aid, tid, ts, crc16 }: SentFrame, now: number, since = Number.NEGATIVE_INFINITY): boolean {
     const mark = ((tid << 16) | crc16) >>> 0
     const first = Math.max(since, now - FRAME_MS)
@@ -39,7 +39,7 @@ export class RecentFrames {
     )
   }
 
-  /** The log record of that very frame, once; 0: none, or it was named already. */
+  /** The log record of exactly that frame, returned once; 0: none, or already returned. */
   takeSeq({ aid, tid, ts, crc16 }: SentFrame, now: number): number {
     const mark = ((tid << 16) | crc16) >>> 0
     const k = this.#marks.findIndex(
@@ -50,7 +50,7 @@ export class RecentFrames {
     return seq
   }
 
-  /** True when a NACK about that frame is to be obeyed now. */
+  /** True if a NACK for that frame is accepted now. */
   obey(frame: SentFrame, now: number): boolean {
     const { aid } = frame
     if (now - (this.#obeyed.get(aid) ?? Number.NEGATIVE_INFINITY) < MIN_INTERVAL_MS) return false

@@ -1,8 +1,8 @@
-// What a gateway requests of its upstream when a link is ready: a device id when it has none, the time, at each opening and
-// every ten minutes, and ids for its own nodes when those it has run low. Answers count only with the number of an open request
-// and from the uplink's own address (D16). An unanswered request is repeated every five seconds for the id, at the next round
-// for the time. A pool is requested with the same bytes until it comes, so that the upstream repeats a lost answer and no id is
-// lost with it; it is acknowledged when it is on flash.
+// What a gateway requests of its upstream when a link is ready: a device id if it has none, the time (at each opening and
+// every ten minutes), and ids for its own nodes when few are left. An answer counts only with the number of an open request
+// and from the uplink's own address (D16). An unanswered id request is repeated every five seconds, a time request in the
+// next round. A pool is requested with identical bytes until the answer arrives, so that the upstream repeats a lost answer
+// and no id is lost with it; it is acknowledged when it is on flash.
 import type { Clock } from '../../lib/clock'
 import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
@@ -30,9 +30,9 @@ interface RequestsOptions {
   time: NodeClock
   identity: Identity
   logger: Logger
-  /** an id came or the time was set: records may go */
+  /** an id was assigned or the time was set: records may be sent */
   changed: () => void
-  /** ids for the nodes of this gateway; null: none is requested of this upstream now */
+  /** ids for the nodes of this gateway; null: none are requested of this upstream now */
   pool: () => PoolWish | null
 }
 
@@ -63,7 +63,7 @@ export class UpstreamRequests {
     this.#turn()
   }
 
-  /** The time is in doubt: requests it now, where the link is ready. */
+  /** The time is in doubt: requests it now if the link is ready. */
   requestTime(): void {
     if (this.#timer === undefined) return
     this.#nextTime = 0
@@ -76,14 +76,14 @@ export class UpstreamRequests {
     this.#idSeq = this.#timeSeq = 0
   }
 
-  /** A control packet of the upstream; false when it answers no open request. */
+  /** A control packet of the upstream; false if it answers no open request. */
   received(packet: Uint8Array): boolean {
     const seq = controlSeq(packet)
     if (seq === 0) return false
     if (packet[0] === COMMAND.ID_ASSIGN && seq === this.#idSeq) this.#assigned(packet, seq)
     else if (packet[0] === COMMAND.TIME_RESPONSE && seq === this.#timeSeq) this.#timed(packet)
     else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq === this.#idSeq)
-      this.#options.logger.warn(`the upstream gives no device id: ${parseNackReason(packet)}`)
+      this.#options.logger.warn(`the upstream assigns no device id: ${parseNackReason(packet)}`)
     else if (packet[0] === COMMAND.ID_POOL_RES && seq === this.#poolSeq) void this.#granted(parseIdPool(packet), seq)
     else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq === this.#poolSeq) this.#refused(parseNackReason(packet))
     else return false
@@ -141,7 +141,7 @@ export class UpstreamRequests {
   }
 
   #refused(reason: string): void {
-    this.#options.logger.warn(`the upstream gives no ids for nodes of this gateway: ${reason}`)
+    this.#options.logger.warn(`the upstream assigns no ids for nodes of this gateway: ${reason}`)
     this.#poolSeq = 0
     this.#poolRequest = null
     this.#nextPool = this.#options.clock.mono() + POOL_REFUSED_MS

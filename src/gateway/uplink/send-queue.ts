@@ -1,12 +1,12 @@
-// What goes next upstream, and how far the upstream has everything: a cursor in the log, shared by all uplinks, and the lanes
-// behind it. Nothing here packs or sends: next() hands out an item, settle() takes it back, and between the two the queue
-// remembers it only as outstanding. Alarms go first. After an outage with a large backlog two lanes take turns, the backlog
-// and what was logged since, so that neither starves the other (R8); likewise when more is logged than the uplink carries, and
-// a live lane that falls behind itself begins anew at the newest record. The cursor is the low-water mark: ranges delivered
-// ahead of it are remembered, over a restart too. After a lost link the records after the cursor go again.
+// Selects the next record to send, and tracks what the upstream has: a cursor in the log, shared by all uplinks, and the
+// lanes after it. This module does not pack or send: next() returns an item, settle() takes it back, and between the two the
+// queue only knows it as outstanding. Alarms are sent first. After an outage with a large backlog two lanes alternate, the
+// backlog and the records logged since, so that neither starves the other (R8); the same if more is logged than the uplink
+// carries. A live lane that falls behind starts again at the newest record. The cursor is the low-water mark: ranges
+// delivered ahead of it are remembered, even over a restart. After a lost link the records after the cursor are sent again.
 //
-// What fails: a log that cannot commit. A record goes as soon as it is appended (D24), so live data flows while the disk
-// refuses (R3), and the upstream keeps what this gateway cannot. The cursor that is kept moves over committed records only.
+// Errors: a log that cannot commit. A record is sent as soon as it is appended (D24), so live data flows while the disk
+// refuses (R3), and the upstream stores what this gateway cannot. The stored cursor only moves over committed records.
 import type { Clock } from '../../lib/clock'
 import type { FlashLog, LogRecord, TimeQuality } from '../../log'
 import { AheadRanges, type Range } from './ahead-ranges'
@@ -17,7 +17,7 @@ import { Oversized } from './oversized'
 export interface SendQueueParts {
   log: FlashLog
   clock: Clock
-  /** ms a record of bad time quality is held back for */
+  /** ms for which a record of bad time quality is held back */
   holdMs: (quality: TimeQuality) => number
   /** corrects the time of a record that was stamped before a sync (D18) */
   correct?: (record: LogRecord) => void
@@ -27,24 +27,24 @@ export interface SendQueueParts {
 
 /** What an uplink may send now. */
 export interface Want {
-  /** bytes it carries */
+  /** its maximum packet size */
   limit: number
-  /** all else has to wait */
+  /** everything else has to wait */
   alarmsOnly: boolean
-  /** it is the secondary uplink: only what was too large for the active one */
+  /** it is the secondary uplink: send only facts that are too large for the active one */
   oversizedOnly: boolean
-  /** False: the record must wait, and all behind it in its lane. */
+  /** False: the record must wait, and all after it in its lane. */
   readonly mayGo: (record: FactRecord) => boolean
-  /** bytes of the record as FULL */
+  /** size of the record as FULL */
   readonly sizeOf: (record: FactRecord) => number
 }
 
 const CURSOR_EVERY_MS = 1000
 /** how often the size of the backlog is checked */
 const LOOK_EVERY_MS = 1000
-/** facts from which on a backlog gets a live lane beside it */
+/** a backlog of at least this many facts gets a separate live lane */
 const LARGE_BACKLOG = 1000
-/** of so many packets beside a backlog one is of the backlog, the others live */
+/** during a backlog, one packet of this many is from the backlog, the others are live */
 const TURNS = 4
 
 export class SendQueue {
@@ -55,7 +55,7 @@ export class SendQueue {
   #live: Lane | null = null
   /** the live lane's first seq; the main lane ends there */
   #liveFrom = Number.POSITIVE_INFINITY
-  /** the live lane takes no more, and begins anew when all its items are settled */
+  /** the live lane takes no more records, and restarts when all its items are settled */
   #closing = false
   #lookedAt = Number.NEGATIVE_INFINITY
   readonly #oversized: Oversized
@@ -66,7 +66,7 @@ export class SendQueue {
   #savedCursor: number
   #savedAt = Number.NEGATIVE_INFINITY
 
-  /** `name` is that of the cursor in the log */
+  /** `name` is the name of the cursor in the log */
   constructor(name: string, parts: SendQueueParts) {
     this.#name = name
     this.#parts = parts
@@ -84,22 +84,24 @@ export class SendQueue {
     return Math.min(this.#main.cursor, this.#parts.log.committedSeq)
   }
 
-  /** Facts the upstream does not have yet, oversized ones too; inside the log's segments an upper bound. */
+  /** Facts the upstream does not have yet, oversized ones included; inside the log's segments an upper bound. */
   get backlog(): number {
     return this.#behind + this.#oversized.count()
   }
 
-  /** Facts too large for the uplinks that were active since; in `backlog` too. */
+  /** Facts too large for the uplinks that were active since; included in `backlog`. */
   get oversized(): number {
     return this.#oversized.count()
   }
 
-  /** Of the backlog what an uplink of that size can carry; `oversizedOnly`: of what was too large for the active one. */
+  /**
+   * The part of the backlog that an uplink of that size can carry; `oversizedOnly`: only facts too large for the active one.
+   */
   waiting(limit: number, oversizedOnly = false): number {
     return (oversizedOnly ? this.oversized : this.backlog) - this.#oversized.count(limit)
   }
 
-  /** When a held record may go, in the clock's mono time; Infinity: none is held. */
+  /** When a held record may be sent, in the clock's mono time; Infinity: none is held. */
   get heldUntil(): number {
     const now = this.#parts.clock.mono()
     let until = Number.POSITIVE_INFINITY
@@ -108,14 +110,14 @@ export class SendQueue {
     return until
   }
 
-  /** With a large backlog, what is logged from now on gets a lane of its own. Called when the active uplink is ready. */
+  /** If the backlog is large, later records get a separate lane. Called when the active uplink is ready. */
   begin(): void {
     const { log } = this.#parts
     if (this.#live || log.degraded || log.factsAfter(this.#main.cursor) <= LARGE_BACKLOG) return
     this.#goLive()
   }
 
-  /** The item that goes next: to be settled, or forgotten by a rewind. Null when there is none now. */
+  /** The next item to send: to be settled, or forgotten by a rewind. Null if there is none now. */
   next(want: Want): Item | null {
     const { alarmsOnly, oversizedOnly } = want
     if (oversizedOnly) return alarmsOnly ? null : this.#nextOversized(want)
@@ -129,22 +131,22 @@ export class SendQueue {
     )
   }
 
-  /** A record that goes once more although it was settled; null: the log no longer has it. */
+  /** A settled record that is sent again; null: the log no longer has it. */
   recall(seq: number): Item | null {
     const record = this.#parts.log.reader(seq, { kinds: ['fact'], committedOnly: false }).next()
     return record?.fact && record.seq === seq ? this.#item(record as FactRecord) : null
   }
 
   /**
-   * The upstream has the item, or it never goes: the cursor may pass it. `oversized`: it needs more than so many bytes, and an
-   * uplink that carries more gets it.
+   * The upstream has the item, or it is never sent: the cursor may pass it. `oversized`: it needs more than so many bytes,
+   * and a larger uplink gets it.
    */
   settle(item: Item, oversized?: number): void {
     item.done = true
     if (oversized !== undefined) this.#oversized.note(item.seq, oversized)
     this.#main.settle()
     this.#live?.settle()
-    // the next range may be another uplink's
+    // the next range may be for another uplink
     const rangeDone = this.#oversized.settle()
     if (oversized !== undefined || (rangeDone && this.oversized > 0)) this.#parts.onOversized?.()
     this.#merge()
@@ -152,12 +154,12 @@ export class SendQueue {
     this.saveCursor(false)
   }
 
-  /** False: it goes again as a new item, and the cursor does not wait for this one. */
+  /** False: it is sent again as a new item, and the cursor does not wait for this one. */
   wants({ round }: Item): boolean {
     return round === this.#round
   }
 
-  /** Nothing is on its way any more: starts behind the cursor again, in one lane, and skips what was delivered ahead of it. */
+  /** Nothing is in flight any more: starts after the cursor again, in one lane, and skips ranges delivered ahead of it. */
   rewind(): void {
     if (this.#growing) this.#ahead.add(this.#growing)
     this.#oversized.rewind()
@@ -167,12 +169,12 @@ export class SendQueue {
     this.#alarms.rewind(this.#main.cursor)
   }
 
-  /** Oversized facts on their way go again. */
+  /** Oversized facts in flight are sent again. */
   rewindOversized(): void {
     this.#oversized.rewind()
   }
 
-  /** Keeps the cursor in the log, at most once a second unless it must be `now`. */
+  /** Stores the cursor in the log, at most once a second unless `now` is set. */
   saveCursor(now: boolean): void {
     const { log, clock } = this.#parts
     if (!now && clock.mono() - this.#savedAt < CURSOR_EVERY_MS) return
@@ -220,7 +222,7 @@ export class SendQueue {
     return item
   }
 
-  /** Once for each record that was read: its time is corrected in place. */
+  /** Called once per read record: its time is corrected in place. */
   #item(record: FactRecord): Item {
     this.#parts.correct?.(record)
     const { seq, fact, medium } = record
@@ -262,7 +264,7 @@ export class SendQueue {
     return live && seq >= this.#liveFrom ? seq < live.front : seq < this.#main.front
   }
 
-  /** Now and then: is more logged than goes out? */
+  /** Checks once a second: is more logged than sent? */
   #look(): void {
     const { log, clock } = this.#parts
     const now = clock.mono()
@@ -276,7 +278,7 @@ export class SendQueue {
     }
   }
 
-  /** A live lane from the newest record on; what an older live lane did not reach belongs to the backlog. */
+  /** Starts a live lane at the newest record; records that an older live lane did not reach belong to the backlog. */
   #goLive(): void {
     const { log } = this.#parts
     if (this.#growing) this.#ahead.add(this.#growing)
@@ -285,12 +287,12 @@ export class SendQueue {
     this.#live = new Lane(log, log.lastSeq)
   }
 
-  /** What the live lane has behind it. */
+  /** The range that the live lane has passed. */
   get #growing(): Range | null {
     return this.#live && { from: this.#liveFrom, to: this.#live.cursor }
   }
 
-  /** The backlog is over: the live lane is the main one from now on. */
+  /** The backlog is done: the live lane becomes the main one. */
   #merge(): void {
     const live = this.#live
     if (!live || this.#main.front < this.#liveFrom || this.#main.outstanding > 0) return

@@ -1,16 +1,17 @@
-// The secure session of one uplink (docs/protocol.md section 6, X7, X9): which data may go now and with which key, what the upstream's
-// answers about it mean, and what of it shows in status. Plaintext until SECURE_DICT_READY names one of the last 8
-// timestamps sent; with `require_secure` no reading goes in plaintext: a key request (a FULL without sensors) gets the key.
-// So that the one named is still remembered, a backlog does not rush past it: at most 8 plaintext packets of an AID are on
-// their way at once, for the upstream names its key before it acknowledges, and where nothing is acknowledged 8 go in half a
-// second. Data does not wait for an upstream that names none: the pace is kept in rounds that hold one repetition of the answer
-// (10 s), with longer and longer times of full speed between them.
+// The secure session of one uplink (docs/protocol.md section 6, X7, X9): which data may be sent now and with which key, what
+// the upstream's answers about it mean, and what status shows. Data is plaintext until SECURE_DICT_READY names one of the
+// last 8 timestamps sent; with `require_secure` no reading is sent in plaintext: a key request (a FULL without sensors) gets
+// the key. The named timestamp must still be remembered, so a backlog is slowed down: at most 8 plaintext packets of an AID
+// are in flight, since the upstream names its key before it acknowledges; on media without acknowledgements 8 are sent per
+// half second. Data does not wait for an upstream that names no key: the limit applies in rounds that contain one repetition
+// of the answer (10 s), with longer and longer times of full speed between them.
 //
-// What fails: an upstream that gives no key. Data then goes in plaintext, or with `require_secure` stays in the log and
-// the link is degraded with the reason. A key the upstream lost: it answers BAD_KEY, which counts from its own address, for a
-// frame sent in the last minute, once in ten seconds for each AID; then it begins anew. BAD_KEY for plaintext says that the
-// upstream has a session with that AID from another address (X36): after a failover the key of another uplink to the
-// same server is used here too, which proves who we are (X37); where there is none, data waits in the log and key requests are sent.
+// Errors: if the upstream gives no key, data is sent in plaintext, or with `require_secure` stays in the log and the link is
+// degraded with the reason. If the upstream lost the key, it answers BAD_KEY, which counts from its own address, for a frame
+// sent in the last minute, once in ten seconds per AID; then the session restarts. BAD_KEY for plaintext says that the
+// upstream has a session with that AID from another address (X36): after a failover the key of another uplink to the same
+// server is used here too, which proves our identity (X37); without such a key, data waits in the log and key requests are
+// sent.
 import { counted } from '../../lib/counted'
 import type { Logger } from '../../lib/logger'
 import type { Fact } from '../../pipeline/fact'
@@ -30,19 +31,19 @@ interface SessionParts {
   mono: () => number
   /** of this node, unix ms: the time of a key request */
   now: () => number
-  /** the link works, but data waits for a key; empty: no more */
+  /** the link works, but data waits for a key; empty: no longer */
   degraded: (reason: string) => void
   /** the upstream could not use a frame */
   refused?: (refused: RefusedFrame) => void
 }
 
-/** key requests without an answer from which on the link is degraded: an answer takes a round trip */
+/** this many unanswered key requests degrade the link: an answer takes a round trip */
 const UNANSWERED = 2
 /** as many as SecureClient remembers */
 const PLAIN_IN_FLIGHT = 8
-/** where nothing is acknowledged: how long 8 packets wait for an answer */
+/** without acknowledgements: how long 8 packets wait for an answer */
 const GRACE_MS = 500
-/** the upstream names a timestamp again after 10 s (X7), so a round meets one */
+/** the upstream names a timestamp again after 10 s (X7), so a round contains one */
 const ROUND_MS = 11_000
 const FIRST_FREE_MS = 60_000
 const LONGEST_FREE_MS = 3_600_000
@@ -54,7 +55,7 @@ interface Plain {
   /** in this half second */
   sent: number
   sentSince: number
-  /** the pace is kept until then, and again from `next` on */
+  /** the limit applies until then, and again from `next` on */
   roundEnds: number
   next: number
   free: number
@@ -62,7 +63,7 @@ interface Plain {
 
 export class UplinkSession {
   readonly #parts: SessionParts
-  /** key requests sent and not answered, by AID */
+  /** unanswered key requests, by AID */
   readonly #requested = new Map<number, number>()
   readonly #plain = new Map<number, Plain>()
   #answers = false
@@ -73,18 +74,18 @@ export class UplinkSession {
     this.#parts = parts
   }
 
-  /** When to look again at what waits, in mono time; Infinity: when an answer comes. */
+  /** When to check waiting data again, in mono time; Infinity: when an answer arrives. */
   get wakeAt(): number {
     const request = this.#requested.size > 0 ? this.#parts.mono() + REQUEST_EVERY_MS : Number.POSITIVE_INFINITY
     return Math.min(request, this.#graceEnds)
   }
 
-  /** Whether the fact may go now; sends a key request when it waits for a key. */
+  /** Whether the fact may be sent now; sends a key request if it waits for a key. */
   mayGo(fact: Fact): boolean {
     const { client, encoders, send, mono, now, degraded } = this.#parts
     const { aid } = fact
     if (client.outboundKey(aid)) return true
-    // a broker takes plaintext that the upstream may refuse later, when it is forgotten here
+    // a broker accepts plaintext that the upstream may refuse later, when it is forgotten here
     if (!this.#answers && client.useOtherKey(aid)) {
       this.#otherKey(aid)
       return true
@@ -103,12 +104,12 @@ export class UplinkSession {
     return false
   }
 
-  /** A packet of that AID goes out in plaintext. */
+  /** A packet of that AID is being sent in plaintext. */
   sentPlain(aid: number): void {
     let plain = this.#plain.get(aid)
     if (!plain) {
       const now = this.#parts.mono()
-      // what never acknowledges seldom names a key either: one wait for it, and the rounds later
+      // without acknowledgements a key is unlikely too: wait for it once, and start the rounds later
       const roundEnds = now + (this.#answers ? ROUND_MS : GRACE_MS)
       const free = FIRST_FREE_MS
       plain = { inFlight: 0, sent: 0, sentSince: now, roundEnds, next: roundEnds + free, free }
@@ -118,7 +119,7 @@ export class UplinkSession {
     plain.sent++
   }
 
-  /** One that went out in plaintext is acknowledged. */
+  /** A packet sent in plaintext is acknowledged. */
   ackedPlain(aid: number): void {
     const plain = this.#plain.get(aid)
     if (plain && plain.inFlight > 0) plain.inFlight--
@@ -132,7 +133,7 @@ export class UplinkSession {
     this.#complained = ''
   }
 
-  /** A packet of the upstream; true when it was about sessions or templates, and data may go that could not before. */
+  /** A packet of the upstream; true if it was about sessions or templates, and more data may be sent than before. */
   received(packet: Uint8Array, address: string): boolean {
     switch (packet[0]) {
       case COMMAND.HANDSHAKE_NACK: {
@@ -155,7 +156,7 @@ export class UplinkSession {
     }
   }
 
-  /** For status: how it is with the AIDs that send. */
+  /** For status: the session state of the AIDs that send. */
   report(): SecureReport {
     const { client, encoders } = this.#parts
     const aids = { pending: 0, secure: 0 }
@@ -209,7 +210,7 @@ export class UplinkSession {
   }
 
   #otherKey(aid: number): void {
-    this.#parts.logger.info(`AID ${aid} goes on with the session of another uplink`)
+    this.#parts.logger.info(`AID ${aid} uses the session of another uplink`)
     this.#keyed(aid)
   }
 
@@ -222,7 +223,7 @@ export class UplinkSession {
     else if (plain && !held)
       logger.warn(
         `the upstream has a session with AID ${aid} from another address; data waits for a key. ` +
-          `It comes when that address is silent, or at once after os-node session forget ${aid} on the upstream. ` +
+          `It gets one when that address is silent or after os-node session forget ${aid} on the upstream. ` +
           'Where another uplink leads to the same upstream, set the same "server" in both',
       )
     if (plain) return

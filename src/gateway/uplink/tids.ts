@@ -1,13 +1,13 @@
-// Which TIDs a run may use (D6): a new run starts on TIDs the last one did not use, so that a DIFF of this run never meets
-// a template of the last. The counter must therefore be on flash before a frame of a new template leaves; it is kept some
-// TIDs ahead, so that this costs one commit for several templates. Behind 199 TIDs are used again anyway and the
-// encoder sends FULL only until one is acknowledged, so nothing has to be kept any more.
+// The TIDs a run may use (D6): a new run starts with TIDs that the last one did not use, so that a DIFF of this run never
+// meets a template of the last. The counter must therefore be on flash before a frame of a new template is sent; it is stored
+// some TIDs ahead, so that several templates need one commit only. After 199 TIDs are reused anyway, and the encoder sends
+// FULL only until one is acknowledged, so nothing needs to be stored.
 //
-// After a restore the counters are those of the backup, and the run that went on from there used more TIDs: every AID begins behind 199
-// then (RESTORED_TIDS).
+// After a restore the counters are those of the backup, and the run that continued from there used more TIDs: every AID
+// starts after 199 then (RESTORED_TIDS).
 //
-// What fails: while the log cannot be written (R30) no counter can be kept, and records still go out (R3). The AID goes on at a
-// random TID behind 199 then, so that a receiver does not take its frames for those of an earlier run. A commit that fails is
+// Errors: while the log cannot be written (R30) no counter can be stored, and records are still sent (R3). The AID continues
+// at a random TID after 199, so that a receiver does not mistake its frames for those of an earlier run. A failed commit is
 // requested again.
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
@@ -18,13 +18,13 @@ const OWN_TIDS = 199
 /** counter of the log: the lowest TID since the state was restored from a backup */
 const RESTORED_TIDS = 'tids:restored'
 
-/** No AID uses a TID of its own any more that the state before the restore may have used. */
+/** No AID reuses an own TID that the state before the restore may have used. */
 export const skipRestoredTids = (log: Pick<FlashLog, 'appendCounter'>, random = Math.random): void =>
   void log.appendCounter(RESTORED_TIDS, OWN_TIDS + 1 + Math.floor(random() * OWN_TIDS))
 
 interface Kept {
   durable: number
-  /** on its way to the flash; 0 when nothing is */
+  /** being written to flash; 0: nothing is */
   requested: number
 }
 
@@ -32,7 +32,7 @@ interface Kept {
 interface TidUser {
   readonly aid: number
   readonly nextTid: number
-  /** the next template gets this TID, or a later one where that is behind already */
+  /** the next template gets this TID, or a later one if the counter is already past it */
   skipTids(to: number): void
 }
 
@@ -66,7 +66,7 @@ export class TidCounters {
     return this.#kept.has(aid)
   }
 
-  /** True when the encoder may make a new template now; otherwise the counter is on its way and `changed` follows. */
+  /** True if the encoder may make a new template now; otherwise the counter is being written and `changed` follows. */
   ready(encoder: TidUser): boolean {
     const { aid, nextTid } = encoder
     let kept = this.#kept.get(aid)
@@ -80,14 +80,14 @@ export class TidCounters {
     return false
   }
 
-  /** A clean stop: the next run goes on right behind what was used. */
+  /** A clean stop: the next run continues right after the used TIDs. */
   keep(encoders: Iterable<TidUser>): void {
     for (const { aid, nextTid } of encoders)
       if (this.#kept.has(aid) && this.#log.counter(this.#key(aid)) !== nextTid)
         this.#log.appendCounter(this.#key(aid), nextTid)
   }
 
-  /** The counter of the next run is on flash when the disk heals. */
+  /** The counter of the next run is on flash once the disk works again. */
   #jump(encoder: TidUser, kept: Kept): true {
     encoder.skipTids(OWN_TIDS + 1 + Math.floor(this.#random() * OWN_TIDS))
     kept.durable = encoder.nextTid
@@ -105,7 +105,7 @@ export class TidCounters {
       },
       error => {
         kept.requested = 0
-        this.#logger.warn(`the TID counter could not be kept: ${asOsError(error).message}`)
+        this.#logger.warn(`the TID counter could not be saved: ${asOsError(error).message}`)
       },
     )
   }

@@ -1,10 +1,10 @@
-// One uplink (D6): a loop over three parts. While it is active it takes what goes next from the send queue that all uplinks
-// share, has the packer make a packet of it, hands that to the channel, and settles the item when the channel delivered it.
-// While another uplink is active its channel stays open, and as secondary it takes oversized facts. After a restart, a lost
-// link or a handover the records after the cursor go again.
+// One uplink (D6): a loop over three parts. While it is active it takes the next item from the send queue that all uplinks
+// share, lets the packer build a packet, passes that to the channel, and settles the item when the channel has delivered it.
+// While another uplink is active its channel stays open, and as the secondary uplink it sends oversized facts. After a
+// restart, a lost link or a handover the records after the cursor are sent again.
 //
-// What fails: a link that is down leaves the cursor where it is; a peer that stops answering takes the link down, and the
-// supervisor opens it again; a send that never returns ends with the link; a record that waits for a session key stays in the
+// Errors: a link that is down leaves the cursor unchanged. If the peer stops answering, the link goes down, and the
+// supervisor opens it again. A send that never returns ends with the link. A record that waits for a session key stays in the
 // queue.
 import { systemTimers, type Timers } from '../../lib/timers'
 import type { LinkState } from '../../links/contracts'
@@ -28,18 +28,18 @@ export interface UplinkParts
     Pick<SendQueueParts, 'log' | 'holdMs'> {
   identity: Identity
   units: WireUnits
-  /** packets may go: identity and time can be requested */
+  /** packets may be sent: identity and time can be requested */
   onReady: () => void
-  /** shared with the other uplinks; by default a queue of its own, which makes it active from the start */
+  /** shared with the other uplinks; default: a separate queue, which makes this uplink active from the start */
   queue?: SendQueue
   watchers?: SentWatchers
-  /** bytes the largest uplink of the list carries; by default this one */
+  /** maximum packet size of the largest uplink of the list; default: of this one */
   largest?: () => number
-  /** whether it takes what is too large for the active one */
+  /** whether it takes facts that are too large for the active one */
   secondary?: () => boolean
   /** `usable` changed */
   onUsable?: () => void
-  /** this uplink's half of its secure sessions; by default one that is not kept */
+  /** this uplink's side of its secure sessions; default: one that is not stored */
   secure?: SecureClient
   timers?: Timers
   now?: ChannelParts['now']
@@ -48,7 +48,7 @@ export interface UplinkParts
 
 export class Uplink {
   readonly name: string
-  /** reports once how a record left */
+  /** reports once how a record was sent */
   readonly watchers: SentWatchers
   readonly #parts: UplinkParts
   readonly #client: SecureClient
@@ -61,7 +61,7 @@ export class Uplink {
   #active: boolean
   /** it took oversized facts since the link was opened */
   #tookOversized = false
-  /** what was due by then had its turn, mono ms */
+  /** everything due by then was handled, mono ms */
   #turnAt = Number.NEGATIVE_INFINITY
 
   constructor(settings: UplinkSettings, parts: UplinkParts) {
@@ -111,17 +111,17 @@ export class Uplink {
     return this.#takes && this.usable && this.#waiting > 0
   }
 
-  /** largest data packet in bytes this uplink carries */
+  /** largest data packet in bytes that this uplink carries */
   get maxPacket(): number {
     return this.#channel.maxPacket
   }
 
-  /** The key packets of an AID are encrypted with; null: they go in plaintext. */
+  /** The key that encrypts packets of an AID; null: they are sent in plaintext. */
   key(aid: number): Uint8Array | null {
     return this.#client.outboundKey(aid)
   }
 
-  /** Takes records from now on, as the only one. The first packet of every template is a key frame. */
+  /** Takes records from now on, as the only uplink. The first packet of every template is a key frame. */
   activate(): void {
     if (this.#active) return
     this.#active = true
@@ -150,7 +150,7 @@ export class Uplink {
     this.#parts.onUsable?.()
   }
 
-  /** Asks the peer whether it knows the delivery exchange (X29). Throws LINK_DOWN when it does not answer. */
+  /** Checks whether the peer supports the delivery exchange (X29). Throws LINK_DOWN if it does not answer. */
   probe(): Promise<void> {
     this.#rewind()
     return this.#channel.probe()
@@ -172,7 +172,7 @@ export class Uplink {
     return { carrying: this.#active, cursor, backlog, acked, sent, resent: resent + again, refused, ...more }
   }
 
-  /** Keeps the cursor where it is now; called before the log is closed, or when this uplink is removed. */
+  /** Stores the current cursor; called before the log is closed, or when this uplink is removed. */
   stop(): void {
     this.#pump.set(false)
     this.#channel.stop()
@@ -189,7 +189,7 @@ export class Uplink {
     return this.#queue.waiting(this.maxPacket, !this.#active)
   }
 
-  /** The peer answered, or need not: identity and time are requested, and records may go. */
+  /** The peer has answered, or need not: identity and time are requested, and records may be sent. */
   #ready(): void {
     this.#channel.opened()
     if (this.#active) this.#queue.begin()
@@ -203,7 +203,7 @@ export class Uplink {
       const now = clock.mono()
       this.#turnAt = now
       const took = this.#fill(now)
-      // over budget only alarms are taken, and go
+      // over budget only alarms are taken and sent
       const sent = took || this.#channel.pace.readyAt(now) <= now ? await this.#channel.send(now) : 0
       if (!this.#pump.isCurrent(opening)) return
       if (sent === 0 && !took) break
@@ -212,12 +212,15 @@ export class Uplink {
     if (this.#channel.silent) lost('the upstream stopped acknowledging')
   }
 
-  /** Takes items while the window has room and the budget lets them; true when it took any. A refused record goes even while standby. */
+  /**
+   * Takes items while the window has room and the budget allows it; true if it took any. A refused record is sent even in
+   * standby.
+   */
   #fill(now: number): boolean {
     const { pace } = this.#channel
     const may = this.#takes && pace.urgentMay
     let took = false
-    // a batch is packed whole before it is sent
+    // a batch is packed completely before it is sent
     while (this.#channel.room) {
       const over = pace.readyAt(now) > now || this.#batchAt(now) > now
       const again = over ? null : this.#nextRefused()
@@ -234,7 +237,7 @@ export class Uplink {
     return took
   }
 
-  /** The next item that goes out, packed; those that cannot be packed are settled. */
+  /** The next item to send, packed; items that cannot be packed are settled. */
   #next(alarmsOnly: boolean): Item | null {
     const want = this.#want
     want.limit = this.maxPacket
@@ -248,7 +251,7 @@ export class Uplink {
     return null
   }
 
-  /** The next record whose frame the upstream refused, packed anew. */
+  /** The next record whose frame the upstream refused, packed again. */
   #nextRefused(): Item | null {
     for (let seq = this.#packer.nextRefused(); seq > 0; seq = this.#packer.nextRefused()) {
       const item = this.#queue.recall(seq)
@@ -259,11 +262,12 @@ export class Uplink {
     return null
   }
 
-  /** The packet of an item that was not answered in time; null: it need not go again, or cannot. */
+  /** The packet to retransmit for an item that timed out; null: no retransmit is needed or possible. */
   #again(item: Item): Uint8Array | null {
     if (!this.#queue.wants(item)) return null
     if (!this.#packer.unanswered(item)) {
-      // not as it was sent and not in plaintext: the link is opened anew, from the cursor, when the exchange is done with this
+      // it must not be sent in plaintext: reopen the link and start at the cursor, after the exchange has returned from this
+      // call
       setImmediate(() => this.#parts.lost('what is on its way must wait for a session key'))
       return null
     }
@@ -282,7 +286,7 @@ export class Uplink {
       this.#packer.acked(item)
       this.watchers.acknowledged(item.seq)
     }
-    // a broker has it, or no answer ever says so: neither tells anything of the upstream's templates and keys
+    // confirmed by a broker, or never confirmed: neither proves anything about the upstream's templates and keys
     else this.watchers.sent(item.seq, item.packet!.bytes, this.medium, delivery)
     this.#queue.settle(item)
     this.#pump.again()
@@ -296,7 +300,7 @@ export class Uplink {
     this.#encoders.keyFrames()
   }
 
-  /** ms until the next turn, where nothing changes before. */
+  /** ms until the next turn if nothing changes before. */
   #waitMs(): number {
     const { clock, log } = this.#parts
     const { pace, session } = this.#channel
@@ -309,7 +313,7 @@ export class Uplink {
     }
     let next = now + (log.degraded ? 1000 : 5000)
     for (const due of dues) if (due > this.#turnAt && due < next) next = due
-    // here and not in a timer's turn: while there is something to send, the timer is always put off
+    // saved here and not by a timer: while there is something to send, the timer is postponed again and again
     this.#queue.saveCursor(false)
     session.save(false)
     return next - now

@@ -1,9 +1,10 @@
-// The uplinks as one (D6): an ordered list with one shared send queue. The first healthy one is active; the next takes over
-// when the first has been down for a while, and hands back when that was stable again. All of them stay open: a handover costs
-// no handshake. Packets in flight at a handover may arrive for a moment; the others go again over the new active uplink.
+// All uplinks together (D6): an ordered list with one shared send queue. The first healthy one is active; the next takes over
+// if the first has been down for a while, and hands back after that was stable again. All of them stay open: a handover costs
+// no handshake. Packets in flight at a handover may still arrive for a moment; the others are sent again over the new active
+// uplink.
 //
-// What fails: an uplink that cannot be built is a link that is down with its reason, and the others go on. With all of them
-// down the log grows within its own bounds. Only a handover waits for an uplink, and for a bounded time.
+// Errors: an uplink that cannot be built is a link that is down with its reason, and the others continue. If all are down,
+// the log grows within its own limits. Only a handover waits for an uplink, and for a limited time.
 import { isDeepStrictEqual } from 'node:util'
 import type { UplinkConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
@@ -31,11 +32,11 @@ type Shared = Omit<
 >
 
 interface UplinksParts extends Shared {
-  /** ids the gateway wants for nodes of its own: requested of the first uplink only, for ids of two could be the same */
+  /** ids the gateway requests for its own nodes: from the first uplink only, since ids of two could be equal */
   readonly ids: PoolWish | null
   /** corrects the time of a record that was stamped before a sync */
   readonly correct?: (record: LogRecord) => void
-  /** the upstream of a machine without uplinks */
+  /** the upstream of a machine without configured uplinks */
   readonly localUpstream: { start(): Promise<UplinkConfig>; stop(): Promise<void> }
 }
 
@@ -53,11 +54,11 @@ interface Entry {
 /** how long packets in flight may still arrive at a handover */
 const HANDOVER_MS = 5000
 const RETRY_EVERY_MS = 1000
-/** largest packet where no uplink is known yet */
+/** largest packet while no uplink is known */
 const USUAL_PACKET = 1200
 
 export class Uplinks {
-  /** reports how a record left, over any uplink */
+  /** reports how a record was sent, over any uplink */
   readonly watchers = new SentWatchers()
   readonly #sessions = new Map<string, ServerSessions>()
   readonly #parts: UplinksParts
@@ -94,22 +95,22 @@ export class Uplinks {
     return this.#entries.flatMap(({ uplink }) => uplink ?? [])
   }
 
-  /** The active uplink, usable or not; null before the first one was. */
+  /** The active uplink, usable or not; null before the first. */
   get active(): Uplink | null {
     return this.#active?.uplink ?? null
   }
 
-  /** Bytes that fit into every configured uplink: what one group of readings may take as FULL (D6). */
+  /** Maximum packet size of every configured uplink: the limit for one group of readings as FULL (D6). */
   get maxPacket(): number {
     return Math.min(...this.list.map(uplink => uplink.maxPacket), USUAL_PACKET)
   }
 
-  /** What no uplink can carry need not wait; one that could not be built may carry anything. */
+  /** Facts larger than this need not wait; an uplink that could not be built may carry anything. */
   get #largest(): number {
     return Math.max(0, ...this.#entries.map(({ uplink }) => uplink?.maxPacket ?? Number.POSITIVE_INFINITY))
   }
 
-  /** The first that works and can carry what is too large for the active one. */
+  /** The first usable uplink that can carry facts too large for the active one. */
   get #secondary(): Uplink | null {
     if (this.#queue.oversized === 0 || this.#handover) return null
     const least = this.active?.maxPacket ?? 0
@@ -123,7 +124,7 @@ export class Uplinks {
     return (this.active?.draining ?? false) || (this.#secondary?.draining ?? false)
   }
 
-  /** Keys that packets of an AID go out under. */
+  /** Keys that encrypt packets of an AID. */
   keys(aid: number): Uint8Array[] {
     return this.list.flatMap(uplink => uplink.key(aid) ?? [])
   }
@@ -134,7 +135,7 @@ export class Uplinks {
   }
 
   /**
-   * The whole configured list, best first; empty: the gateway's own upstream. What did not change keeps its connection, window
+   * Applies the complete configured list, best first; empty: the local upstream. Unchanged uplinks keep connection, window
    * and session. Settles when every link was built; the supervisor opens them.
    */
   apply(list: readonly UplinkConfig[]): Promise<Applied> {
@@ -147,7 +148,7 @@ export class Uplinks {
     this.#secondary?.pump()
   }
 
-  /** A fact was appended: it goes out when this turn's others are in the log too (D24). */
+  /** A fact was appended: it is sent after the other facts of this turn were logged too (D24). */
   appended(): void {
     if (this.#pumpsSoon) return
     this.#pumpsSoon = true
@@ -157,7 +158,7 @@ export class Uplinks {
     })
   }
 
-  /** A packet came from that address: an uplink to it that waits is tried now, once a second at most. */
+  /** A packet arrived from that address: opens a waiting uplink to it now, once a second at most. */
   heard(address: string): void {
     const { supervisor, clock } = this.#parts
     for (const { usable, settings } of this.#entries) {
@@ -168,14 +169,14 @@ export class Uplinks {
     }
   }
 
-  /** The progress token's turn here (D14): settles when the scheduler had its turn, however the uplinks are. */
+  /** The scheduler's part of the progress token (D14): settles after the scheduler ran, whatever the state of the uplinks. */
   token(): Promise<void> {
     this.#choose()
     this.pump()
     return new Promise(resolve => setImmediate(resolve))
   }
 
-  /** By name, in order; one that could not be built is only in the links. */
+  /** By name, in order; an uplink that could not be built is only in the links. */
   status(): Record<string, UplinkReport> {
     return Object.fromEntries(this.list.map(uplink => [uplink.name, uplink.status()]))
   }
@@ -201,7 +202,7 @@ export class Uplinks {
     }
   }
 
-  /** Keeps cursor, sessions and counters; called before the log is closed. */
+  /** Stores cursor, sessions and counters; called before the log is closed. */
   stop(): void {
     this.#stopped = true
     this.#cancelTimer?.()
@@ -209,7 +210,7 @@ export class Uplinks {
     this.#queue.saveCursor(true)
   }
 
-  /** The local upstream has a cursor of its own: the first real uplink gets everything the log has. */
+  /** The local upstream has a separate cursor: the first real uplink gets everything in the log. */
   #makeQueue(name: string): SendQueue {
     const { log, clock, correct } = this.#parts
     return new SendQueue(name, {

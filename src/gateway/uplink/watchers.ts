@@ -1,11 +1,11 @@
-// How records leave: a command that transmits is notified of the packet its record became, plugins look at every packet.
+// Observers of sent records: a command that transmits gets the packet of its record, plugins get every packet.
 
 import type { Delivery } from './window'
 
 export interface SentInfo {
-  /** the packet as it left, without its envelope */
+  /** the packet as sent, without its envelope */
   readonly packet: Uint8Array
-  /** `awaited`: it left, and an answer is still to come, and the watcher is notified of that too */
+  /** `awaited`: it was sent and an answer is pending, which is reported too */
   readonly state: 'sent' | 'awaited' | 'acknowledged'
 }
 
@@ -27,7 +27,7 @@ export class SentWatchers {
     this.#awaited.delete(seq)
   }
 
-  /** A packet left. */
+  /** A packet was sent. */
   sent(seq: number, packet: Uint8Array, medium: string, delivery: Delivery): void {
     this.every?.(packet, medium)
     const state = STATE[delivery]

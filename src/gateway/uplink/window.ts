@@ -1,9 +1,10 @@
-// Which packets may be in flight on a medium. There are three kinds: the delivery exchange (X29) numbers and repeats them, in a
-// window of its own (src/protocol/delivery); a medium that acknowledges (MQTT QoS 1 and 2) takes several at once and says for
-// each whether the peer has it; everything else is best effort: what the medium took counts as delivered.
+// Limits the packets in flight on a medium. There are three kinds: the delivery exchange (X29) numbers and retransmits
+// packets, in its own window (src/protocol/delivery); a medium that acknowledges (MQTT QoS 1 and 2) takes several at once and
+// reports for each whether the peer has it; all others are best effort: a packet counts as delivered when the medium accepts
+// it.
 //
-// What fails: a packet the medium refuses. The exchange repeats it by timer; a direct window stops, waits for what is still in
-// flight, and calls `refused`: its owner starts again behind the cursor. For a second it takes nothing.
+// Errors: the medium refuses a packet. The exchange retransmits it by timer; a direct window stops, waits for the packets in
+// flight, and calls `refused`: its owner starts again after the cursor. For a second it takes no packets.
 import type { Clock } from '../../lib/clock'
 import type { Medium } from '../../links/contracts'
 import { mediumInfo } from '../../links/registry'
@@ -12,16 +13,16 @@ import type { Item } from './lane'
 
 export type Delivery = 'exchange' | 'medium' | 'best_effort'
 
-/** How a medium delivers; what is not known before its first opening counts as the exchange. */
+/** How a medium delivers; before its first opening the exchange is assumed. */
 export function deliveryOf(bestEffort: boolean, { acknowledges }: Medium, mode: DeliveryMode): Delivery {
   if (bestEffort) return 'best_effort'
   return acknowledges ? 'medium' : mode === 'best_effort' ? 'best_effort' : 'exchange'
 }
 
-/** few where the air or a bus is shared and slow */
+/** few if the channel or bus is shared and slow */
 export const packetsInFlight = ({ medium }: Medium): number => mediumInfo(medium)?.in_flight ?? 1024
 
-/** of an answer in the exchange, for estimates */
+/** size of an answer in the exchange, for estimates */
 export const ANSWER_BYTES = 24
 /** packets in flight when the exchange begins: as many as one answer can name */
 const START_PACKETS = 32
@@ -44,7 +45,7 @@ export function exchangeOver(
   }
 }
 
-/** How long an answer may be on its way because the air is slow; 0 where it is not. */
+/** How long an answer may take because the channel is slow; 0 on fast media. */
 export const answerMs = ({ airtime }: Medium): number => (airtime ? 2 * airtime.of(ANSWER_BYTES) : 0)
 
 interface DirectOptions {
@@ -52,9 +53,9 @@ interface DirectOptions {
   medium: Medium
   clock: Clock
   acked: (item: Item) => void
-  /** nothing is in flight any more, and not everything arrived */
+  /** nothing is in flight any more, and some packets were not delivered */
   refused: () => void
-  /** packets and bytes handed to one sendBatch() */
+  /** packets and bytes per sendBatch() */
   batchItems: number
   batchBytes: number
   maxPackets?: number
@@ -68,7 +69,7 @@ interface Taken {
 
 const FULL_HOLD_MS = 1000
 
-/** Packets as they are, without an envelope; an item goes with its packet and comes back when that is acknowledged. */
+/** Packets without an envelope; an item is sent with its packet and returned when that is acknowledged. */
 export class DirectWindow {
   readonly #options: Required<DirectOptions>
   #pending: Taken[] = []
@@ -77,7 +78,7 @@ export class DirectWindow {
   #batches = 0
   #failed = false
   #pausedUntil = Number.NEGATIVE_INFINITY
-  /** counts the openings: answers in an older one are ignored */
+  /** counts the openings: answers to an older one are ignored */
   #opening = 0
 
   constructor(options: DirectOptions) {
@@ -103,7 +104,7 @@ export class DirectWindow {
     this.#bytes += bytes.length
   }
 
-  /** Sends one batch of what was taken; resolves its bytes, 0: there was nothing to send. */
+  /** Sends one batch of the taken packets; resolves its size, 0: nothing to send. */
   async send(): Promise<number> {
     const batch = this.#batch()
     if (batch.length === 0) return 0
@@ -144,7 +145,7 @@ export class DirectWindow {
     this.#batches++
     const packets = batch.map(({ bytes }) => bytes)
     const whole = batch.length === 1 || !medium.sendBatch
-    // a medium that throws has not taken it
+    // if the medium throws, it has not taken the packet
     const good = await (whole ? medium.send(packets[0]!).then(Number) : medium.sendBatch!(packets)).catch(() => 0)
     if (opening !== this.#opening) return
     this.#batches--

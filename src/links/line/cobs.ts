@@ -1,13 +1,13 @@
-// Framing for lines with os-node at both ends (D8, `framing: "cobs"`): packet and its CRC-16, byte-stuffed (COBS) so that no
-// zero is in it, a zero at both ends. Transparent, one byte in 254 more, and a lost byte costs one packet.
-// What fails: anything between two zeros whose stuffing or CRC does not hold, or that is too long, is dropped.
+// Framing for lines with os-node at both ends (D8, `framing: "cobs"`): the packet and its CRC-16, byte-stuffed (COBS)
+// so that they contain no zero, with a zero at both ends. Transparent; it adds one byte in 254, and a lost byte costs
+// one packet. Errors: a frame with wrong stuffing or CRC, or one that is too long, is dropped.
 import { crc16 } from '../../wire/crc'
 import type { Deframer, DeframerCounters } from './deframer'
 
 const CRC_SIZE = 2
 const LONGEST_RUN = 254
 
-/** Bytes of the frame around a packet of `size` bytes, at most. */
+/** Largest frame for a packet of `size` bytes. */
 const cobsSize = (size: number): number => size + CRC_SIZE + Math.floor((size + CRC_SIZE) / LONGEST_RUN) + 3
 
 /** One packet with its frame, in a new buffer. */
@@ -36,7 +36,7 @@ export class CobsDeframer implements Deframer {
   readonly #onPacket: (packet: Uint8Array) => void
   readonly #buffer: Uint8Array
   #used = 0
-  /** bytes to come before the next code byte, and whether a zero is there */
+  /** bytes until the next code byte, and whether it stands for a zero */
   #run = 0
   #zero = false
   #size = 0
@@ -47,11 +47,11 @@ export class CobsDeframer implements Deframer {
     this.#onPacket = onPacket
   }
 
-  /** A frame ends with its zero: silence decides nothing. */
+  /** A frame ends with its zero, never with silence. */
   readonly waiting = false
   idle(): void {}
 
-  /** What comes before the next zero belongs to the same frame. */
+  /** All bytes up to the next zero belong to the same frame. */
   damaged(): void {
     this.#bad = true
   }

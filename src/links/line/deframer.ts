@@ -1,15 +1,15 @@
-// Bytes of a serial line → packets (D8): `02 packet 03` on UART, `02 packet LRC 03` on RS485. Neither is transparent, so
-// delimiters are not believed. A data frame, a delivery frame and its answer count when their CRC-16 (and the LRC) holds;
-// of such spans the outermost wins, and nothing inside it is looked at again. A control packet counts when it fits its
-// layout exactly and lies in no such span; an answer besides only for an open request.
+// Bytes of a serial line → packets (D8): `02 packet 03` on UART, `02 packet LRC 03` on RS485. Neither is transparent,
+// so delimiters alone prove nothing. A data frame, a delivery frame or its answer is accepted if its CRC-16 (and the
+// LRC) is right; the outermost of such spans wins, and its inside is not examined again. A control packet is accepted
+// if it matches its layout exactly and is in no such span; an answer additionally needs an open request.
 //
-// Every `02` in front of a known command byte is a candidate. A candidate is judged when it is the earliest one and can grow
-// no more: it is as long as it may be, the line fell silent (idle), or its own length says so. So a packet never depends on
-// how the bytes were cut into chunks.
+// Every `02` before a known command byte is a candidate. The earliest candidate is judged when it can grow no more: it
+// has the maximum length, the line fell silent (idle), or its own length field is reached. So the result never depends
+// on how the bytes were split into chunks.
 //
-// What fails: noise, lost bytes and forged starts cost the packets they touch, nothing else. Memory is two largest packets
-// and 128 candidates; more candidates at once than that are not opened and counted `crowded`. A byte costs at most one
-// step per open candidate.
+// Errors: noise, lost bytes and false starts affect only the packets they touch. Memory is two largest packets and 128
+// candidates; further candidates are not opened and counted as `crowded`. A byte costs at most one step per open
+// candidate.
 import { DELIVERY_FRAME } from '../../protocol/control'
 import { ANSWER_SIZE } from '../../protocol/delivery'
 import { COMMAND, isData } from '../../wire/commands'
@@ -24,24 +24,24 @@ const MAX_OPEN = 128
 const COUNT_AT = 13
 
 export interface DeframerOptions {
-  /** largest packet in bytes that is looked for */
+  /** largest packet in bytes that is detected */
   maxPacket: number
-  /** whether an answer of that command with that seq is waited for */
+  /** whether an answer of that command with that seq is expected */
   isOpen: (answer: number, seq: number) => boolean
-  /** `packet` is only valid during the call */
+  /** `packet` is valid only during the call */
   onPacket: (packet: Uint8Array) => void
 }
 
-/** What the medium needs of any deframer. */
+/** The interface of any deframer for the medium. */
 export interface Deframer {
   push(chunk: Uint8Array): void
-  /** The line is silent: what waits for more bytes is judged now. */
+  /** The line is silent: candidates that wait for more bytes are judged now. */
   idle(): void
-  /** A byte came that is not to be believed: what is whole without it counts, what waits for more is dropped. */
+  /** A byte had an error: complete packets without it are accepted, candidates that wait for more are dropped. */
   damaged(): void
-  /** The line was opened anew: what was begun is over. */
+  /** The line was reopened: candidates are dropped. */
   reset(): void
-  /** something waits for more bytes or for silence */
+  /** a candidate waits for more bytes or for silence */
   readonly waiting: boolean
   readonly counters: DeframerCounters
 }
@@ -49,11 +49,11 @@ export interface Deframer {
 export interface DeframerCounters {
   packets: number
   bytes: number
-  /** bytes that belonged to no packet are `bytes - taken` */
+  /** bytes of packets; `bytes - taken` belonged to none */
   taken: number
-  /** candidates not opened, since too many were open */
+  /** candidates not opened, because too many were open */
   crowded: number
-  /** candidates looked at, over all bytes */
+  /** checks of candidates, over all bytes */
   steps: number
 }
 
@@ -62,21 +62,21 @@ type Kind = 'data' | 'delivery' | 'answer' | 'control'
 class Candidate {
   /** packets that may still grow are not judged */
   done = false
-  /** just behind the last byte of the longest valid frame, -1 while there is none */
+  /** offset after the last byte of the longest valid frame, -1 if there is none yet */
   end = -1
   crc = 0xffff
   sum = 0
   last = 0
-  /** the two before the last byte, for what precedes an LRC */
+  /** CRC without the last two bytes, for the part before an LRC */
   crcBefore = 0xffff
   sumBefore = 0
-  /** smallest and largest packet; the same where the length is known */
+  /** smallest and largest packet; equal if the length is known */
   min: number
   max: number
-  /** delivery frame: packets still to come, and where the next length is */
+  /** delivery frame: remaining packets, and the offset of the next length */
   left = 0
   lengthAt = COUNT_AT + 1
-  /** control: where text begins, and characters in it that are none */
+  /** control: offset of the text, and number of non-text characters in it */
   readonly text: number
   strange = 0
 
@@ -97,7 +97,7 @@ class Candidate {
 export class SerialDeframer implements Deframer {
   readonly counters: DeframerCounters = { packets: 0, bytes: 0, taken: 0, crowded: 0, steps: 0 }
   readonly #options: DeframerOptions
-  /** 1 where an LRC precedes the 03 */
+  /** 1 if an LRC precedes the 03 */
   readonly #lrc: 0 | 1
   readonly #buffer: Uint8Array
   /** position in the stream of the first byte in the buffer */
@@ -158,10 +158,10 @@ export class SerialDeframer implements Deframer {
     if (judge) this.#judge()
   }
 
-  /** Where a byte is kept; old ones are given up when the buffer is full. */
+  /** Index where a byte is stored; old bytes are dropped when the buffer is full. */
   #place(at: number): number {
     if (at - this.#base === this.#buffer.length) {
-      // the byte before may be a start of which nothing is known yet
+      // the previous byte may be a start that is not known yet
       const keep = Math.min(this.#open[0]?.start ?? at, at - 1)
       this.#buffer.copyWithin(0, keep - this.#base)
       this.#base = keep
@@ -186,7 +186,7 @@ export class SerialDeframer implements Deframer {
     else this.counters.crowded++
   }
 
-  /** One byte more of a packet with a CRC. */
+  /** Next byte of a packet with a CRC. */
   #checked(c: Candidate, offset: number, byte: number): void {
     const size = offset - this.#lrc
     if (byte === STOP && size >= c.min && size <= c.max) {
@@ -205,7 +205,7 @@ export class SerialDeframer implements Deframer {
     if (size >= c.max || c.min > this.#options.maxPacket) c.done = true
   }
 
-  /** A delivery frame tells its own length, packet by packet. */
+  /** A delivery frame contains its own length, packet by packet. */
   #lengths(c: Candidate, offset: number, byte: number): void {
     if (offset === COUNT_AT) c.left = byte
     else if (offset === c.lengthAt + 1 && c.left > 0) {
@@ -217,7 +217,7 @@ export class SerialDeframer implements Deframer {
     if (c.left === 0) c.min = c.max = c.lengthAt + 2
   }
 
-  /** One byte more of a packet without checksum. */
+  /** Next byte of a packet without checksum. */
   #control(c: Candidate, offset: number, byte: number): void {
     const size = offset - this.#lrc
     if (byte === STOP && size >= 3 && this.#fits(c, size)) {
@@ -226,7 +226,7 @@ export class SerialDeframer implements Deframer {
       return
     }
     if (offset >= c.text) {
-      // text holds no control characters; the LRC behind it may be one
+      // text has no control characters; the LRC after it may be one
       if (c.strange > 0 || (byte < 0x20 && ++c.strange > this.#lrc)) c.done = true
     }
     if (size >= c.max) c.done = true
@@ -239,13 +239,14 @@ export class SerialDeframer implements Deframer {
     return fitsLayout(packet, this.#options.isOpen)
   }
 
-  /** Judges the earliest candidates as far as they are done. */
+  /** Judges the earliest candidates that are complete. */
   #judge(): void {
     while (this.#open[0]?.done) {
       const { kind, start, end } = this.#open.shift()!
       if (end < 0) continue
-      // a frame with a checksum holds everything that begins in it; a control packet only others of its kind
-      this.#open = this.#open.filter(other => other.start >= end || (kind === 'control' && other.kind !== 'control'))
+      // a frame with a checksum contains everything that begins in it; a control packet only other control packets
+      if (this.#open.length > 0)
+        this.#open = this.#open.filter(other => other.start >= end || (kind === 'control' && other.kind !== 'control'))
       this.counters.packets++
       this.counters.taken += end - start
       const from = start + 1 - this.#base

@@ -1,16 +1,16 @@
-// Which bytes are a control packet, exactly (docs/protocol.md section 2, D8). On a serial line a control packet has no checksum, so it
-// counts only when its length and content fit its layout to the last byte. Nothing here throws.
+// The exact layouts of control packets (docs/protocol.md section 2, D8). On a serial line a control packet has no
+// checksum, so it is accepted only if its length and content match its layout to the last byte. Nothing here throws.
 import { controlSeq } from '../../protocol/control'
 import { isProbe, isProbeReply, PROBE_REPLY_SIZE, PROBE_SIZE } from '../../protocol/delivery'
 import { isPoll, isTurnEnd, POLL_SIZE, TURN_END_SIZE } from '../../protocol/polling-turns'
 import { COMMAND } from '../../wire/commands'
 
-/** Sizes a control packet may have; where a text begins, it may be as long as the line allows. */
+/** Sizes of a control packet; one with a text may be as long as the line allows. */
 interface Layout {
   readonly sizes: readonly number[]
-  /** offset of JSON or reason; a control character there ends it */
+  /** offset of JSON or reason; a control character in it ends the packet */
   readonly text?: number
-  /** an answer: it counts only for an open request (the seq is the packet's) */
+  /** an answer: accepted only for an open request (with the packet's seq) */
   readonly answer?: boolean
 }
 
@@ -55,7 +55,7 @@ function isJsonObject(bytes: Uint8Array): boolean {
     JSON.parse(text)
     return true
   } catch {
-    return false // looks like JSON and is none
+    return false // looks like JSON but is not
   }
 }
 
@@ -64,7 +64,7 @@ const zeros = (bytes: Uint8Array, from: number, count: number): boolean => {
   return true
 }
 
-/** True when the bytes are such a packet and nothing else. A time or timestamp of 48 bits and more is none. */
+/** True when the bytes are exactly such a packet. A time or timestamp of 48 bits or more is invalid. */
 export function fitsLayout(packet: Uint8Array, isOpen: (answer: number, seq: number) => boolean): boolean {
   const cmd = packet[0]!
   const layout = layoutOf(cmd)
@@ -77,7 +77,7 @@ export function fitsLayout(packet: Uint8Array, isOpen: (answer: number, seq: num
     case COMMAND.ID_POOL_REQ:
       return isJsonObject(packet.subarray(5))
     case COMMAND.HANDSHAKE_NACK:
-      // a NACK to a request names it; with seq 0 it speaks of a frame or a command (X7, X9)
+      // a NACK to a request has its seq; with seq 0 it refers to a frame or a command (X7, X9)
       if (controlSeq(packet) !== 0 && !isOpen(cmd, controlSeq(packet))) return false
       return packet.length > 3 && packet.subarray(3).every(byte => byte >= 0x20) && textOf(packet.subarray(3)) !== null
     case COMMAND.ID_POOL_RES:

@@ -1,9 +1,8 @@
-// A medium over a byte stream: packets in frames on a Line (D8). Serial drivers hand their port in and are done.
+// A medium over a byte stream: packets in frames on a Line (D8). Serial drivers only need to pass in their port.
 //
-// What fails: a line that cannot be opened or is lost is reported by the line itself; a write that fails is `false` and counted;
-// more writes than the line takes are refused, so that a stuck port costs no memory. Bytes that are no packet change
-// nothing; how many there were is in `deframer.counters`. Answers count only for requests that went out here in the last
-// minute.
+// Errors: the line itself reports that it cannot be opened or is lost; a failed write is `false` and counted; more
+// writes than the line accepts are refused, so that a stuck port needs no memory. Bytes that are no packet are ignored
+// and counted in `deframer.counters`. Answers are accepted only for requests sent here in the last minute.
 
 import type { Clock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'
@@ -24,20 +23,20 @@ interface LineMediumOptions {
   /** as the specification names it: UART, RS485 … */
   medium: string
   framing: LineFraming
-  /** largest packet in bytes, frame not counted */
+  /** largest packet in bytes, without the frame */
   maxPacket: number
   clock: Clock
   timers: Timers
   logger: Logger
-  /** silence after which nothing more of a packet is expected; longer than a sender's own pauses */
+  /** silence that ends a packet; longer than a sender's own pauses */
   gapMs?: number
-  /** where packets come from, as origins tell it; left out: the line's name */
+  /** the address in packet origins; left out: the line's name */
   address?: string
-  /** what the line below counts, by name */
+  /** counters of the line below, by name */
   detail?: () => Readonly<Record<string, number>>
 }
 
-/** frames handed to the line and not yet taken */
+/** frames passed to the line and not yet accepted */
 const MAX_PENDING = 64
 const DEFAULT_GAP_MS = 20
 
@@ -59,7 +58,7 @@ export class LineMedium implements Medium {
   readonly deframer: Deframer
   readonly #line: Line
   readonly #options: LineMediumOptions
-  /** requests of either side: the two ends number theirs apart, so an answer is looked up by its command too */
+  /** requests of either side: the two ends number them independently, so an answer is also matched by its command */
   readonly #requests: Map<number, OpenRequests>
   readonly #origin: PacketOrigin
   #handler: PacketHandler = () => undefined
@@ -95,7 +94,7 @@ export class LineMedium implements Medium {
     }
   }
 
-  /** One handler; the last one set counts. */
+  /** Sets the only handler; a second call replaces it. */
   onPacket(handler: PacketHandler): void {
     this.#handler = handler
   }
@@ -137,7 +136,7 @@ export class LineMedium implements Medium {
     }
   }
 
-  /** The answer to a request that was heard and not sent here counts too (a bus of several). */
+  /** Also accepts the answer to a request that was received, not sent, here (a multi-drop bus). */
   expectAnswer(answer: number, seq: number): void {
     this.#requests.get(answer)?.opened(seq, answer)
   }

@@ -1,11 +1,11 @@
-// Acknowledgements that wait (D19: PUBACK after the commit). mqtt.js answers a PUBLISH at once; its answers are caught here
-// and go out when the packet is settled, in the order the packets came, as MQTT wants it. What is not settled when the
-// connection ends was never acknowledged, and the broker sends it again.
+// Delayed acknowledgements (D19: PUBACK after the commit). mqtt.js answers a PUBLISH immediately; its answers are
+// intercepted here and sent when the packet is settled, in the order of the packets, as MQTT requires. Packets that are
+// not settled when the connection ends were never acknowledged, so the broker sends them again.
 import type { Packet } from 'mqtt/lib/client'
 
 interface Held {
   settled: boolean
-  /** PUBACK or PUBREC; comes right after the packet itself */
+  /** PUBACK or PUBREC; set right after the packet itself */
   answer: Packet | null
 }
 
@@ -16,9 +16,7 @@ export class HeldAcks {
   readonly #queue: Held[] = []
   #resume: (() => void) | undefined
 
-  /**
-   * `most`: so many unsettled packets, and nothing more is read until one is settled; `paused` is called.
-   */
+  /** `most`: limit of unsettled packets; reading stops at the limit until one is settled; `paused` is called. */
   constructor(send: (answer: Packet) => void, most: number, paused: (paused: boolean) => void = () => undefined) {
     this.#send = send
     this.#most = most
@@ -29,7 +27,7 @@ export class HeldAcks {
     return this.#queue.length
   }
 
-  /** A packet came that wants an answer. Returns how to settle it, once. */
+  /** Registers a packet that needs an answer. Returns the function that settles it, once. */
   hold(): () => void {
     const held: Held = { settled: false, answer: null }
     this.#queue.push(held)
@@ -39,7 +37,7 @@ export class HeldAcks {
     }
   }
 
-  /** mqtt.js would answer the packet that came last; `next` makes it read on. */
+  /** mqtt.js is about to answer the last packet; `next` lets it continue reading. */
   catch(answer: Packet, next: () => void): void {
     const held = this.#queue.at(-1)
     if (held) held.answer ??= answer

@@ -1,4 +1,4 @@
-// The broker of one link: its options made into a connection. Sender and listener share it.
+// The broker of one link: makes a connection from its options. Shared by sender and listener.
 import type { Duplex } from 'node:stream'
 import type { NodeIdentity } from '../../links/contracts'
 import { type HostResolver, hostPort } from '../../links/resolve'
@@ -10,7 +10,7 @@ import type { Party } from './topics'
 
 export const PORT = 1883
 export const TLS_PORT = 8883
-/** each of the connection and the handshake; opening twice stays below the supervisor's 30 s */
+/** each for connection and handshake; two openings stay below the supervisor's 30 s */
 const CONNECT_MS = 7_000
 
 export interface BrokerParts {
@@ -23,10 +23,10 @@ export interface BrokerParts {
   readonly tls: TlsParts
 }
 
-/** What a connection is made of beside the options: who connects, and what happens then. */
+/** The parameters of a connection besides the options: client id, session and callbacks. */
 type BrokerSession = Pick<ConnectOptions, 'clientId' | 'clean' | 'sessionExpiryS' | 'will' | 'onMessage' | 'onLost'>
 
-/** `mqtt://broker`, with its port where it is not 1883 */
+/** `mqtt://broker`, with its port unless it is 1883 */
 export const brokerAddress = ({ host, port }: BrokerParts): string =>
   `mqtt://${port === PORT ? host.replace(/^(?!\[)(.*:.*)$/, '[$1]') : hostPort(host, port)}`
 
@@ -52,7 +52,7 @@ async function openSocket({ host, port, resolver, options, tls: parts }: BrokerP
   const client = settings && clientTls(settings, host, parts)
   const address = await resolver.resolve(host)
   const socket = await connectSocket(address, port, CONNECT_MS)
-  // MQTT knows no half of a connection: when the broker ends, so do we
+  // MQTT has no half-closed connections: when the broker ends, so do we
   socket.once('end', () => socket.end())
   return client ? secureSocket(socket, client, hostPort(host, port), CONNECT_MS) : socket
 }

@@ -1,8 +1,9 @@
-// One connection to a broker, from CONNECT to its end: mqtt.js without its reconnects, its resends and its hasty
-// acknowledgements. The supervisor decides when to connect again (R11), the log what goes again, the receiver when a
-// packet is acknowledged. What fails: no way to the broker, a refusal (open throws, with the broker's own words), a
-// connection that ends (`lost`, with the broker's reason where it gave one; what was under way resolves with it). A broker
-// that answers pings and acknowledges no packet for 30 s loses the connection, else those packets would wait for ever.
+// One connection to a broker, from CONNECT to its end: mqtt.js without its reconnects, retransmissions and immediate
+// acknowledgements. The supervisor decides when to reconnect (R11), the log what is resent, the receiver when a packet
+// is acknowledged. Errors: no route to the broker, or a refusal (open throws, with the broker's own words); a
+// connection that ends (`lost`, with the broker's reason if it gave one; pending packets resolve with it). A broker
+// that answers pings but acknowledges no packet for 30 s loses the connection, because those packets would otherwise
+// wait forever.
 import type { Duplex } from 'node:stream'
 import MqttClient, { type IClientOptions, type IPublishPacket, type Packet } from 'mqtt/lib/client'
 import mqttPacket from 'mqtt-packet'
@@ -12,13 +13,13 @@ import { HeldAcks } from './acks'
 export type Qos = 0 | 1 | 2
 type Version = 4 | 5
 
-/** A message of the broker. `settle` is there at QoS 1 and 2: the broker is answered when it was called. */
+/** A message of the broker. `settle` is present at QoS 1 and 2: the broker gets its answer after the call. */
 type MessageHandler = (topic: string, payload: Uint8Array, settle: (() => void) | null) => void
 
 export interface ConnectOptions {
   /** a connected stream; throws NETWORK */
   openSocket: () => Promise<Duplex>
-  /** tried in this order; the next one only where a broker does not speak the one before */
+  /** tried in this order; the next only if a broker does not support the previous one */
   versions: readonly Version[]
   clientId: string
   clean: boolean
@@ -28,26 +29,29 @@ export interface ConnectOptions {
   password?: string
   /** retained, published by the broker when this connection breaks */
   will?: { topic: string; payload: string }
-  /** messages that may wait to be settled */
+  /** limit of unsettled messages */
   maxUnsettled: number
-  /** ms that packets wait with none of them acknowledged before the connection is broken; 30,000 if left out */
+  /** ms without any acknowledgement, while packets wait for one, before the connection is closed; default 30,000 */
   acknowledgeMs?: number
   onMessage: MessageHandler
-  /** called once, never before connect() has settled */
+  /** called once, never before connect() has resolved */
   onLost: (reason: string) => void
 }
 
-/** What mqtt.js keeps to itself and we need: the one place all of its answers go through. */
+/** A private part of mqtt.js that we need: all of its answers pass through it. */
 interface Inside {
   _sendPacket(packet: Packet, done?: () => void, stored?: () => void, noStore?: boolean): void
-  /** what it breaks a connection for; mosquitto sends more of QoS 2 after a reconnect, and HeldAcks has a bound of its own */
+  /** limit at which it closes a connection; mosquitto exceeds it with QoS 2 after a reconnect, and HeldAcks has its own bound */
   _receiveMaximum: number
 }
 
-/** the version of mqtt.js whose `_sendPacket` and `_receiveMaximum` were read */
+/** the version of mqtt.js whose `_sendPacket` and `_receiveMaximum` this code uses */
 const READ_VERSION = '5.16.0'
 
-/** Throws NO_DRIVER for another version of mqtt.js: without the patches below it acknowledges packets before they are in the log. */
+/**
+ * Throws NO_DRIVER for another version of mqtt.js: without the patches below it acknowledges packets before they are in
+ * the log.
+ */
 function checkClient(version: string): void {
   if (version === READ_VERSION) return
   throw new OsError('NO_DRIVER', `MQTT needs mqtt.js ${READ_VERSION}, this build has ${version}`, {
@@ -55,14 +59,14 @@ function checkClient(version: string): void {
   })
 }
 
-/** a broker that accepts the connection and says nothing */
+/** for a broker that accepts the connection and sends nothing */
 const CONNACK_MS = 10_000
 const GOODBYE_MS = 1000
 const ACKNOWLEDGE_MS = 30_000
-/** CONNACK codes that speak of the version: 1 (3.1.1), 132 (5) */
+/** CONNACK codes for a wrong version: 1 (3.1.1), 132 (5) */
 const WRONG_VERSION = [1, 132]
 
-// by default mqtt-packet allocates a Buffer for each 16-bit number with its first packet: 15 MB
+// by default mqtt-packet allocates a Buffer for each 16-bit number at its first packet: 15 MB
 mqttPacket.writeToStream.cacheNumbers = false
 
 class VersionRefused extends OsError {}
@@ -82,9 +86,9 @@ export async function connectBroker(options: ConnectOptions): Promise<MqttConnec
 
 export class MqttConnection {
   readonly version: Version
-  /** most packets the broker takes before it has acknowledged some */
+  /** limit of unacknowledged packets to the broker */
   receiveMaximum = 65_535
-  /** largest MQTT packet the broker takes */
+  /** largest MQTT packet the broker accepts */
   maximumPacketSize = 268_435_455
   maximumQos: Qos = 2
   readonly #client: MqttClient
@@ -92,7 +96,7 @@ export class MqttConnection {
   readonly #options: ConnectOptions
   readonly #pending = new Set<(reason: string) => void>()
   #pinger: NodeJS.Timeout | undefined
-  /** runs since the last acknowledgement, or since there is something to acknowledge */
+  /** runs since the last acknowledgement, or since a packet has been waiting for one */
   #silence: NodeJS.Timeout | undefined
   #why = ''
   #ended = false
@@ -132,7 +136,7 @@ export class MqttConnection {
     const send = inside._sendPacket.bind(client)
     this.#acks = new HeldAcks(
       answer => this.#ended || send(answer),
-      // under 5 the broker knows how many there may be and stops by itself: what else it says is still read then
+      // a broker of version 5 knows the limit and stops by itself; further control packets are still read then
       version === 5 ? maxUnsettled + 1 : maxUnsettled,
       paused => this.#paused(paused),
     )
@@ -153,8 +157,8 @@ export class MqttConnection {
   }
 
   /**
-   * Settles when the broker has taken the message over (QoS 1, 2), or the socket has it (0): with null, or with why it did
-   * not. They leave in the order of the calls.
+   * Resolves when the broker has acknowledged the message (QoS 1, 2), or the socket has it (0): with null, or with the
+   * reason why not. Messages are sent in the order of the calls.
    */
   publish(topic: string, payload: Uint8Array, qos: Qos, retain = false): Promise<string | null> {
     if (this.#ended) return Promise.resolve(this.#why)
@@ -174,7 +178,7 @@ export class MqttConnection {
     else this.#silence = setTimeout(() => this.#silent(), this.#options.acknowledgeMs ?? ACKNOWLEDGE_MS)
   }
 
-  /** While we read nothing, the acknowledgements of the broker are not read either. */
+  /** While reading is paused, the broker's acknowledgements are not read either. */
   #silent(): void {
     const packets = this.#pending.size
     if (packets > 0 && this.#pinger) this.#awaitAcknowledgement()
@@ -194,7 +198,7 @@ export class MqttConnection {
     }
   }
 
-  /** Says goodbye, so that no will is published, and settles when the socket is closed. onLost is not called. */
+  /** Sends DISCONNECT, so that no will is published, and resolves when the socket is closed. onLost is not called. */
   close(): Promise<void> {
     if (this.#ended) return Promise.resolve()
     const { stream } = this.#client
@@ -205,13 +209,13 @@ export class MqttConnection {
         resolve()
       })
       this.#end('closed')
-      // what waits for an answer would hold the goodbye back
+      // pending packets would delay the DISCONNECT
       this.#client.outgoing = {}
       this.#client.end(false)
     })
   }
 
-  /** Breaks the connection at once: the broker will send again what was not settled. */
+  /** Breaks the connection immediately: the broker sends unsettled packets again. */
   abort(): void {
     this.#end('broken off')
     this.#client.stream.destroy()
@@ -233,7 +237,7 @@ export class MqttConnection {
     })
     if (!failed) {
       this.#open = true
-      // it may have broken while the event was on its way
+      // it may have ended while the event was queued
       if (!this.#ended) return
       throw new OsError('LINK_DOWN', this.#why)
     }
@@ -241,7 +245,7 @@ export class MqttConnection {
     client.stream.destroy()
     if (failed instanceof OsError) throw failed
     const code = (failed as { code?: unknown }).code
-    // what is no CONNACK may be a broker that could not read ours
+    // an answer other than CONNACK may come from a broker that could not parse our CONNECT
     if (typeof code !== 'number') throw new VersionRefused('LINK_DOWN', failed.message, { cause: failed })
     const message = `the broker refuses the connection: ${failed.message.replace(/^Connection refused: /, '')}`
     const Refused = WRONG_VERSION.includes(code) ? VersionRefused : OsError
@@ -253,7 +257,7 @@ export class MqttConnection {
     this.#options.onMessage(topic, bytes, qos > 0 ? this.#acks.hold() : null)
   }
 
-  /** While nothing is read, the answers to our pings are not read either; the broker still hears from us. */
+  /** While reading is paused, the answers to our pings are not read either; the broker still gets them. */
   #paused(paused: boolean): void {
     clearInterval(this.#pinger)
     this.#pinger = undefined
@@ -291,9 +295,9 @@ const reasonText = (code: number | undefined): string => {
     case 139:
       return ': it shuts down'
     case 141:
-      return ': it heard nothing of us'
+      return ': it received nothing from us'
     case 142:
-      return ': another client has our id'
+      return ': another client uses our id'
     case 149:
       return ': a packet was too large'
     case 147:

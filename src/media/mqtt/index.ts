@@ -1,5 +1,5 @@
-// The MQTT medium (specification, "Transporter media"; D19): its declaration. Versions 3.1.1 and 5, QoS 0 to 2; the topics
-// are mqtt-topics.ts', one connection is mqtt-connection.ts', both directions have files of their own.
+// The MQTT medium (specification, "Transporter media"; D19): its declaration. Versions 3.1.1 and 5, QoS 0 to 2;
+// topics.ts makes the topics, connection.ts is one connection, and each direction has its own file.
 import { randomBytes } from 'node:crypto'
 import { OsError } from '../../lib/errors'
 import type { DriverContext, Medium, MediumDriver, NodeIdentity } from '../../links/contracts'
@@ -13,14 +13,14 @@ import { MqttSender } from './sender'
 export { MqttListener } from './listener'
 export { MqttSender } from './sender'
 
-/** A node without an identity: another one at each start. */
+/** A node without an identity: a different one at each start. */
 const noop = (): NodeIdentity => ({
   aid: null,
   installId: randomBytes(6).toString('hex'),
   onAssigned: () => () => undefined,
 })
 
-/** A medium that sends (`mode: "send"`, the default) or listens. Throws CONFIG_INVALID, without a host too. */
+/** A medium that sends (`mode: "send"`, the default) or listens. Throws CONFIG_INVALID, also without a host. */
 export function createMqtt(
   name: string,
   options: unknown,

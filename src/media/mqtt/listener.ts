@@ -1,9 +1,9 @@
-// Packets of other nodes from a broker (D19). The session outlives the connection, so that the broker keeps what comes
-// while we are away; a packet of QoS 1 or 2 is acknowledged when its origin was settled, so that the broker sends what was
-// not kept again. Its topic names the sender, and answers go to the topic that belongs to it.
+// Packets of other nodes from a broker (D19). The session outlives the connection, so that the broker stores packets
+// while we are away. A packet of QoS 1 or 2 is acknowledged when its origin is settled, so that the broker resends
+// packets that could not be stored. The topic identifies the sender, and answers go to the matching topic.
 //
-// What fails: no broker, a refusal, a connection that ends (open throws, or `lost`); a packet that could not be kept (the
-// connection is broken off, since only then the broker sends it again); a topic that fits no template (counted, dropped).
+// Errors: no broker, a refusal, a connection that ends (open throws, or `lost`); a packet that could not be stored (the
+// connection is closed, because only then the broker resends it); a topic that matches no template (counted, dropped).
 
 import { asOsError, closedWhileOpening } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
@@ -14,14 +14,14 @@ import type { MqttConnection, Qos } from './connection'
 import { COMPAT_FILTER, COMPAT_UP, filterOf, partyOf, senderOf, topicOf } from './topics'
 
 const WEEK_S = 604_800
-/** answers on their way; more are refused */
+/** answers in progress; more are refused */
 const MAX_ANSWERS = 1024
-/** senders whose topics are remembered taken apart */
+/** senders whose parsed topics are cached */
 const MAX_KNOWN = 4096
 
 interface Sender {
   readonly address: string
-  /** where answers go; null: there is no way back */
+  /** topic for answers; null: there is none */
   readonly down: string | null
 }
 
@@ -49,7 +49,7 @@ export class MqttListener implements Medium {
     return this.#parts.options.max_packet
   }
 
-  /** One handler; the last one set counts. */
+  /** Sets the only handler; a second call replaces it. */
   onPacket(handler: PacketHandler): void {
     this.#handler = handler
   }
@@ -61,7 +61,7 @@ export class MqttListener implements Medium {
     const { topics, compat, shared, qos, client_id, session_expiry_s = WEEK_S } = options
     const filter = compat ? COMPAT_FILTER : filterOf(topics.up)
     const connection = await connectSession(this.#parts, {
-      // without the id, which may change: the broker would keep packets for a client that never comes back
+      // without the AID, which may change: the broker would store packets for a client that never returns
       clientId: client_id ?? `os-node-${identity.installId}-${name}`,
       clean: session_expiry_s === 0,
       sessionExpiryS: session_expiry_s,
@@ -86,7 +86,7 @@ export class MqttListener implements Medium {
     await connection?.close()
   }
 
-  /** A listener has no peer of its own: always false. Answers go through the origin of a packet. */
+  /** A listener has no single peer: always false. Answers go through the origin of a packet. */
   send(): Promise<boolean> {
     this.counters.errors++
     return Promise.resolve(false)
@@ -119,7 +119,7 @@ export class MqttListener implements Medium {
     } catch (error) {
       this.counters.errors++
       this.#logger.error(`a packet of ${address} was not handled: ${asOsError(error).message}`)
-      // it would fail the same way for ever
+      // it would fail the same way forever
       settle?.()
     }
   }
@@ -157,11 +157,11 @@ export class MqttListener implements Medium {
     return refusal === null
   }
 
-  /** A packet could not be kept: the broker sends it again to a connection that is new. */
+  /** A packet could not be stored: the broker resends it only to a new connection. */
   #again(events: OpenableEvents | undefined): void {
     if (events !== this.#events) return
     this.#connection?.abort()
     this.#connection = undefined
-    events?.lost('a packet could not be kept and is to come again')
+    events?.lost('a packet could not be stored; it must be resent')
   }
 }

@@ -1,4 +1,4 @@
-// Options of the MQTT medium as they are in Config.json (D19). Wrong ones are refused with the key named.
+// Options of the MQTT medium in Config.json (D19). Invalid ones are refused with the key.
 import * as v from 'valibot'
 import { choice, flag, int, maybe, maybeInt, optionalText, section } from '../../config/fields'
 import { tlsOption } from '../tls/tls-options'
@@ -11,7 +11,7 @@ const topic = (standard: string, help: string) =>
       v.maxLength(1024),
       v.check(
         text => (text === '' && standard.endsWith('state')) || levelsOf(text) !== null,
-        '<aid> and <install> are whole levels, and # and + have no place in a topic',
+        '<aid> and <install> must be complete levels; # and + are not allowed',
       ),
       v.metadata({ help }),
     ),
@@ -19,31 +19,28 @@ const topic = (standard: string, help: string) =>
   )
 
 export const mqttOptions = v.looseObject({
-  mode: choice(['send', 'listen'], 'send', 'send: packets go up, answers come down; listen: packets of others come'),
+  mode: choice(['send', 'listen'], 'send', 'send: publish packets, get answers; listen: get packets of others'),
   host: optionalText('broker; there is no default'),
   port: maybeInt('port of the broker', { min: 1, max: 65_535 }),
   username: optionalText('user name at the broker'),
   password: optionalText('password at the broker', { secret: true }),
-  tls: tlsOption('encryption: true, or its files and names; a port left out is then 8883'),
-  protocol_version: maybe(v.picklist([4, 5]), 'left out: 5, and 4 (3.1.1) where the broker does not speak 5'),
+  tls: tlsOption('encryption: true, or its files and names; default port 8883'),
+  protocol_version: maybe(v.picklist([4, 5]), 'left out: 5, else 4 (3.1.1)'),
   qos: v.optional(v.pipe(v.picklist([0, 1, 2]), v.metadata({ help: '0: best effort; 1 and 2: acknowledged' })), 1),
-  keepalive_s: int(30, 'seconds between signs of life; a broker that answers none is lost', { min: 5, max: 65_535 }),
+  keepalive_s: int(30, 'seconds between pings; without answers the broker is lost', { min: 5, max: 65_535 }),
   session_expiry_s: maybeInt(
-    'how long a broker of version 5 keeps what came while we were away; left out: a week to listen, nothing to send',
+    'how long a version 5 broker stores packets while we are offline; left out: listen a week, send not at all',
     { max: 0xffffffff },
   ),
   topics: section(
     {
-      up: topic('os/<aid>/up', 'where packets go; <aid>: id of the sender, or new-<install> before it has one'),
+      up: topic('os/<aid>/up', 'topic of packets; <aid>: id of the sender, or new-<install> without one'),
       down: topic('os/<aid>/down', 'where answers go'),
       state: topic('os/<aid>/state', 'where online and offline are published, retained; empty: nowhere'),
     },
     'templates of the topics',
   ),
-  client_id: maybe(
-    v.pipe(v.string(), v.minLength(1), v.maxLength(256)),
-    'left out: made of id and installation, so that it stays the same',
-  ),
+  client_id: maybe(v.pipe(v.string(), v.minLength(1), v.maxLength(256)), 'left out: made from name and installation'),
   compat: flag(
     false,
     'publish to os/sensors/raw, subscribe to os/sensors/#, as the reference does; nothing comes back',

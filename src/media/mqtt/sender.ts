@@ -1,10 +1,10 @@
-// Packets up to a broker, answers down from it (D19). At QoS 1 and 2 a packet counts as sent when the broker has taken it
-// over. What was not when the connection broke is answered false, and comes again from the log: nothing is kept here, and
-// the session starts clean. The own state is retained beside it, with a last will. While this node has no id it speaks
-// as `new-<install>`; with its id it connects anew.
+// Publishes packets to a broker and receives answers from it (D19). At QoS 1 and 2 a packet counts as sent when the
+// broker has acknowledged it. Packets without acknowledgement when the connection breaks resolve false and are resent
+// from the log: nothing is stored here, and the session starts clean. The node's own state is retained too, with a last
+// will. While this node has no id it publishes as `new-<install>`; when it gets its id it reconnects.
 //
-// What fails: no broker, a refusal, a connection that ends (open throws, or `lost`), a broker that refuses a packet or the
-// answers (`degraded` with its reason), too many packets at once or one too large (false, counted).
+// Errors: no broker, a refusal, a connection that ends (open throws, or `lost`); a broker that refuses a packet or the
+// subscription to answers (`degraded` with its reason); too many pending packets, or one too large (false, counted).
 import { closedWhileOpening, OsError } from '../../lib/errors'
 import { turn } from '../../lib/yield'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
@@ -12,11 +12,11 @@ import { type BrokerParts, brokerAddress, connectSession, partyOf } from './brok
 import type { MqttConnection, Qos } from './connection'
 import { COMPAT_UP, topicOf } from './topics'
 
-/** packets that wait for room in the window; more are refused */
+/** packets that wait for space in the window; more are refused */
 const MAX_WAITING = 8192
-/** what an MQTT 5 PUBLISH needs beside topic and packet: header, length, packet id, no properties */
+/** overhead of an MQTT 5 PUBLISH besides topic and packet: header, length, packet id, no properties */
 const PUBLISH_OVERHEAD = 10
-/** 3.1.1 has no word for it, and mosquitto ends the connection of who has more packets of QoS 2 under way */
+/** 3.1.1 cannot announce a limit, and mosquitto disconnects a client with more pending packets of QoS 2 */
 const QOS_2_WINDOW = 20
 
 const ONLINE = Buffer.from('{"state":"online"}')
@@ -40,7 +40,7 @@ export class MqttSender implements Medium {
   #maxPacket: number
   #inFlight = 0
   #waiting: Waiting[] = []
-  /** set: nothing more is handed over, since it connects anew */
+  /** set: sends no more packets, because it reconnects */
   #leave: (() => void) | undefined
   #state: string | null = null
   #events: OpenableEvents | undefined
@@ -61,12 +61,12 @@ export class MqttSender implements Medium {
     return this.#maxPacket
   }
 
-  /** From QoS 1 on the broker acknowledges; which QoS it takes is known after the first open. */
+  /** From QoS 1 on the broker acknowledges; the broker's highest QoS is known after the first open. */
   get acknowledges(): boolean {
     return this.#qos > 0
   }
 
-  /** One handler; the last one set counts. */
+  /** Sets the only handler; a second call replaces it. */
   onPacket(handler: PacketHandler): void {
     this.#handler = handler
   }
@@ -112,7 +112,7 @@ export class MqttSender implements Medium {
     this.#window = Math.min(max_in_flight, most)
     const room = connection.maximumPacketSize - Buffer.byteLength(up) - PUBLISH_OVERHEAD
     this.#maxPacket = Math.max(64, Math.min(options.max_packet, room))
-    // an empty text takes the state of the id before away
+    // an empty message removes the retained state of the previous id
     this.#forget = identity.onAssigned(aid =>
       this.#afterAll(connection, () => events.lost(`the id is ${aid} now: connects under it`, true)),
     )
@@ -144,7 +144,7 @@ export class MqttSender implements Medium {
     })
   }
 
-  /** Hands packets to the connection while the window has room. */
+  /** Passes packets to the connection while the window has space. */
   #pump(): void {
     const connection = this.#connection
     if (!connection || this.#leave) return
@@ -166,7 +166,7 @@ export class MqttSender implements Medium {
     if (n > 0) this.#waiting.splice(0, n)
   }
 
-  /** Calls `leave` once all that is under way was answered, what is sent in this turn too; what waits is sent again later. */
+  /** Calls `leave` once all pending packets are answered, including those sent in this turn; queued ones are resent later. */
   #afterAll(connection: MqttConnection, leave: () => void): void {
     void turn().then(() => {
       if (this.#connection !== connection) return
@@ -197,7 +197,7 @@ export class MqttSender implements Medium {
     this.#events?.degraded(reason)
   }
 
-  /** The connection is no more: what waits was not sent. */
+  /** The connection has ended: queued packets were not sent. */
   #broken(): void {
     this.#forget()
     this.#forget = () => undefined

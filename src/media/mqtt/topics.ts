@@ -1,7 +1,7 @@
-// Topics made of templates (D19): `<aid>` and `<install>` replace whole levels. A sender fills them with what it is, a
-// receiver subscribes to all of them and reads from a packet's topic who sent it and where answers go.
+// Topics from templates (D19): `<aid>` and `<install>` replace complete levels. A sender fills in its own values; a
+// receiver subscribes to all of them and derives from a packet's topic the sender and the topic for answers.
 
-/** `os/sensors/raw` and `os/sensors/#`: where the reference publishes and listens */
+/** `os/sensors/raw` and `os/sensors/#`: topics of the reference for publishing and subscribing */
 export const COMPAT_UP = 'os/sensors/raw'
 export const COMPAT_FILTER = 'os/sensors/#'
 
@@ -15,14 +15,14 @@ const PLACE = /^<(aid|install)>$/
 
 const partOf = (level: string): keyof Party | null => (PLACE.exec(level)?.[1] as keyof Party | undefined) ?? null
 
-/** The levels of a template, or null when it is none. */
+/** The levels of a template, or null if it is invalid. */
 export function levelsOf(template: string): string[] | null {
   if (template === '' || /[+#\0]/.test(template) || template.startsWith('$')) return null
   const levels = template.split('/')
   return levels.every(level => partOf(level) !== null || !/[<>]/.test(level)) ? levels : null
 }
 
-/** The topic of one party; null when the template names something that is not known. */
+/** The topic of one party; null if a value of the template is unknown. */
 export function topicOf(template: string, party: Party): string | null {
   const levels = template.split('/').map(level => {
     const part = partOf(level)
@@ -31,14 +31,14 @@ export function topicOf(template: string, party: Party): string | null {
   return levels.includes(undefined) ? null : levels.join('/')
 }
 
-/** The subscription that hears every party. */
+/** The subscription that matches every party. */
 export const filterOf = (template: string): string =>
   template
     .split('/')
     .map(level => (partOf(level) ? '+' : level))
     .join('/')
 
-/** Who a topic belongs to; null when it does not fit the template. */
+/** The party of a topic; null if it does not match the template. */
 export function partyOf(template: string, topic: string): Party | null {
   const wanted = template.split('/')
   const levels = topic.split('/')
@@ -52,7 +52,7 @@ export function partyOf(template: string, topic: string): Party | null {
   return party
 }
 
-/** What of a topic tells the sender: up to the last level the template fills, or all of it where it fills none. */
+/** The part of a topic that identifies the sender: up to the last level that the template fills in, or all of it. */
 export function senderOf(template: string, topic: string): string {
   const last = template.split('/').findLastIndex(level => partOf(level) !== null)
   return last < 0

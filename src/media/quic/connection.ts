@@ -1,8 +1,10 @@
-// One QUIC connection with its clockwork: the library's state machine between a socket and the packets. It sends what that has to
-// send once per turn of the event loop, wakes it when its timer is due, and hands packets over. Both ends use it.
+// One QUIC connection and its timer: the library's state machine between a socket and the packets. It sends the
+// library's datagrams once per turn of the event loop, calls the library when its timer is due, and passes on packets.
+// Both ends use it.
 //
-// What fails: the handshake or the peer (`over` is called once, with the reason), a full send queue (the packet is refused).
-// Nothing throws. Hot path: 30,000 packets/s; the buffers are shared, and a datagram is copied once, by the library.
+// Errors: a failed handshake, or an end by the peer (`over` is called once, with the reason); a full send queue (the
+// packet is refused). Nothing throws. Hot path: 30,000 packets/s; the buffers are shared, and a datagram is copied
+// once, by the library.
 import { asOsError } from '../../lib/errors'
 import type { ConnectionError, HostPort, QuicState } from './native'
 import { UDP_PAYLOAD } from './settings'
@@ -11,28 +13,28 @@ import { QuicStreams } from './stream'
 interface ConnectionParts {
   readonly role: 'opener' | 'listener'
   readonly local: HostPort
-  /** sends one UDP datagram; the buffer is the callee's until `free` is called */
+  /** sends one UDP datagram; the buffer belongs to the callee until `free` is called */
   transmit(datagram: Uint8Array, to: HostPort, free: () => void): void
   onPacket(packet: Uint8Array, connection: QuicConnection): void
-  /** once, when the handshake is done, before the first packet; what it throws ends the connection */
+  /** called once, after the handshake and before the first packet; a throw ends the connection */
   onEstablished(connection: QuicConnection): void
-  /** once: the connection is over, why, and whether the peer simply was not heard any more */
+  /** called once at the end, with the reason, and whether the peer just went silent */
   onOver(connection: QuicConnection, reason: string): void
 }
 
-/** what stands for an application's reason while the handshake is not done (RFC 9000, 10.2.3) */
+/** replaces an application's reason before the handshake is done (RFC 9000, 10.2.3) */
 const CLOSED_EARLY = 12
 
 const scratch = new Uint8Array(65_536)
-/** buffers of sent datagrams, used again when the kernel has them */
+/** buffers of sent datagrams, reused when the kernel has copied them */
 const pool: Uint8Array[] = []
 const POOL = 256
-/** UDP datagrams sent in one go before others have a turn */
+/** UDP datagrams sent before other work can run */
 const BURST = 64
 
 export class QuicConnection {
   readonly streams: QuicStreams
-  /** stream of the packet that is being handed over; null: it came as a datagram */
+  /** stream of the current packet; null: it arrived as a datagram */
   stream: number | null = null
   #established = false
   #over = false
@@ -58,36 +60,36 @@ export class QuicConnection {
     return this.#established && !this.#over
   }
 
-  /** the largest packet a datagram takes now; null: the peer takes none */
+  /** the largest packet that fits into a datagram now; null: the peer accepts none */
   get datagramSize(): number | null {
     return this.quic.dgramMaxWritableLen()
   }
 
-  /** One UDP datagram for this connection; its bytes are used up. */
+  /** Handles one UDP datagram of this connection; its bytes are overwritten. */
   received(datagram: Uint8Array, from: HostPort): void {
     if (this.#over) return
     try {
       this.quic.recv(datagram, { from, to: this.parts.local })
     } catch {
-      // a datagram that is none of ours is dropped; a failed handshake shows below as an error of the connection
+      // a foreign datagram is dropped; a failed handshake shows below as an error of the connection
     }
     this.#look()
     this.#soon()
   }
 
-  /** Takes one packet: as a datagram where it fits, else on a stream. */
+  /** Sends one packet: as a datagram if it fits, else on a stream. */
   send(packet: Uint8Array): Promise<boolean> {
     if (!this.established || packet.length === 0) return Promise.resolve(false)
     const size = this.quic.dgramMaxWritableLen()
     if (size !== null && packet.length <= size) {
       if (this.quic.isDgramSendQueueFull()) {
-        this.#flush() // perhaps it moves
+        this.#flush() // a flush may free space
         if (this.#over || this.quic.isDgramSendQueueFull()) return Promise.resolve(false)
       }
       try {
         this.quic.dgramSend(packet)
       } catch {
-        return Promise.resolve(false) // the peer's limit shrank in between
+        return Promise.resolve(false) // the peer's limit shrank meanwhile
       }
       this.#soon()
       return Promise.resolve(true)
@@ -98,27 +100,27 @@ export class QuicConnection {
     return sent
   }
 
-  /** Has the peer answer, so that both know the way is open. */
+  /** Makes the peer answer, so that both ends know the path works. */
   keepAlive(): void {
     if (!this.established) return
     this.quic.sendAckEliciting()
     this.#soon()
   }
 
-  /** Tells the peer and ends it. */
+  /** Tells the peer and ends the connection. */
   close(reason: string): void {
     if (this.#over) return
     this.#closing = reason
     try {
       this.quic.close(true, 0, Buffer.from(reason.slice(0, 100)))
     } catch {
-      // it is closed already
+      // already closed
     }
     this.#flush()
     this.#end(reason)
   }
 
-  /** Sends what the library has to send, at once. */
+  /** Sends the library's datagrams immediately. */
   start(): void {
     this.#flush()
   }
@@ -169,7 +171,7 @@ export class QuicConnection {
       try {
         next = this.quic.send(buffer)
       } catch {
-        // the library closed the connection for it: seen by the timer below
+        // the library closed the connection because of it: the timer below notices
       }
       if (next === null) {
         pool.push(buffer)
@@ -184,7 +186,7 @@ export class QuicConnection {
     this.#arm()
   }
 
-  /** One timer, moved only when it would be late: most datagrams put it off. */
+  /** One timer, changed only if it would fire too late: most datagrams postpone it. */
   #arm(): void {
     const wait = this.quic.timeout()
     if (wait === null) {
@@ -201,7 +203,7 @@ export class QuicConnection {
   #due(): void {
     this.#timer = undefined
     if (this.#over) return
-    this.quic.onTimeout() // does nothing when it is early
+    this.quic.onTimeout() // no effect if it is too early
     if (this.quic.isClosed() || this.quic.isDraining()) this.#end(this.#reason())
     else this.#flush()
   }

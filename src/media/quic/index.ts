@@ -1,5 +1,5 @@
-// The QUIC medium (specification, "Transporter media"): its declaration. Encrypted datagrams to one peer, or of many; the
-// delivery exchange runs over it as over UDP. See quic-sender and quic-listener for what fails.
+// The QUIC medium (specification, "Transporter media"): its declaration. Encrypted datagrams to one peer, or from many;
+// the delivery exchange runs over it like over UDP. sender.ts and listener.ts describe the errors.
 import type { Medium, MediumDriver } from '../../links/contracts'
 import { checkOptions, peerHost } from '../../links/driver-options'
 import { QuicListener } from './listener'

@@ -1,9 +1,12 @@
-// Packets of anybody by QUIC at one UDP port of this machine. What fails: no build (NO_DRIVER), no certificate (CONFIG_INVALID,
-// TLS_FILE), the port (PORT_BUSY …), a peer that does not finish its handshake (forgotten after connect_timeout_ms), more
-// peers than max_connections (not answered, counted), a peer that is silent (forgotten after idle_timeout_ms). A peer that
-// goes on with a connection of an earlier run of this listener gets a stateless reset and connects anew at once;
-// its token is made of the listener's key, so nothing needs to be kept. While many handshakes are unfinished, a new peer has to
-// prove its address first (Retry, RFC 9000, 8.1.2), so that forged addresses take a part of the connections at most.
+// Packets of any peer by QUIC on one UDP port of this machine. Errors:
+// - No build (NO_DRIVER), no certificate (CONFIG_INVALID, TLS_FILE), the port is in use (PORT_BUSY …): open throws.
+// - A peer does not complete its handshake: removed after connect_timeout_ms. A silent peer: removed after
+//   idle_timeout_ms.
+// - More peers than max_connections: not answered, counted.
+// - A peer continues a connection of an earlier run of this listener: it gets a stateless reset and reconnects
+//   immediately; the token is derived from the listener's key, so nothing needs to be stored.
+// While many handshakes are incomplete, a new peer must first prove its address (Retry, RFC 9000, 8.1.2), so that
+// forged addresses can occupy only part of the connections.
 
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { RemoteInfo, Socket } from 'node:dgram'
@@ -21,17 +24,17 @@ import type { QuicContext, QuicOptions } from './quic-options'
 import { needCertificate, quicTls, serverConfig } from './settings'
 
 const ID_LENGTH = 16
-/** of these, what all ids of one connection have in common: the library gives out further ones */
+/** the common part of all ids of one connection: the library issues further ids */
 const KEY_LENGTH = 8
 /** the shortest datagram that may open a connection (RFC 9000, 14.1) */
 const LEAST_INITIAL = 1200
-/** the shortest that is answered by a reset, and the shortest reset (RFC 9000, 10.3) */
+/** the shortest datagram that is answered by a reset, and the shortest reset (RFC 9000, 10.3) */
 const LEAST_RESET = 43
-/** resets a second, so that no sender can make us send much */
+/** resets per second, so that no sender can make us send much */
 const RESETS_PER_SECOND = 50
-/** unfinished handshakes from which on an address has to be proved; fewer where few peers are allowed */
+/** number of incomplete handshakes from which addresses must be proved; fewer if few peers are allowed */
 const UNPROVED = 32
-/** how long the proof of an address is good */
+/** lifetime of an address proof */
 const PROOF_MS = 10_000
 const RECEIVE_BUFFER = 4 * 1024 * 1024
 
@@ -46,7 +49,7 @@ interface Running {
 
 export class QuicListener implements Medium {
   readonly medium = 'QUIC'
-  /** connections begun, not taken because there were too many, ended before their handshake was; retries and resets sent; noise */
+  /** connections started, refused because there were too many, ended before their handshake; retries and resets sent; noise */
   readonly tally = { accepted: 0, too_many: 0, failed: 0, retries: 0, resets: 0, strange: 0 }
   readonly counters = { rx: 0, tx: 0, errors: 0, detail: this.tally }
   readonly #options: QuicOptions
@@ -57,7 +60,7 @@ export class QuicListener implements Medium {
   #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
   #running: Running | undefined
-  /** handshakes that are not finished */
+  /** incomplete handshakes */
   #unfinished = 0
   #resetsLeft = RESETS_PER_SECOND
   #resetsSince = 0
@@ -74,12 +77,12 @@ export class QuicListener implements Medium {
     this.#resolver = context.resolver ?? new HostResolver(context)
   }
 
-  /** packets of any size up to this are taken and answered */
+  /** packets up to this size are received and answered */
   get maxPacket(): number {
     return this.#options.max_packet
   }
 
-  /** the port listened on; undefined while closed */
+  /** the local port; undefined while closed */
   get port(): number | undefined {
     return this.#running?.socket.address().port
   }
@@ -136,7 +139,7 @@ export class QuicListener implements Medium {
     if (running) await closed(running.socket)
   }
 
-  /** A listener has no peer of its own: always false. Answers go through the origin of a packet. */
+  /** A listener has no single peer: always false. Answers go through the origin of a packet. */
   send(): Promise<boolean> {
     this.counters.errors++
     return Promise.resolve(false)
@@ -169,7 +172,7 @@ export class QuicListener implements Medium {
       return
     }
     const remote = { host: from.address, port: from.port }
-    // the id is made of the client's own first one, so a repeated opening finds its connection
+    // the id is derived from the client's first one, so a repeated opening finds its connection
     const id = createHmac('sha256', secret).update(header.dcid).update(hostPort(remote.host, remote.port)).digest()
     const scid = id.subarray(0, ID_LENGTH)
     const known = this.#peers.get(keyOf(Buffer.from(header.dcid))) ?? this.#peers.get(keyOf(scid))
@@ -184,7 +187,8 @@ export class QuicListener implements Medium {
     if (!library.versionIsSupported(header.version)) {
       const answer = new Uint8Array(LEAST_INITIAL)
       const length = library.negotiateVersion(header.scid, header.dcid, answer)
-      socket.send(answer.subarray(0, length), from.port, from.address, () => undefined) // lost like any datagram
+      // loss is the same as for any datagram
+      socket.send(answer.subarray(0, length), from.port, from.address, () => undefined)
       return
     }
     if (this.#peers.size >= this.#options.max_connections) {
@@ -195,7 +199,7 @@ export class QuicListener implements Medium {
     const { token } = header
     if (token.length > 0) {
       const first = this.#proved(secret, Buffer.from(header.dcid), remote, Buffer.from(token))
-      // its id is the one that the Retry named
+      // its id is the one in the Retry
       if (first) this.#accept(running, Buffer.from(header.dcid), remote, message, first)
       else this.tally.strange++
       return
@@ -205,7 +209,7 @@ export class QuicListener implements Medium {
     else this.#retry(running, header, scid, remote)
   }
 
-  /** Asks a peer to come again with a proof of its address. Nothing is kept, and the answer is shorter than what it answers. */
+  /** Requires a peer to retry with a proof of its address. Nothing is stored, and the answer is shorter than the request. */
   #retry(
     { library, secret, socket }: Running,
     { scid, dcid, version }: { scid: Uint8Array; dcid: Uint8Array; version: number },
@@ -219,10 +223,10 @@ export class QuicListener implements Medium {
     const answer = new Uint8Array(LEAST_INITIAL)
     const length = library.retry(scid, dcid, id, token, version, answer)
     this.tally.retries++
-    socket.send(answer.subarray(0, length), port, host, () => undefined) // lost like any datagram
+    socket.send(answer.subarray(0, length), port, host, () => undefined) // loss is the same as for any datagram
   }
 
-  /** The id of the packet that a Retry answered, when `token` is ours, for this address and id, and not too old; else null. */
+  /** The id of the packet that a Retry answered, if `token` is ours, for this address and id, and not too old; else null. */
   #proved(secret: Buffer, id: Buffer, remote: HostPort, token: Buffer): Buffer | null {
     const front = token.subarray(0, -PROOF_LENGTH)
     if (front.length < 8) return null
@@ -281,11 +285,14 @@ export class QuicListener implements Medium {
         if (error) this.counters.errors++
       })
     } catch {
-      free() // the socket was closed in between
+      free() // the socket was closed meanwhile
     }
   }
 
-  /** Tells the peer of an unknown connection that it is over. Never longer than what it answers: no loops, no gain. */
+  /**
+   * Tells the peer of an unknown connection that it has ended. Never longer than the datagram it answers: no loops, no
+   * amplification.
+   */
   #reset({ socket, secret }: Running, message: Buffer, from: RemoteInfo): void {
     if (message.length < LEAST_RESET) return
     const now = this.#context.clock.mono()
@@ -299,7 +306,7 @@ export class QuicListener implements Medium {
     const answer = createHash('sha256').update(message).digest().subarray(0, 25)
     answer[0] = (answer[0]! & 0x3f) | 0x40
     const reset = Buffer.concat([answer, tokenOf(secret, id)])
-    socket.send(reset, from.port, from.address, () => undefined) // lost like any datagram
+    socket.send(reset, from.port, from.address, () => undefined) // loss is the same as for any datagram
   }
 }
 
@@ -318,7 +325,7 @@ const proofOf = (secret: Buffer, front: Buffer, id: Buffer, { host, port }: Host
 const tokenOf = (secret: Buffer, id: Uint8Array): Buffer =>
   createHmac('sha256', secret).update('reset').update(id).digest().subarray(0, 16)
 
-/** A connected peer, and the way back to it. */
+/** A connected peer, and the way to answer it. */
 class Peer {
   #datagramOrigin: PacketOrigin | undefined
 
@@ -328,7 +335,7 @@ class Peer {
     readonly counters: { tx: number; errors: number },
   ) {}
 
-  /** The same object for every datagram; a packet of a plain stream is answered on that stream where it must be. */
+  /** The same object for every datagram; a packet of a plain stream is answered on that stream. */
   origin(): PacketOrigin {
     const { stream } = this.connection
     if (stream !== null && this.connection.datagramSize === null)

@@ -1,6 +1,7 @@
-// The QUIC library under the medium: ngtcp2 with the TLS of Node's own OpenSSL (drivers/native/quic), a Node-API file of 0.4 MB that
-// build.mjs lays beside the bundle. What fails: no file for this platform, one that does not load here, a Node whose OpenSSL is
-// older than 3.5: NO_DRIVER with the reason; the link is down and asks again after minutes. The file is loaded on first use.
+// The QUIC library: ngtcp2 with the TLS of Node's own OpenSSL (drivers/native/quic), a Node-API file of 0.4 MB that
+// build.mjs puts next to the bundle. Errors: no file for this platform, a file that does not load here, a Node whose
+// OpenSSL is older than 3.5: NO_DRIVER with the reason; the link is down and retries after minutes. The file is loaded
+// on first use.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../../lib/errors'
@@ -10,7 +11,7 @@ export interface HostPort {
   port: number
 }
 
-/** What a TLS context is made of; PEM as bytes. */
+/** The input of a TLS context; PEM as bytes. */
 export interface QuicConfig {
   setApplicationProtos(names: string[]): void
   setMaxIdleTimeout(ms: number): void
@@ -31,21 +32,21 @@ export interface ConnectionError {
   reason: Uint8Array
 }
 
-/** One connection: a state machine without sockets and timers. Calls throw an Error whose message is ngtcp2's name of it. */
+/** One connection: a state machine without sockets and timers. Calls throw an Error with ngtcp2's name of the error. */
 export interface QuicState {
-  /** takes one UDP datagram, whose bytes it changes */
+  /** handles one UDP datagram, whose bytes it changes */
   recv(datagram: Uint8Array, path: { from: HostPort; to: HostPort }): number
   /** writes the next UDP datagram to send; null: nothing to send */
   send(into: Uint8Array): [number, { from: HostPort; to: HostPort }] | null
   streamRecv(id: number, into: Uint8Array): [number, boolean] | null
-  /** how many bytes it took; null: none now */
+  /** number of bytes accepted; null: none now */
   streamSend(id: number, bytes: Uint8Array, fin: boolean): number | null
   readable(): Iterable<number>
   peerStreamsLeftBidi(): number
   dgramRecv(into: Uint8Array): number | null
   dgramSend(bytes: Uint8Array): void
   isDgramSendQueueFull(): boolean
-  /** null: the peer takes no datagrams */
+  /** null: the peer accepts no datagrams */
   dgramMaxWritableLen(): number | null
   /** milliseconds to the next onTimeout, null for none */
   timeout(): number | null
@@ -63,7 +64,7 @@ export interface QuicState {
 
 export interface QuicLibrary {
   Config: {
-    /** `judgedElsewhere`: the peer's chain passes, and its user judges it */
+    /** `judgedElsewhere`: accepts any chain; the caller checks it */
     of(
       verifyPeer: boolean,
       judgedElsewhere: boolean,
@@ -77,7 +78,7 @@ export interface QuicLibrary {
     accept(scid: Uint8Array, odcid: Uint8Array | null, local: HostPort, remote: HostPort, config: QuicConfig): QuicState
   }
   Header: {
-    /** throws for bytes that are no QUIC header */
+    /** throws for bytes that are not a QUIC header */
     fromSlice(
       datagram: Uint8Array,
       idLength: number,
@@ -85,7 +86,7 @@ export interface QuicLibrary {
   }
   versionIsSupported(version: number): boolean
   negotiateVersion(scid: Uint8Array, dcid: Uint8Array, into: Uint8Array): number
-  /** Writes the answer that asks a client to come again with `token`, to `newScid`; its length. */
+  /** Writes the answer that makes a client retry with `token`, to `newScid`; returns its length. */
   retry(
     scid: Uint8Array,
     dcid: Uint8Array,
@@ -111,7 +112,7 @@ export function quicLibrary(platform: string = process.platform, arch: string = 
 }
 
 function load(target: string): QuicLibrary | OsError {
-  // beside the bundle, or below the root that tests name
+  // next to the bundle, or below the root that tests set
   const root = process.env.OS_NODE_TEST_ROOT
   const path = join(root ? join(root, 'dist') : __dirname, 'native', target, 'quic.node')
   if (!existsSync(path)) return noBuild(target, 'use UDP, TCP or MQTT on this machine')

@@ -1,4 +1,4 @@
-// Options of the QUIC medium, as in Config.json: what they mean, their bounds and defaults.
+// Options of the QUIC medium, as in Config.json: meaning, bounds and defaults.
 import { type InferOutput, object } from 'valibot'
 import { choice, int, maybeFlag, optionalText, port, text } from '../../config/fields'
 import type { DriverContext } from '../../links/contracts'
@@ -10,17 +10,17 @@ export const MAX_PACKET = 0xffff
 export const quicOptions = object({
   mode: choice(['send', 'listen'], 'send', 'send: to host and port; listen: at listen_host and port'),
   host: optionalText('address of the peer'),
-  port: port(4433, 'port of the peer, or the one listened on (0: any free one)'),
+  port: port(4433, 'port of the peer, or to listen on (0: any free one)'),
   listen_host: text('0.0.0.0', 'address listened on'),
   tls: tlsOption('files and names of the encryption, which is always on; to listen, cert and key are needed'),
   insecure: maybeFlag("the reference's spelling of tls.insecure"),
   max_packet: int(MAX_PACKET, 'bytes of the largest packet; the path may allow less', { min: 64, max: MAX_PACKET }),
-  idle_timeout_ms: int(15_000, 'a peer not heard for this long is lost; it is kept awake at a third of it', {
+  idle_timeout_ms: int(15_000, 'a peer not heard for this long is lost; keep-alives: a third of it', {
     min: 1000,
     max: 600_000,
   }),
-  connect_timeout_ms: int(10_000, 'how long an opening waits for the peer', { min: 100, max: 60_000, side: 'send' }),
-  max_connections: int(1024, 'peers at once; more are not answered', { min: 1, max: 65_535, side: 'listen' }),
+  connect_timeout_ms: int(10_000, 'time limit of an opening', { min: 100, max: 60_000, side: 'send' }),
+  max_connections: int(1024, 'most peers; more are not answered', { min: 1, max: 65_535, side: 'listen' }),
 })
 
 export type QuicOptions = InferOutput<typeof quicOptions>

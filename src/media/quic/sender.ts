@@ -1,7 +1,7 @@
-// Packets to one peer by QUIC: one connection, datagrams for what fits, a stream for the rest. A connection that is lost is
-// reported; the supervisor opens the next one. What fails: no build (NO_DRIVER), no way or no answer (NETWORK, NO_REPLY), the
-// peer's certificate (TLS_…; nothing was sent then), a peer that went away (`lost`, within idle_timeout_ms, at once when it
-// says so or was started anew), a full queue (false, counted).
+// Packets to one peer by QUIC: one connection, datagrams for packets that fit, a stream for all others. A lost
+// connection is reported; the supervisor opens the next one. Errors: no build (NO_DRIVER); no route or no answer
+// (NETWORK, NO_REPLY); the peer's certificate (TLS_…; nothing was sent then); a peer that went away (`lost`, within
+// idle_timeout_ms, or immediately if it says so or was restarted); a full queue (false, counted).
 
 import { randomBytes, X509Certificate } from 'node:crypto'
 import type { Socket } from 'node:dgram'
@@ -20,11 +20,11 @@ import { type QuicConfig, type QuicLibrary, quicLibrary } from './native'
 import type { QuicContext, QuicOptions } from './quic-options'
 import { clientConfig, quicTls } from './settings'
 
-/** what a path carries at least; the true size is known once the connection is there */
+/** every path carries at least this; the true size is known after the connection is established */
 const FIRST_MAX_PACKET = 1200
-/** how long the other end's first bytes are waited for; one that sends none is no os-node, but perhaps well */
+/** time to wait for the peer's first bytes; a peer that sends none is not os-node, but may work */
 const CONFIRM_MS = 2000
-/** a peer that is refused by its machine and stays silent for this long is away */
+/** a peer whose machine refuses packets and which stays silent for this long is gone */
 const REFUSED_MS = 2000
 const RECEIVE_BUFFER = 1024 * 1024
 
@@ -41,7 +41,7 @@ export class QuicSender implements Medium {
   #connection: QuicConnection | undefined
   #origin: PacketOrigin | undefined
   #keepAlive: NodeJS.Timeout | undefined
-  /** there is no listener there, it was said; runs until the peer is heard again */
+  /** set after a refusal (no listener there); runs until the peer is heard again */
   #refused: NodeJS.Timeout | undefined
   #up = false
 
@@ -56,7 +56,7 @@ export class QuicSender implements Medium {
     this.#resolver = context.resolver ?? new HostResolver(context)
   }
 
-  /** As the path allows now; larger packets go through too, on a stream. */
+  /** As the path allows now; larger packets are sent on a stream. */
   get maxPacket(): number {
     const { max_packet } = this.#options
     return Math.min(
@@ -92,7 +92,7 @@ export class QuicSender implements Medium {
     this.#up = true
   }
 
-  /** Settles when the peer took the connection; rejects with the reason. Its later end is `lost`. */
+  /** Resolves when the peer accepted the connection; rejects with the reason. Its later end is `lost`. */
   #handshake(
     library: QuicLibrary,
     config: QuicConfig,
@@ -127,7 +127,7 @@ export class QuicSender implements Medium {
           }
           this.#keepAlive = setInterval(() => connection.keepAlive(), idle_timeout_ms / 3)
           if (datagramSize === null) return resolve()
-          // the handshake counts when the other end took it too: it may not like our certificate
+          // wait until the peer accepts the handshake too: it may reject our certificate
           wait = setTimeout(resolve, CONFIRM_MS)
           streams.onBegun = () => {
             clearTimeout(wait)
@@ -152,7 +152,7 @@ export class QuicSender implements Medium {
         this.counters.errors++
         if (isMomentary(error)) return
         if (connection.established) {
-          // anybody on the way can say so: it counts when the peer stays silent
+          // anyone on the path can forge this: it counts only if the peer stays silent
           this.#refused ??= setTimeout(() => connection.close(peerText(error, peer, port)), REFUSED_MS)
           return
         }
@@ -174,7 +174,7 @@ export class QuicSender implements Medium {
     if (socket) await closed(socket)
   }
 
-  /** Sends one packet; true when the connection took it. A datagram is copied at once. */
+  /** Sends one packet; true when the connection accepted it. A datagram is copied immediately. */
   async send(packet: Uint8Array): Promise<boolean> {
     const sent = packet.length <= this.#options.max_packet && ((await this.#connection?.send(packet)) ?? false)
     if (sent) this.counters.tx++
@@ -203,7 +203,7 @@ export class QuicSender implements Medium {
         if (error) this.counters.errors++
       })
     } catch {
-      free() // the socket was closed in between; QUIC sends again what counts
+      free() // the socket was closed meanwhile; QUIC retransmits what matters
     }
   }
 
@@ -214,7 +214,7 @@ export class QuicSender implements Medium {
   }
 }
 
-/** The reason of a handshake that failed. */
+/** The reason of a failed handshake. */
 function whyNot({ quic }: QuicConnection, reason: string, name: string): OsError {
   const alert = (quic.localError()?.errorCode ?? 0) - 256
   if (alert === 45)
@@ -230,7 +230,7 @@ function whyNot({ quic }: QuicConnection, reason: string, name: string): OsError
   })
 }
 
-/** Name, and where the library could not (the clock is behind) the chain. Throws TLS_…. */
+/** Checks the name, and the chain if the library could not (the clock is behind). Throws TLS_…. */
 function judgePeer(
   chain: readonly Uint8Array[],
   name: string,

@@ -1,6 +1,6 @@
-// The TLS and transport settings made of the options of the QUIC medium. QUIC is always encrypted: a client judges the
-// server's certificate unless `tls.insecure` says otherwise, a listener needs `tls.cert` and `tls.key`. What fails: options
-// that are none (CONFIG_INVALID, with the key), PEM files (TLS_FILE). Files are read at each opening.
+// Converts the options of the QUIC medium to TLS and transport settings. QUIC is always encrypted: a client checks the
+// server's certificate unless `tls.insecure` is set, a listener needs `tls.cert` and `tls.key`. Errors: invalid options
+// (CONFIG_INVALID, with the key), PEM files (TLS_FILE). Files are read at each opening.
 import { rootCertificates } from 'node:tls'
 import { OsError } from '../../lib/errors'
 import { type TlsMaterial, tlsMaterial, tlsSettings } from '../tls/settings'
@@ -8,17 +8,17 @@ import type { TlsSettings } from '../tls/tls-options'
 import type { QuicConfig, QuicLibrary } from './native'
 import type { QuicOptions } from './quic-options'
 
-/** application protocol in the TLS handshake. A peer that names none, as the reference's client, is refused (RFC 9001, 8.1). */
+/** application protocol in the TLS handshake. A peer that names none, like the reference's client, is refused (RFC 9001, 8.1). */
 export const ALPN = 'os-node'
-/** largest UDP payload sent and taken: fits the common paths without fragments (QUIC never fragments) */
+/** largest UDP payload sent and received: fits common paths without fragments (QUIC never fragments) */
 export const UDP_PAYLOAD = 1350
-/** datagrams that wait for the congestion window, and received ones that wait for their reader */
+/** limits of datagrams that wait for the congestion window, and of received ones that wait for their reader */
 const DATAGRAM_QUEUE = 1024
-/** bytes a peer may have under way on its stream */
+/** bytes in transit on a peer's stream */
 const STREAM_WINDOW = 256 * 1024
-/** streams a peer may open: one as X29 has it; one for each packet where the peer takes no datagrams */
+/** streams a peer may open: one in X29; one per packet if the peer accepts no datagrams */
 const MAX_STREAMS = 16
-/** The TLS settings behind `tls` and `insecure`. Throws CONFIG_INVALID. */
+/** The TLS settings of `tls` and `insecure`. Throws CONFIG_INVALID. */
 export function quicTls({ tls, insecure }: QuicOptions, link: string): TlsSettings {
   if (tls === false)
     throw new OsError('CONFIG_INVALID', `options of ${link}: tls: QUIC is always encrypted`, {
@@ -28,22 +28,22 @@ export function quicTls({ tls, insecure }: QuicOptions, link: string): TlsSettin
   return insecure === undefined ? settings : { ...settings, insecure: settings.insecure || insecure }
 }
 
-/** What a listener needs of its settings. Throws CONFIG_INVALID with how to make a certificate. */
+/** Checks a listener's settings. Throws CONFIG_INVALID with instructions to make a certificate. */
 export function needCertificate({ cert, key }: TlsSettings, link: string): void {
   const missing = [...(cert ? [] : ['tls.cert']), ...(key ? [] : ['tls.key'])]
   if (missing.length === 0) return
   throw new OsError('CONFIG_INVALID', `options of ${link}: ${missing.join(' and ')} needed to listen`, {
     details: { link, keys: missing },
     hint:
-      'for a certificate of its own: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 ' +
+      'a self-signed certificate: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 ' +
       '-keyout quic.key -out quic.crt -subj /CN=gateway -addext subjectAltName=DNS:gateway,IP:192.0.2.10; ' +
-      'clients give quic.crt as tls.ca',
+      'clients set tls.ca to quic.crt',
   })
 }
 
 const bytes = (pem: string): Uint8Array => Buffer.from(pem)
 
-/** A client's context. `judged`: the peer's chain is judged by us afterwards, the library lets it pass. */
+/** A client's context. `judged`: we check the peer's chain later, the library accepts it. */
 export function clientConfig(
   library: QuicLibrary,
   settings: TlsSettings,

@@ -1,17 +1,18 @@
-// Packets on the streams of one QUIC connection, for what does not fit a datagram. Between os-node peers it is stream 0 in
-// the form of X29: the client writes a probe as its first bytes, the other end its PONG, and from then on both send
-// `len u16` + packet. These two are the medium's own and go no further. A peer whose stream does not begin so (the
-// reference) sends one plain packet on it, up to its end; a peer that takes no datagrams is sent packets in that way too.
+// Packets on the streams of one QUIC connection, for packets that do not fit into a datagram. Between os-node peers it
+// is stream 0 in the form of X29: the client's first bytes are a probe, the other end answers with PONG, and from then
+// on both send `len u16` + packet. The medium consumes these two packets. A peer whose stream begins differently (the
+// reference) sends one plain packet on it, up to its end; a peer that accepts no datagrams gets packets in that form
+// too.
 //
-// What fails: a peer out of step (`broken` is called: the owner closes the connection), more bytes waiting than the bound
-// (the packet is refused), more streams than the peer allows (refused).
+// Errors: a peer out of step (`broken` is called: the owner closes the connection); too many queued bytes (the packet
+// is refused); more streams than the peer allows (refused).
 import { asOsError } from '../../lib/errors'
 import { DeliveryStream } from '../../protocol/delivery'
 import { buildProbe, buildProbeReply, isProbe, isProbeReply } from '../../protocol/delivery/frame'
 import type { QuicState } from './native'
 import { MAX_PACKET } from './quic-options'
 
-/** bytes that wait for the peer's window at most, beside the one packet that always may */
+/** limit of bytes that wait for the peer's window, besides the one packet that is always allowed */
 const MAX_WAITING = 1024 * 1024
 
 const MAX_EARLY = 8
@@ -25,7 +26,7 @@ interface Outgoing {
 
 interface Incoming {
   readonly stream: DeliveryStream
-  /** the probe or PONG at its front was seen */
+  /** the probe or PONG at its start was received */
   begun: boolean
 }
 
@@ -36,9 +37,9 @@ export class QuicStreams {
   readonly #broken: (reason: string) => void
   readonly #incoming = new Map<number, Incoming>()
   readonly #queue: Outgoing[] = []
-  /** a listener's packets for a stream that its peer has not begun yet */
+  /** a listener's packets for a stream that its peer has not opened yet */
   readonly #early: { packet: Uint8Array; done: (sent: boolean) => void }[] = []
-  /** called when the peer's first bytes were its PONG: it is an os-node and took the handshake */
+  /** called when the peer's first bytes were its PONG: it is os-node and completed the handshake */
   onBegun: () => void = () => undefined
   #waiting = 0
   #nextPlain = 0
@@ -55,24 +56,24 @@ export class QuicStreams {
     this.#broken = broken
   }
 
-  /** The client's first bytes, so that both ends may write from now on. */
+  /** Sends the client's first bytes, so that both ends may write from now on. */
   begin(): void {
     const { stream } = this.#of(0)
     this.#put(0, stream.wrap(buildProbe(1)), false, () => undefined)
   }
 
-  /** A packet between os-node peers. False: the peer's stream is not there or is no such, or too much waits. */
+  /** Sends a packet between os-node peers. False: the peer's stream is missing or of another form, or the queue is full. */
   send(packet: Uint8Array): Promise<boolean> {
     const stream = this.#incoming.get(0)?.stream
     if (packet.length === 0 || packet.length > MAX_PACKET) return Promise.resolve(false)
     if (this.#role === 'opener' || stream?.mode === 'framed')
       return stream ? this.#queued(0, stream.wrap(packet), false) : Promise.resolve(false)
-    // a peer that takes datagrams begins its stream at once: its first bytes may be later than a datagram
+    // a peer that accepts datagrams opens its stream immediately, but its first bytes may arrive after a datagram
     if ((stream && stream.mode !== 'opening') || this.#early.length >= MAX_EARLY) return Promise.resolve(false)
     return new Promise(done => this.#early.push({ packet: Uint8Array.from(packet), done }))
   }
 
-  /** A packet to a peer that takes no datagrams: a stream of its own, up to its end. */
+  /** Sends a packet to a peer that accepts no datagrams: on a separate stream, up to its end. */
   sendPlain(packet: Uint8Array): Promise<boolean> {
     if (packet.length === 0 || this.#connection.peerStreamsLeftBidi() === 0) return Promise.resolve(false)
     const id = this.#nextPlain
@@ -80,12 +81,12 @@ export class QuicStreams {
     return this.#queued(id, packet, true)
   }
 
-  /** The one answer to a plain packet, on the stream it came by. */
+  /** Sends the one answer to a plain packet, on the stream it arrived on. */
   answerPlain(packet: Uint8Array, id: number): Promise<boolean> {
     return this.#queued(id, packet, true)
   }
 
-  /** Reads what came. `scratch` is used for one read at a time. `onStream`: the stream the packets that follow came by. */
+  /** Reads received data. `scratch` is used for one read at a time. `onStream`: the stream of the packets that follow. */
   read(scratch: Uint8Array, onStream: (id: number) => void): void {
     for (const id of this.#connection.readable()) {
       onStream(id)
@@ -103,13 +104,13 @@ export class QuicStreams {
         }
       } catch (error) {
         this.#incoming.delete(id)
-        // a stream that was reset is its own matter; one out of step ends the connection
+        // a reset stream affects only itself; one out of step ends the connection
         if (incoming.stream.mode === 'broken') this.#broken(asOsError(error).message)
       }
     }
   }
 
-  /** Goes on with what waits, as far as the peer's window allows. */
+  /** Sends queued data, as far as the peer's window allows. */
   write(): void {
     while (this.#queue.length > 0) {
       const first = this.#queue[0]!
@@ -117,7 +118,7 @@ export class QuicStreams {
       try {
         took = this.#connection.streamSend(first.id, first.bytes, first.fin)
       } catch {
-        took = -1 // the stream or the connection is gone: the packet counts as not sent
+        took = -1 // the stream or the connection has ended: the packet counts as not sent
       }
       if (took === null || (took === 0 && first.bytes.length > 0)) return
       if (took > 0) this.#waiting -= took
@@ -131,7 +132,7 @@ export class QuicStreams {
     }
   }
 
-  /** The connection is over: nothing of what waits went. */
+  /** The connection has ended: queued packets were not sent. */
   end(): void {
     for (const { done } of [...this.#queue.splice(0), ...this.#early.splice(0)]) done(false)
     this.#waiting = 0

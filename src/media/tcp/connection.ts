@@ -1,5 +1,5 @@
 // One incoming connection: framed in both directions after a probe, else one plain packet up to its end (X29), answered
-// on the same connection. It holds at most one packet, and only so long; whatever is wrong with it closes it alone.
+// on the same connection. It buffers at most one packet, for a limited time; any error closes only this connection.
 import type { Socket } from 'node:net'
 import type { PacketOrigin } from '../../links/contracts'
 import { hostPort } from '../../links/resolve'
@@ -7,9 +7,9 @@ import { DeliveryStream } from '../../protocol/delivery'
 import { isData } from '../../wire/commands'
 import { peerHost } from '../stream-socket'
 
-/** bytes of answers a peer leaves unread; more answers are refused */
+/** limit of unread answers in bytes; more answers are refused */
 const MAX_UNREAD = 64 * 1024
-/** a control packet's answer waits for the flash */
+/** a control packet's answer waits until its data is on flash */
 const ANSWER_MS = 5000
 
 type ConnectionEnd = 'cut' | 'broken' | 'timeout' | 'idle' | 'failed' | 'memory'
@@ -31,10 +31,10 @@ export class TcpConnection implements PacketOrigin {
   readonly #parts: ConnectionParts
   readonly #stream: DeliveryStream
   readonly #openedAt: number
-  /** of the last whole packet, and of the last byte since */
+  /** time of the last complete packet, and of the last byte since */
   #packetAt: number
   #byteAt: number | undefined
-  /** the plain packet is whole: how long its answer may take */
+  /** the plain packet is complete: time limit of its answer */
   #answerUntil: number | undefined
   #packets = 0
 
@@ -54,7 +54,7 @@ export class TcpConnection implements PacketOrigin {
     })
     socket.on('data', chunk => this.#data(chunk))
     socket.on('end', () => this.#ended())
-    // after a plain packet the peer may be gone before its answer: that does no harm
+    // after a plain packet the peer may close before its answer: no error
     socket.on('error', () => {
       if (this.#answerUntil === undefined) this.#parts.onEnd('failed')
     })
@@ -65,7 +65,7 @@ export class TcpConnection implements PacketOrigin {
     return this.#stream.memory + this.#socket.writableLength
   }
 
-  /** Sends an answer on this connection; on a plain one it is the only one, and ends it. */
+  /** Sends an answer on this connection; a plain one has only one answer, which ends it. */
   reply = (packet: Uint8Array): Promise<boolean> => {
     const socket = this.#socket
     const unread = socket.writableLength
@@ -73,7 +73,7 @@ export class TcpConnection implements PacketOrigin {
     const taken = socket.writable && fits
     if (taken) {
       const bytes = this.#stream.wrap(packet)
-      // a plain answer is written as it is, and the caller may use its buffer again
+      // a plain answer is written without a copy, and the caller may reuse its buffer
       if (this.#stream.mode === 'plain') socket.end(bytes.slice())
       else socket.write(bytes)
     }
@@ -81,21 +81,21 @@ export class TcpConnection implements PacketOrigin {
     return Promise.resolve(taken)
   }
 
-  /** Once a second or so: closes what is too slow, idle or answered. */
+  /** Called about once a second: closes the connection if it is too slow, idle or answered. */
   check(now: number): void {
     const { receiveTimeoutMs, idleTimeoutMs } = this.#parts
     if (this.#answerUntil !== undefined) {
       if (now >= this.#answerUntil) this.#socket.destroy()
     } else if (this.#stream.mode !== 'framed') {
       if (now - this.#openedAt < receiveTimeoutMs) return
-      // it may be whole, with a sender that waits for its answer before it closes
+      // the packet may be complete, with a sender that waits for its answer before it closes
       this.#ended()
       if (this.#packets === 0) this.#close('timeout')
     } else if (this.#byteAt !== undefined && now - this.#byteAt >= receiveTimeoutMs) this.#close('timeout')
     else if (now - this.#packetAt >= idleTimeoutMs) this.#close('idle')
   }
 
-  /** Closes it for a reason of the listener's. */
+  /** Closes it for a reason of the listener. */
   end(reason: ConnectionEnd): void {
     this.#close(reason)
   }
@@ -114,7 +114,7 @@ export class TcpConnection implements PacketOrigin {
       this.#packetAt = now
       this.#byteAt = undefined
     }
-    // when the packet that is under way began; one that is whole leaves a mark that the next whole one takes away
+    // start of the partial packet; a complete packet sets a mark that the next complete one clears
     if (this.#stream.held > 0) this.#byteAt ??= now
   }
 

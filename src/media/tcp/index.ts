@@ -1,5 +1,5 @@
-// The TCP medium (specification, "Transporter media"; X29): between os-node peers one connection with
-// packets framed by their length, in both directions; towards the reference one connection per packet. TLS on either.
+// The TCP medium (specification, "Transporter media"; X29): between os-node peers one connection with length-prefixed
+// packets in both directions; towards the reference one connection per packet. TLS is possible on both.
 import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'
 import { checkOptions, peerHost } from '../../links/driver-options'
 import type { HostResolver } from '../../links/resolve'

@@ -1,8 +1,8 @@
-// Connections of anybody by TCP at one port of this machine, with TLS where it is configured. What fails: the port is taken
-// or not ours (open throws, with what to do), the certificate files (open throws), too many connections, of all or of one
-// address (the new one is closed, counted), a connection that is slow, out of step or reset (that one is closed, counted), a
-// handler that throws (logged, counted). One sweep a second keeps the time of all connections, so ten thousand idle ones
-// cost nothing (S9).
+// Connections of any peer by TCP on one port of this machine, with TLS if configured. Errors: the port is in use or not
+// permitted (open throws, with what to do); the certificate files (open throws); too many connections, in total or of
+// one address (the new one is closed, counted); a connection that is slow, out of step or reset (that one is closed,
+// counted); a handler that throws (logged, counted). One sweep per second checks the time limits of all connections, so
+// ten thousand idle ones cost nothing (S9).
 
 import { createServer, type Server, type Socket } from 'node:net'
 import { asOsError, closedWhileOpening, errno, OsError } from '../../lib/errors'
@@ -16,14 +16,14 @@ import { TlsServer } from '../tls/server'
 import { TcpConnection } from './connection'
 import type { TcpOptions } from './tcp-options'
 
-/** bytes held for all connections; above it the largest are closed */
+/** limit of buffered bytes of all connections; above it the largest are closed */
 const MAX_MEMORY = 32 * 1024 * 1024
 const SWEEP_MS = 1000
 
 export class TcpListener implements Medium {
   readonly medium = 'TCP'
   readonly maxPacket: number
-  /** connections taken, and closed by us before their time: why */
+  /** connections accepted, and closed early by us: the reasons */
   readonly tally = {
     accepted: 0,
     too_many: 0,
@@ -59,18 +59,18 @@ export class TcpListener implements Medium {
     this.#resolver = context.resolver ?? new HostResolver({ clock: context.clock, logger: context.logger })
   }
 
-  /** the port listened on; undefined while closed */
+  /** the local port; undefined while closed */
   get port(): number | undefined {
     const address = this.#server?.address()
     return typeof address === 'object' && address ? address.port : undefined
   }
 
-  /** connections now, handshakes included */
+  /** current connections, handshakes included */
   get connections(): number {
     return this.#sockets.size
   }
 
-  /** One handler; the last one set counts. */
+  /** Sets the only handler; a second call replaces it. */
   onPacket(handler: PacketHandler): void {
     this.#handler = handler
   }
@@ -118,7 +118,7 @@ export class TcpListener implements Medium {
     await Promise.all(closed)
   }
 
-  /** A listener has no peer of its own: always false. Answers go through the origin of a packet. */
+  /** A listener has no single peer: always false. Answers go through the origin of a packet. */
   send(): Promise<boolean> {
     this.counters.errors++
     return Promise.resolve(false)
@@ -132,7 +132,7 @@ export class TcpListener implements Medium {
     if (this.#sockets.size >= max_connections || ofHost >= max_per_address) {
       this.tally.too_many++
       this.counters.errors++
-      this.#context.logger.warn(`a connection of ${host} is not taken: too many`)
+      this.#context.logger.warn(`a connection of ${host} is refused: too many`)
       socket.destroy()
       return
     }
@@ -200,11 +200,11 @@ export class TcpListener implements Medium {
     }
   }
 
-  /** Out of descriptors or memory for a moment: connections wait in the kernel; anything else ends the listening. */
+  /** Out of descriptors or memory for a moment: connections wait in the kernel; any other error ends the listening. */
   #serverFailed(error: Error, family: 4 | 6): void {
     this.counters.errors++
     if (['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'ECONNABORTED'].includes(errno(error) ?? ''))
-      this.#context.logger.warn(`a connection was not taken: ${asOsError(error).message}`)
+      this.#context.logger.warn(`a connection was not accepted: ${asOsError(error).message}`)
     else this.#events?.lost(`listening on TCP (IPv${family}) failed: ${error.message}`)
   }
 }

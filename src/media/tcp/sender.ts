@@ -1,7 +1,8 @@
-// Packets to one peer by TCP. The first packet decides how: a probe of the delivery exchange (X29) opens a stream of framed
-// packets in both directions, which is kept; anything else goes as the reference sends it, one connection for one packet, and so does
-// everything with `delivery: "best_effort"`. What fails: no connection or no trust (open throws; a later packet tells the
-// link lost), a peer that takes or answers nothing (lost after `send_timeout_s`), a stream out of step or cut (lost).
+// Packets to one peer by TCP. The first packet decides the form: a probe of the delivery exchange (X29) opens a stream
+// of framed packets in both directions, which stays open; any other packet is sent like the reference does, one
+// connection per packet, and so is everything with `delivery: "best_effort"`. Errors: no connection or no trust (open
+// throws; a later packet reports the link lost); a peer that accepts or answers nothing (lost after `send_timeout_s`);
+// a stream out of step or closed (lost).
 
 import type { Socket } from 'node:net'
 import { asOsError, closedWhileOpening } from '../../lib/errors'
@@ -16,12 +17,12 @@ import { connectSocket, StreamWriter, streamText } from '../stream-socket'
 import { clientTls, secureSocket, tlsError, tlsSettings } from '../tls'
 import type { TcpOptions } from './tcp-options'
 
-/** an unused connection is closed: a reference's listener serves one at a time */
+/** an unused connection is closed after this: a reference's listener serves one at a time */
 const FRESH_MS = 500
-/** answers to a packet in a connection of its own are waited for, beside the packets that follow */
+/** how long answers on a packet's own connection are awaited, while later packets are sent */
 const LINGER_MS = 2000
 const MAX_LINGERING = 16
-/** packets that wait for the connection of the one before; more are refused */
+/** packets that wait for the previous packet's connection; more are refused */
 const MAX_QUEUED = 64
 
 interface Framed {
@@ -39,12 +40,12 @@ export class TcpSender implements Medium {
   readonly #resolver: HostResolver
   #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
-  /** the connection of the opening, until the first packet takes it */
+  /** the connection of the opening, until the first packet uses it */
   #fresh: { socket: Socket; timer: NodeJS.Timeout } | undefined
   #framed: Framed | undefined
   readonly #lingering = new Set<Socket>()
   #origin: PacketOrigin
-  /** one connection at a time is being made; packets leave in order */
+  /** serializes connecting; packets are sent in order */
   readonly #turns = new SerialQueue()
   #queued = 0
   /** since when the framed peer owes an answer to a probe or a delivery frame, mono ms; 0: it does not */
@@ -63,7 +64,7 @@ export class TcpSender implements Medium {
     this.#origin = this.#originAt(hostPort(options.host, options.port))
   }
 
-  /** One handler; the last one set counts. */
+  /** Sets the only handler; a second call replaces it. */
   onPacket(handler: PacketHandler): void {
     this.#handler = handler
   }
@@ -81,7 +82,7 @@ export class TcpSender implements Medium {
     socket.once('close', () => {
       if (this.#fresh?.socket === socket) this.#takeFresh()
     })
-    socket.on('error', () => undefined) // 'close' follows, and the next packet makes a connection of its own
+    socket.on('error', () => undefined) // 'close' follows, and the next packet opens its own connection
   }
 
   async close(): Promise<void> {
@@ -94,7 +95,7 @@ export class TcpSender implements Medium {
     this.#lingering.clear()
   }
 
-  /** Resolves true when the packet was handed to a connection; the framed stream makes a copy, a plain one does not. */
+  /** Resolves true when the packet was passed to a connection; the framed stream copies it, a plain one does not. */
   send(packet: Uint8Array): Promise<boolean> {
     if (!this.#events || packet.length === 0 || packet.length > this.maxPacket) return this.#refuse()
     if (this.#framed) return this.#write(this.#framed, packet)
@@ -114,7 +115,7 @@ export class TcpSender implements Medium {
     })
   }
 
-  /** On the framed stream several packets go in one write. */
+  /** On the framed stream several packets are sent in one write. */
   async sendBatch(packets: readonly Uint8Array[]): Promise<number> {
     const framed = this.#framed
     framed?.socket.cork()
@@ -141,7 +142,7 @@ export class TcpSender implements Medium {
     return secureSocket(socket, client, hostPort(host, port), Math.max(1000, end - this.#context.clock.mono()))
   }
 
-  /** A packet while there is no stream: the probe opens one, any other has the connection to itself. */
+  /** Sends a packet while there is no stream: a probe opens one, any other packet uses the connection alone. */
   async #first(packet: Uint8Array): Promise<boolean> {
     const events = this.#events
     const socket = this.#takeFresh() ?? (await this.#connect())
@@ -179,9 +180,9 @@ export class TcpSender implements Medium {
     socket.on('end', () => lost(`${where} closed the connection`))
     socket.on('close', () => lost(`${where} closed the connection`))
     socket.on('error', error => lost(this.#text(error, where)))
-    // a connection whose other end is gone swallows what is written for a quarter of an hour
+    // writes to a connection whose other end is gone would vanish for a quarter of an hour
     this.#owes = 0
-    const silent = (): void => lost(`${where} takes or answers nothing for ${send_timeout_s} s`)
+    const silent = (): void => lost(`${where} accepts or answers nothing for ${send_timeout_s} s`)
     this.#watch = setInterval(
       () => {
         if (this.#owes > 0 && this.#context.clock.mono() - this.#owes >= send_timeout_s * 1000) silent()
@@ -200,7 +201,7 @@ export class TcpSender implements Medium {
     return true
   }
 
-  /** Settles when all is written and the end said; the peer may answer for a while after. */
+  /** Resolves when everything is written and the end is sent; the peer may answer for a while after that. */
   #plain(socket: Socket, packet: Uint8Array): Promise<boolean> {
     const { host, port, max_packet, send_timeout_s } = this.#options
     const where = hostPort(host, port)
@@ -223,7 +224,7 @@ export class TcpSender implements Medium {
         answer.end()
         if (written) socket.destroy()
       })
-      // a reference that read only a part resets; what was written counts as sent all the same
+      // a reference that read only a part resets; what was written counts as sent
       socket.on('error', error => {
         this.counters.errors++
         this.#context.logger.warn(this.#text(error, where))
@@ -260,7 +261,7 @@ export class TcpSender implements Medium {
     return { medium: this.medium, address, reply: packet => this.send(packet) }
   }
 
-  /** What OpenSSL says after the handshake (a refused client certificate comes late in TLS 1.3) has its own words. */
+  /** OpenSSL errors after the handshake (in TLS 1.3 a refused client certificate is reported late) have their own texts. */
   #text(error: unknown, where: string): string {
     const openssl = /^(?:ERR_SSL|ERR_TLS|EPROTO)/.test(String((error as { code?: unknown }).code))
     return openssl ? tlsError(error, where).message : streamText(error, where)

@@ -1,34 +1,34 @@
-// Options of the TCP medium, as in Config.json: what they mean, their bounds and defaults.
+// Options of the TCP medium, as in Config.json: meaning, bounds and defaults.
 import { type InferOutput, object } from 'valibot'
 import { choice, int, num, optionalText, port, text } from '../../config/fields'
 import { tlsOption } from '../tls/tls-options'
 
-/** the length before each packet has two bytes */
+/** the length prefix of a packet has two bytes */
 export const MAX_STREAM_PACKET = 65_535
 
 export const tcpOptions = object({
   mode: choice(['send', 'listen'], 'send', 'send: one connection to host and port; listen: at listen_host and port'),
   host: optionalText('address of the peer'),
-  port: port(8888, 'port of the peer, or the one listened on (0: any free one)'),
+  port: port(8888, 'port of the peer, or to listen on (0: any free one)'),
   listen_host: text('0.0.0.0', 'address listened on'),
   max_packet: int(MAX_STREAM_PACKET, 'bytes of the largest packet', { min: 64, max: MAX_STREAM_PACKET }),
   tls: tlsOption('encryption: true, or its files and names'),
-  delivery: optionalText('best_effort: each packet in a connection of its own, as the reference sends and takes them', {
+  delivery: optionalText('best_effort: a separate connection for each packet, as the reference does', {
     side: 'send',
   }),
-  connect_timeout_s: num(3, 'how long an opening waits for the peer', { min: 0.01, max: 60, side: 'send' }),
-  send_timeout_s: num(30, 'a peer that takes nothing, or answers nothing, for so long is lost', {
+  connect_timeout_s: num(3, 'time limit of an opening', { min: 0.01, max: 60, side: 'send' }),
+  send_timeout_s: num(30, 'a peer that accepts or answers nothing for this long is lost', {
     min: 0.01,
     max: 3600,
   }),
   max_connections: int(4096, 'connections at once', { min: 1, max: 65_535, side: 'listen' }),
-  max_per_address: int(256, 'connections of one address at once', { min: 1, max: 65_535, side: 'listen' }),
-  receive_timeout_s: num(10, 'handshake, first bytes, plain packet and each begun packet come within', {
+  max_per_address: int(256, 'most connections of one address', { min: 1, max: 65_535, side: 'listen' }),
+  receive_timeout_s: num(10, 'time limit of handshake, first bytes, plain packet and each begun packet', {
     min: 0.01,
     max: 3600,
     side: 'listen',
   }),
-  idle_timeout_s: num(3600, 'a connection without a packet for so long is closed', {
+  idle_timeout_s: num(3600, 'a connection without a packet for this long is closed', {
     min: 0.01,
     max: 604_800,
     side: 'listen',

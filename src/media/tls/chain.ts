@@ -1,15 +1,15 @@
-// Judges a peer's certificate without the system's clock (R22). A board without a battery wakes up in 1970 or at its last
-// shutdown; OpenSSL then calls every certificate not yet valid, and that one verdict hides all others. So the chain is
-// walked here: issuer by issuer with its signature up to an authority that is trusted, each of them allowed to sign, each
-// within what it is allowed, and none of them past its end at the best time known. That time is a moment that has surely
-// passed (the build, the last saved time), so a certificate that begins after it may well have begun: the begin is not
-// judged. What cannot be judged here (name constraints, critical extensions beyond the common ones, old signature
-// algorithms) is refused, never waved through.
+// Checks a peer's certificate without the system's clock (R22). A board without a battery starts in 1970 or at its last
+// shutdown; OpenSSL then reports every certificate as not yet valid, and that one error hides all others. So this code
+// walks the chain: issuer by issuer, with its signature, up to a trusted authority; each certificate must be allowed to
+// sign, must respect its constraints, and must not have expired at the best known time. That time is one that has
+// surely passed (the build, the last saved time), so a certificate that begins later may be valid already: the begin is
+// not checked. What this code cannot check (name constraints, unusual critical extensions, old signature algorithms) is
+// refused.
 import type { X509Certificate } from 'node:crypto'
 import { OsError } from '../../lib/errors'
 import { certificateFields } from './der'
 
-/** a longer chain than any in use */
+/** longer than any chain in use */
 const MAX_DEPTH = 8
 const MIN_RSA_BITS = 2048
 
@@ -42,16 +42,16 @@ export type Purpose = keyof typeof PURPOSES
 
 interface ChainQuestion {
   readonly leaf: X509Certificate
-  /** what the peer sent with it */
+  /** certificates that the peer sent with it */
   readonly sent: readonly X509Certificate[]
-  /** certificates this machine trusts; only those signed by themselves end a chain */
+  /** certificates that this machine trusts; only self-signed ones end a chain */
   readonly trusted: readonly X509Certificate[]
   readonly purpose: Purpose
-  /** a moment that has passed, UNIX ms */
+  /** a time that has passed, UNIX ms */
   readonly now: number
 }
 
-/** Settles with the chain from the leaf to its authority, or throws TLS_UNTRUSTED or TLS_EXPIRED. */
+/** Returns the chain from the leaf to its authority, or throws TLS_UNTRUSTED or TLS_EXPIRED. */
 export function judgeChain({ leaf, sent, trusted, purpose, now }: ChainQuestion): X509Certificate[] {
   const chain = [leaf]
   for (let top = leaf; !isAnchor(top, trusted); ) {
@@ -64,14 +64,14 @@ export function judgeChain({ leaf, sent, trusted, purpose, now }: ChainQuestion)
     top = issuer
   }
   for (const [depth, certificate] of chain.entries()) judgeOne(certificate, depth, depth === chain.length - 1)
-  const usage = leaf.keyUsage as readonly string[] | undefined // node:crypto gives the extended key usage under this name
+  const usage = leaf.keyUsage as readonly string[] | undefined // node:crypto has the extended key usage under this name
   if (usage && !usage.includes(PURPOSES[purpose]))
     throw untrusted(`the peer's certificate is not made for a ${purpose}`)
   for (const certificate of chain) judgeEnd(certificate, now)
   return chain
 }
 
-/** Throws TLS_EXPIRED when the certificate had ended at `now`. */
+/** Throws TLS_EXPIRED if the certificate had expired at `now`. */
 export function judgeEnd(certificate: X509Certificate, now: number): void {
   const end = Date.parse(certificate.validTo)
   if (end >= now) return
@@ -84,7 +84,7 @@ function judgeOne(certificate: X509Certificate, depth: number, anchor: boolean):
   if (depth > 0 && !certificate.ca) throw untrusted(`${name} is not allowed to sign certificates`)
   // authorities between this one and the leaf
   if (pathLength !== null && depth - 1 > pathLength) throw untrusted(`${name} may not sign for so many authorities`)
-  // the signature of an anchor is its own and proves nothing: it is trusted because it is here
+  // a root's signature is its own and proves nothing: it is trusted because it is stored here
   if (!anchor && !SIGNATURES.has(signature)) throw unjudged(name, `signature ${signature}`)
   const strange = extensions.find(
     ({ oid, critical }) =>
@@ -103,11 +103,11 @@ function issued(issuer: X509Certificate, certificate: X509Certificate): boolean 
   try {
     return certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey)
   } catch {
-    return false // a key of a kind OpenSSL does not know signs nothing here
+    return false // a key of a kind that OpenSSL does not know
   }
 }
 
-/** `C=DE\nCN=Some CA` → `CN=Some CA`, or all of it in one line. */
+/** `C=DE\nCN=Some CA` → `CN=Some CA`, or all of it on one line. */
 const oneLine = (name: string): string => /^CN=.*$/m.exec(name)?.[0] ?? name.split('\n').join(', ')
 
 const untrusted = (text: string): OsError => new OsError('TLS_UNTRUSTED', text)

@@ -1,20 +1,20 @@
-// The few fields of a certificate that node:crypto does not give: its extensions with their critical marks, the greatest
-// path length and the signature algorithm. Reads DER (X.690) strictly forward in bounds; what is not laid out as a
-// certificate is (RFC 5280 §4.1) throws BAD_PACKET, and the caller trusts nothing.
+// The certificate fields that node:crypto does not provide: extensions with their critical flags, the path length limit
+// and the signature algorithm. Parses DER (X.690) strictly forward and within bounds; data without the structure of a
+// certificate (RFC 5280 §4.1) throws BAD_PACKET, and the caller then trusts nothing.
 import { OsError } from '../../lib/errors'
 
 interface CertificateFields {
   /** dotted object id, for example '1.2.840.10045.4.3.2' */
   readonly signature: string
   readonly extensions: readonly { readonly oid: string; readonly critical: boolean }[]
-  /** authorities that may follow below this one, null: no limit */
+  /** limit of authorities below this one, null: no limit */
   readonly pathLength: number | null
 }
 
 interface Item {
   readonly tag: number
   readonly body: Uint8Array
-  /** all of it with its head */
+  /** total size with the header */
   readonly size: number
 }
 
@@ -23,7 +23,7 @@ const BOOLEAN = 0x01
 const INTEGER = 0x02
 const OID = 0x06
 const OCTETS = 0x04
-/** [3] EXPLICIT: where a certificate has its extensions */
+/** [3] EXPLICIT: the extensions of a certificate */
 const EXTENSIONS = 0xa3
 const BASIC_CONSTRAINTS = '2.5.29.19'
 

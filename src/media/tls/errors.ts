@@ -1,4 +1,5 @@
-// What OpenSSL and node:tls say, as an error a person can act on: which certificate, what is wrong with it, what to do.
+// Converts errors of OpenSSL and node:tls to errors a person can act on: which certificate, what is wrong with it, what
+// to do.
 import { errno, OsError } from '../../lib/errors'
 
 const SELF_SIGNED = new Set(['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN'])
@@ -8,10 +9,10 @@ const UNKNOWN_CA = new Set([
   'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
   'CERT_UNTRUSTED',
 ])
-/** other verdicts about the chain */
+/** other chain errors */
 const REFUSED = /^(?:CERT_|CRL_|INVALID_|PATH_|UNABLE_TO_|ERROR_IN_CERT|HOSTNAME_MISMATCH|EE_KEY|CA_MD|CA_KEY)/
 
-/** Verdicts of OpenSSL and failures of a handshake with `peer` (name and port), as an OsError. An OsError stays as it is. */
+/** Errors of OpenSSL and of a handshake with `peer` (name and port), as an OsError. An OsError is returned unchanged. */
 export function tlsError(thrown: unknown, peer: string): OsError {
   if (thrown instanceof OsError) return thrown
   const code = errno(thrown) ?? String(thrown)
@@ -19,7 +20,7 @@ export function tlsError(thrown: unknown, peer: string): OsError {
   if (SELF_SIGNED.has(code))
     return new OsError('TLS_UNTRUSTED', `the certificate of ${peer} is self-signed and not trusted here`, {
       ...details,
-      hint: 'give that certificate, or the authority that signed it, as tls.ca',
+      hint: 'set tls.ca to that certificate or its authority',
     })
   if (UNKNOWN_CA.has(code))
     return new OsError('TLS_UNTRUSTED', `the authority of the certificate of ${peer} is not trusted here`, details)
@@ -34,12 +35,12 @@ export function tlsError(thrown: unknown, peer: string): OsError {
   if (REFUSED.test(code))
     return new OsError('TLS_UNTRUSTED', `the certificate of ${peer} was refused: ${code}`, {
       ...details,
-      hint: 'see openssl verify; the code is its name for what is wrong',
+      hint: 'man openssl-verification-options explains the code',
     })
   return handshake(thrown, code, peer)
 }
 
-/** The certificate is for other names than the one connected to. */
+/** The certificate is for names other than the one connected to. */
 function wrongName(thrown: unknown, peer: string): OsError {
   const cert = (thrown as { cert?: { subjectaltname?: string; subject?: { CN?: string } } }).cert
   const names = cert?.subjectaltname ?? cert?.subject?.CN ?? 'no name'
@@ -72,7 +73,7 @@ function handshake(thrown: unknown, code: string, peer: string): OsError {
       return new OsError('TLS_HANDSHAKE', `TLS with ${peer} failed: ${text}`, { cause: thrown, hint })
   const cut = code === 'ECONNRESET' || code === 'EPIPE' || code === 'EOF'
   const message = thrown instanceof Error ? thrown.message : code
-  return new OsError('TLS_HANDSHAKE', `TLS with ${peer} failed: ${cut ? 'the other side hung up' : message}`, {
+  return new OsError('TLS_HANDSHAKE', `TLS with ${peer} failed: ${cut ? 'the other side disconnected' : message}`, {
     cause: thrown,
   })
 }

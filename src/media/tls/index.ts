@@ -1,10 +1,10 @@
-// TLS for byte streams, both ends: options from the key `tls` of a link, the peer's certificate judged, a deadline on the
-// handshake. What fails: a PEM file (TLS_FILE), the peer's certificate (TLS_UNTRUSTED, TLS_NAME, TLS_EXPIRED,
-// TLS_NOT_YET_VALID), everything else of the handshake (TLS_HANDSHAKE); nothing is sent to a peer before it is judged.
+// TLS for byte streams, both ends: options from the key `tls` of a link, a check of the peer's certificate, a deadline
+// for the handshake. Errors: a PEM file (TLS_FILE); the peer's certificate (TLS_UNTRUSTED, TLS_NAME, TLS_EXPIRED,
+// TLS_NOT_YET_VALID); any other handshake error (TLS_HANDSHAKE). Nothing is sent to a peer before the check.
 //
-// R22: while the system's clock is behind the time known for sure (`trueNow`: the build, the last saved time, a server's
-// time), OpenSSL's judgement of validity means nothing, and the chain is judged by tls-chain at that time. With the clock
-// right, OpenSSL judges alone.
+// R22: while the system's clock is behind the trusted time (`trueNow`: the build, the last saved time, a server's
+// time), OpenSSL's check of validity is meaningless, and chain.ts checks the chain at that time. With a correct clock
+// only OpenSSL checks.
 import { constants, X509Certificate } from 'node:crypto'
 import type { Socket } from 'node:net'
 import {
@@ -27,7 +27,7 @@ import type { TlsSettings } from './tls-options'
 export { tlsError } from './errors'
 export { tlsSettings } from './settings'
 
-/** What both ends need; a DriverContext is one. */
+/** Parameters of both ends; a DriverContext is one. */
 export interface TlsParts {
   readonly clock: Clock
   readonly logger: Logger
@@ -36,23 +36,26 @@ export interface TlsParts {
   readonly readText?: ReadText
 }
 
-/** the clocks of two machines in order may differ by this */
+/** the clocks of two healthy machines may differ by this */
 const BEHIND_MS = 60_000
 
-/** The system's clock cannot be right: it is behind a time that has passed. */
+/** The system's clock must be wrong: it is behind a time that has passed. */
 export const clockBehind = ({ clock, trueNow }: TlsParts): boolean => (trueNow?.() ?? 0) > clock.wall() + BEHIND_MS
 
-/** No session is taken up again: each handshake judges the certificate anew. */
+/** Sessions are never resumed: each handshake checks the certificate again. */
 export const NO_RESUMPTION = constants.SSL_OP_NO_TICKET
 
 interface ClientTls {
-  /** for tls.connect, beside the socket or the address; made for this moment's clock, so made anew for each connection */
+  /**
+   * for tls.connect, in addition to the socket or the address; depends on the current clock, so make it anew for each
+   * connection
+   */
   readonly options: ConnectionOptions
-  /** To be called at 'secureConnect', before anything is written. Throws why the peer is not to be trusted. */
+  /** Call it at 'secureConnect', before anything is written. Throws the reason if the peer is not trusted. */
   check(socket: TLSSocket): void
 }
 
-/** TLS towards `host`, the name or address as configured. Throws TLS_FILE. */
+/** TLS to `host`, the name or address as configured. Throws TLS_FILE. */
 export function clientTls(settings: TlsSettings, host: string, parts: TlsParts): ClientTls {
   const material = tlsMaterial(settings, parts.readText)
   const name = settings.servername ?? literalAddress(host)?.address ?? host.replace(/\.$/, '')
@@ -60,7 +63,7 @@ export function clientTls(settings: TlsSettings, host: string, parts: TlsParts):
   if (settings.insecure) parts.logger.warn(`tls.insecure: the certificate of ${name} is not checked`)
   const options: ConnectionOptions = {
     host: name,
-    // an address is no server name (RFC 6066)
+    // an address is not a valid server name (RFC 6066)
     ...(!literalAddress(name) && { servername: name }),
     ...material,
     minVersion: settings.min_version,
@@ -78,7 +81,7 @@ export function clientTls(settings: TlsSettings, host: string, parts: TlsParts):
   return { options, check }
 }
 
-/** The client's certificate, on a listening end that asks for one, when the system's clock is behind. Throws. */
+/** Checks the client's certificate at a listener that requires one, when the system's clock is behind. Throws. */
 export function judgeClient(socket: TLSSocket, material: TlsMaterial, parts: TlsParts): void {
   judge(socket, socket.getPeerCertificate(true), 'client', material.client_ca, parts)
 }
@@ -94,7 +97,7 @@ function judge(
   const [first, ...sent] = peerChain(leaf)
   if (!first) throw new OsError('TLS_UNTRUSTED', `the ${purpose} shows no certificate`)
   if (socket.authorized) {
-    // all is well by a clock that is behind: what has ended since is the one thing it cannot see
+    // valid by a clock that is behind: it only misses certificates that have expired since
     for (const certificate of [first, ...sent]) judgeEnd(certificate, now)
     return
   }
@@ -103,7 +106,10 @@ function judge(
   logger.info(`the clock is not set: the ${purpose}'s certificate was judged at ${new Date(now).toISOString()}`)
 }
 
-/** The certificates of the peer, leaf first, as far as there are issuers; the last one of a whole chain issued itself. */
+/**
+ * The certificates of the peer, leaf first, as far as issuers are present; the last one of a complete chain is its own
+ * issuer.
+ */
 function peerChain(leaf: DetailedPeerCertificate): X509Certificate[] {
   const chain: X509Certificate[] = []
   const seen = new Set<string>()
@@ -116,8 +122,8 @@ function peerChain(leaf: DetailedPeerCertificate): X509Certificate[] {
 }
 
 /**
- * Turns a connected socket into a TLS one whose peer was judged. Throws an OsError after destroying the socket: why the
- * peer is not trusted, or TLS_HANDSHAKE when it takes longer than `timeoutMs`. `peer` names it in messages.
+ * Converts a connected socket to a TLS socket with a checked peer. Otherwise destroys the socket and throws an OsError:
+ * why the peer is not trusted, or TLS_HANDSHAKE after `timeoutMs`. `peer` names it in messages.
  */
 export function secureSocket(socket: Socket, client: ClientTls, peer: string, timeoutMs: number): Promise<TLSSocket> {
   return new Promise((resolve, reject) => {

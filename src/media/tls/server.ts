@@ -1,7 +1,7 @@
-// The listening end of TLS: handshakes with a deadline on connections that were taken elsewhere, client certificates where
-// `client_ca` is given, and files that changed (a renewed certificate) taken within a minute. What fails: the files at the
-// start (TLS_FILE), a handshake or a client's certificate (that connection only, logged with its reason), changed files that
-// are wrong (logged, the old ones stay).
+// The listening end of TLS: handshakes with a deadline on accepted connections, client certificates if `client_ca` is
+// set, and reloading of changed files (a renewed certificate) within a minute. Errors: the files at the start
+// (TLS_FILE); a handshake or a client's certificate (only that connection, logged with the reason); changed files that
+// are invalid (logged, the old ones stay in use).
 import type { Socket } from 'node:net'
 import { createServer, type Server, type TLSSocket, type TlsOptions } from 'node:tls'
 import { asOsError, type OsError } from '../../lib/errors'
@@ -19,7 +19,7 @@ interface Pending {
 export class TlsServer {
   readonly #settings: TlsSettings
   readonly #parts: TlsParts
-  /** OpenSSL judges clients; the second is for when the clock is behind and it cannot (R22) */
+  /** OpenSSL checks clients; the second one is for a clock that is behind, when it cannot (R22) */
   readonly #strict: Server
   readonly #lenient: Server
   readonly #pending = new Map<string, Pending>()
@@ -47,13 +47,13 @@ export class TlsServer {
     this.#lenient = make(false)
   }
 
-  /** Begins the handshake on a connection; exactly one of the two is called, unless it closes before. */
+  /** Starts the handshake on a connection; then exactly one of the two is called, unless the connection closes first. */
   accept(socket: Socket, done: Pending['done'], failed: Pending['failed']): void {
     this.#reload()
     const key = peerKey(socket)
     this.#pending.set(key, { done, failed })
     socket.once('close', () => {
-      // a connection that closed without a word of OpenSSL
+      // a connection that closed without an OpenSSL error
       this.#take(key)?.failed(tlsError('EOF', key))
     })
     const server = clockBehind(this.#parts) ? this.#lenient : this.#strict
@@ -101,7 +101,7 @@ export class TlsServer {
         server.setSecureContext(contextOptions(this.#settings, material))
       logger.info('TLS files changed and are in use')
     } catch (error) {
-      logger.warn(`TLS files changed and are not taken: ${asOsError(error).message}`)
+      logger.warn(`changed TLS files are refused: ${asOsError(error).message}`)
     }
   }
 }

@@ -1,12 +1,12 @@
-// What the key `tls` of a link means, and the PEM files it names. What fails: a file that cannot be read, is no PEM, needs a
-// passphrase or does not fit the others (TLS_FILE, with the key and the file). Files are read at each opening, so that a
-// renewed certificate is taken without a restart.
+// The key `tls` of a link, and the PEM files it names. Errors: a file that cannot be read, is not PEM, needs a
+// passphrase or does not match the others (TLS_FILE, with the key and the file). Files are read at each opening, so
+// that a renewed certificate is used without a restart.
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { errno, OsError } from '../../lib/errors'
 import { readRegular } from '../../lib/files'
 import type { TlsSettings, TlsValue } from './tls-options'
 
-/** The settings behind `tls`, null where it is off or not there. */
+/** The settings of `tls`, null if it is off or missing. */
 export const tlsSettings = (value: TlsValue | undefined): TlsSettings | null => {
   if (value === undefined || value === false) return null
   return value === true ? { insecure: false, min_version: 'TLSv1.2' } : value
@@ -17,7 +17,7 @@ export type ReadText = (path: string) => string
 const MOST_BYTES = 1024 * 1024
 const readPem: ReadText = file => readRegular(file, MOST_BYTES).toString('utf8')
 
-/** What the files hold, as node:tls takes it. */
+/** The content of the files, for node:tls. */
 export interface TlsMaterial {
   readonly ca?: string
   readonly cert?: string
@@ -25,7 +25,7 @@ export interface TlsMaterial {
   readonly client_ca?: string
 }
 
-/** Reads and checks every file named. Throws TLS_FILE. */
+/** Reads and checks every named file. Throws TLS_FILE. */
 export function tlsMaterial(settings: TlsSettings, read: ReadText = readPem): TlsMaterial {
   const { ca, cert, key, client_ca } = settings
   if ((cert === undefined) !== (key === undefined))
@@ -48,7 +48,7 @@ export function tlsMaterial(settings: TlsSettings, read: ReadText = readPem): Tl
   return material
 }
 
-/** Each certificate of a PEM text. Throws what node:crypto says of one that is none. */
+/** Each certificate of a PEM text. Throws the error of node:crypto for an invalid one. */
 export const parseCertificates = (pem: string): X509Certificate[] =>
   (pem.match(/-----BEGIN (?:TRUSTED )?CERTIFICATE-----[^-]+-----END (?:TRUSTED )?CERTIFICATE-----/g) ?? []).map(
     text => new X509Certificate(text),
@@ -78,7 +78,7 @@ function privateKey(file: string, read: ReadText): string {
       locked ? `tls.key: ${file} needs a passphrase` : `tls.key: ${file} holds no private key in PEM form`,
       {
         cause,
-        ...(locked && { hint: 'take the passphrase off (openssl pkey -in KEY -out FILE) and set the mode 0600' }),
+        ...(locked && { hint: 'remove the passphrase (openssl pkey -in KEY -out FILE) and set the mode 0600' }),
       },
     )
   }

@@ -1,10 +1,10 @@
-// UDP by the addon: up to 64 packets per system call in both directions, one call for each wake of the loop. 100,000 packets/s on one
-// core leave no room for work per packet, so packets are views of one slab that all ports share (it is only read during the
-// call that fills it), and peers are known by their raw address.
+// UDP by the addon: up to 64 packets per system call in both directions, one call per wake-up of the loop. At 100,000
+// packets/s on one core there is no time for work per packet, so packets are views of one slab that all ports share (it
+// is read only during the call that fills it), and peers are identified by their raw address.
 //
-// What fails: no room in the send buffer (packets wait, copied, until the socket is writable), none in the device (ENOBUFS:
-// they wait for a timer, since nothing tells), an error the peer or a router sent (reported as dgram does). A handler that
-// closes the port gets no further packet of the batch.
+// Errors: the send buffer is full (packets are copied and wait until the socket is writable); the device's queue is
+// full (ENOBUFS: they wait for a timer, because there is no event); an error that the peer or a router sent (reported
+// like in dgram). A handler that closes the port gets no further packet of the batch.
 import { constants } from 'node:os'
 import {
   AGAIN,
@@ -20,21 +20,21 @@ import {
 import { PeerTable } from './peers'
 import { MAX_PENDING, type UdpPeer, type UdpPort, type UdpPortEvents, type UdpPortOptions } from './port'
 
-/** the largest datagram of IPv6, and some more, so that packets of one batch do not all fall on the same lines of the cache */
+/** the largest IPv6 datagram plus an offset, so that packets of one batch do not share the same cache lines */
 const SLOT = 65_536 + 256
-/** a device that had no room is tried again after this */
+/** retry delay after a full device queue */
 const RETRY_MS = 5
-/** packets and bytes of one call that sends */
+/** packets and bytes per send call */
 const SEND_PACKETS = 256
 const SEND_BYTES = 256 * 1024
-/** ready views per slot: the packets of a template have one length, or a few */
+/** prepared views per slot: the packets of a template have one or a few lengths */
 const VIEWS = 16
 
 const TOO_LONG = -constants.errno.EMSGSIZE
 const TAKEN = Promise.resolve(true)
 const REFUSED = Promise.resolve(false)
 
-/** Where packets come in. Memory that no packet touched costs nothing. */
+/** Buffers for received packets. Untouched memory is not allocated. */
 class Inbox {
   readonly slab = new Uint8Array(BATCH * SLOT)
   readonly lengths = new Uint32Array(BATCH)
@@ -52,13 +52,13 @@ class Inbox {
   }
 }
 
-/** Where packets go out. */
+/** Buffers for packets to send. */
 class Outbox {
   readonly slab = new Uint8Array(SEND_BYTES)
   readonly offsets = new Uint32Array(SEND_PACKETS)
   readonly lengths = new Uint32Array(SEND_PACKETS)
 
-  /** Copies packets from `first` on, as many as fit. Returns how many. */
+  /** Copies packets from `first` on, as many as fit. Returns their number. */
   fill(packets: readonly Uint8Array[], first: number): number {
     let at = 0
     let count = 0
@@ -176,8 +176,8 @@ class BatchPort implements UdpPort {
   }
 
   /**
-   * One batch; where more is there the loop calls again at once. What a packet left to be done in a promise is done between
-   * two wakes, so the garbage of a batch dies young, which that of several in one wake does not.
+   * Reads one batch; the loop calls again immediately if there are more. Promise callbacks of a packet run between two
+   * wake-ups, so the garbage of one batch is collected early, which would not happen with several batches per wake-up.
    */
   #read(): void {
     const { slab, lengths, peers, words } = inbox!
@@ -191,7 +191,7 @@ class BatchPort implements UdpPort {
       this.#events.packet(inbox!.view(k, lengths[k]!), table?.at(peers, words, k))
   }
 
-  /** Keeps a copy until the kernel takes it; false when too many wait. */
+  /** Copies the packet until the kernel accepts it; false if too many are queued. */
   #later(packet: Uint8Array, to: UdpPeer | undefined): Promise<boolean> {
     if (!this.#open || this.#waiting.length >= MAX_PENDING) {
       this.#events.sendFailed(systemError(AGAIN, 'send'))
@@ -200,7 +200,7 @@ class BatchPort implements UdpPort {
     return new Promise(settle => this.#waiting.push({ packet: new Uint8Array(packet), to, settle }))
   }
 
-  /** Sends what waits, in order, until there is no room again. */
+  /** Sends queued packets in order, until the buffer is full again. */
   #flush(): void {
     clearTimeout(this.#retry)
     let sent = 0
@@ -216,12 +216,12 @@ class BatchPort implements UdpPort {
     if (this.#open && this.#waiting.length === 0) this.#socket.rewatch(READABLE)
   }
 
-  /** True when this packet has to wait, which is then seen to. */
+  /** True if this packet must wait; also arranges the retry. */
   #mustWait(result: number): boolean {
     if (result === NO_BUFFERS) {
       clearTimeout(this.#retry)
       this.#retry = setTimeout(() => this.#flush(), RETRY_MS)
-      this.#socket.rewatch(READABLE) // it counts as writable all the while
+      this.#socket.rewatch(READABLE) // the socket is writable throughout, so watch only for reads
     } else if (result === AGAIN) this.#socket.rewatch(READABLE | WRITABLE)
     return result === NO_BUFFERS || result === AGAIN
   }

@@ -45,13 +45,13 @@ export const udpDriver: MediumDriver<UdpOptions> = {
 
 export interface RequestOptions {
   resolver?: HostResolver
-  /** called with why there is no reply: NETWORK (no address, no way, there is no listener) or NO_REPLY (time is over) */
+  /** called with the reason if there is no reply: NETWORK (no address, no route, no listener) or NO_REPLY (timed out) */
   onFailure?: (error: OsError) => void
 }
 
 /**
- * Sends one packet and waits for the first reply of that very address that `accept` takes. Returns null when none came in
- * time or the peer cannot be reached; never throws. A reply of any other address is dropped by the kernel (D16).
+ * Sends one packet and waits for the first reply from that address that `accept` accepts. Returns null on a time-out or
+ * if the peer cannot be reached; never throws. The kernel drops replies of other addresses (D16).
  */
 export async function request(
   host: string,
@@ -93,7 +93,7 @@ async function exchange(
     over = true
   })
   const peer = await resolver.resolve(host)
-  if (over) return late // a slow name server: nothing is sent for a request that is over
+  if (over) return late // after a slow name look-up: nothing is sent for a request that has timed out
   const socket = makeSocket(peer.family)
   try {
     await until(socket, 'connect', () => socket.connect(port, peer.address))

@@ -1,7 +1,7 @@
-// Packets of anybody by UDP at one port of this machine. What fails: the port is taken or not ours (open throws, with what
-// to do), the interface goes (`lost`), a handler that throws (logged, counted, the next packet is taken). ICMP errors of
-// replies do not reach an unconnected socket. Hot path: 40,000 packets/s on one core, so the origin of a peer that sends
-// again is the same object.
+// Packets of any peer by UDP on one port of this machine. Errors: the port is in use or not permitted (open throws,
+// with what to do); the interface is removed (`lost`); a handler throws (logged, counted, the next packet is handled).
+// An unconnected socket gets no ICMP errors of its replies. Hot path: 40,000 packets/s on one core, so a peer's packets
+// share one origin object.
 
 import { asOsError, closedWhileOpening } from '../../lib/errors'
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
@@ -16,7 +16,7 @@ export class UdpListener implements Medium {
   readonly medium = 'UDP'
   readonly maxPacket: number
   readonly #tally = { rx: 0, tx: 0, errors: 0 }
-  /** of ports closed before */
+  /** of ports closed earlier */
   #dropped = 0
   readonly #options: UdpPartOptions
   readonly #resolver: HostResolver
@@ -33,18 +33,18 @@ export class UdpListener implements Medium {
     this.#resolver = options.resolver ?? new HostResolver({ clock: options.clock, logger: options.logger })
   }
 
-  /** the port listened on; undefined while closed */
+  /** the local port; undefined while closed */
   get port(): number | undefined {
     return this.#port?.port
   }
 
-  /** `dropped`: packets the kernel had no room for; there when there were any, and only the addon tells */
+  /** `dropped`: packets the kernel had no space for; present only if there were any, and only with the addon */
   get counters(): LinkCounters {
     const dropped = this.#dropped + (this.#port?.dropped ?? 0)
     return dropped === 0 ? this.#tally : { ...this.#tally, dropped }
   }
 
-  /** One handler; the last one set counts. */
+  /** Sets the only handler; a second call replaces it. */
   onPacket(handler: PacketHandler): void {
     this.#handler = handler
   }
@@ -99,7 +99,7 @@ export class UdpListener implements Medium {
     this.#dropped += port.dropped ?? 0
   }
 
-  /** A listener has no peer of its own: always false. Answers go through the origin of a packet. */
+  /** A listener has no single peer: always false. Answers go through the origin of a packet. */
   send(): Promise<boolean> {
     this.#tally.errors++
     return Promise.resolve(false)
@@ -127,7 +127,7 @@ class UdpOrigin implements PacketOrigin {
     readonly answer: (packet: Uint8Array, peer: UdpPeer) => Promise<boolean>,
   ) {}
 
-  /** made on demand; an IPv4 peer heard through an IPv6 socket is written as IPv4 */
+  /** made on demand; an IPv4 peer of an IPv6 socket is written as IPv4 */
   get address(): string {
     this.#address ??= hostPort(this.peer.address.replace(/^::ffff:(?=\d+\.)/i, ''), this.peer.port)
     return this.#address

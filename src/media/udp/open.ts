@@ -1,11 +1,11 @@
-// Which socket a UDP medium gets: the addon's when there is one, node:dgram's otherwise or by option.
+// Selects the socket of a UDP medium: the addon's if it exists, else, or by option, node:dgram's.
 import type { Native } from '../../native'
 import { nativeOrNull } from '../../native'
 import { openBatch } from './batch'
 import { openPlain } from './plain'
 import type { UdpPort, UdpPortOptions } from './port'
 
-/** `batch` as in the options of the medium; `addon` is for tests. Rejects with the system's error. */
+/** `batch` is the medium's option; `addon` is for tests. Rejects with the system's error. */
 export async function openPort(
   options: UdpPortOptions,
   batch: 'auto' | 'off',

@@ -1,5 +1,6 @@
-// Who sent a packet, by the raw bytes of the address: text is made when a peer is new, not per packet. A table of fixed size
-// without chains: a peer that falls on another's place takes it, and the other one is new again when it comes back.
+// The sender of a packet, by the raw bytes of the address: the text is made for a new peer, not per packet. A table of
+// fixed size without chains: a peer with the same index replaces the previous one, which counts as new when it sends
+// again.
 import type { Native } from '../../native'
 import { PEER_BYTES } from '../../native'
 import type { UdpPeer } from './port'
@@ -16,7 +17,7 @@ export class PeerTable {
     this.#addon = addon
   }
 
-  /** The peer in place `slot` of what receive() wrote; `words` is a view of the same memory. */
+  /** The peer at `slot` of receive()'s addresses; `words` is a view of the same memory. */
   at(bytes: Uint8Array, words: Uint32Array, slot: number): UdpPeer {
     const from = slot * WORDS
     let hash = 0
@@ -29,7 +30,7 @@ export class PeerTable {
     if (same) return known!
     for (let k = 0; k < WORDS; k++) this.#keys[key + k] = words[from + k]!
     const raw = bytes.slice(slot * PEER_BYTES, (slot + 1) * PEER_BYTES)
-    // in both kinds of address the port follows the family, most significant byte first
+    // in both address families the port follows the family, most significant byte first
     const peer = { address: this.#addon.addressText(raw, 0), port: (raw[2]! << 8) | raw[3]!, raw }
     this.#peers[place] = peer
     return peer

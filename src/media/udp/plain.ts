@@ -1,5 +1,5 @@
-// UDP by node:dgram, for machines without the addon: one system call and one callback per packet. What fails is reported by
-// dgram's error events and callbacks, and handed on as it is.
+// UDP by node:dgram, for machines without the addon: one system call and one callback per packet. Errors of dgram's
+// events and callbacks are passed on unchanged.
 import type { RemoteInfo, Socket } from 'node:dgram'
 import { AGAIN, systemError } from '../../native'
 import { MAX_PENDING, type UdpPeer, type UdpPort, type UdpPortEvents, type UdpPortOptions } from './port'
@@ -69,7 +69,7 @@ class PlainPort implements UdpPort {
     return closed(this.#socket)
   }
 
-  /** A burst comes from one peer, so remembering the last is enough. */
+  /** A burst comes from one peer, so caching the last one is enough. */
   #peer({ address, port }: RemoteInfo): UdpPeer {
     if (this.#last?.address !== address || this.#last.port !== port) this.#last = { address, port }
     return this.#last

@@ -1,46 +1,46 @@
-// A UDP socket as both UDP media use it, whatever makes it: node:dgram (udp-plain.ts) or the addon (udp-batch.ts). The two
-// behave the same; the addon moves many packets per system call. Without the addon, or with `batch: "off"`, it is the plain
-// one.
+// The UDP socket interface of both UDP media, implemented by node:dgram (plain.ts) and by the addon (batch.ts). Both
+// behave the same; the addon transfers many packets per system call. Without the addon, or with `batch: "off"`,
+// plain.ts is used.
 import type { PacketOrigin } from '../../links/contracts'
 
-/** Who sent a packet. The same peer is the same object as long as it is remembered, so things may be hung on it. */
+/** The sender of a packet. The same peer is the same object as long as it is cached, so properties may be attached to it. */
 export interface UdpPeer {
   readonly address: string
   readonly port: number
-  /** as the kernel has it; the addon sends to this */
+  /** in the kernel's form; the addon sends to this */
   readonly raw?: Uint8Array
   origin?: PacketOrigin
 }
 
 export interface UdpPortEvents {
-  /** `packet` is only valid during the call; `peer` is undefined on a connected socket */
+  /** `packet` is valid only during the call; `peer` is undefined on a connected socket */
   packet(packet: Uint8Array, peer: UdpPeer | undefined): void
-  /** so many packets were taken by the kernel */
+  /** the kernel accepted this many packets */
   sent(count: number): void
-  /** one packet was not */
+  /** the kernel refused one packet */
   sendFailed(error: unknown): void
-  /** an error that the socket reported by itself: a refusal of the peer, an interface that went */
+  /** an asynchronous error of the socket: a refusal of the peer, a removed interface */
   failed(error: unknown): void
 }
 
 export interface UdpPort {
-  /** of this machine */
+  /** local port */
   readonly port: number
-  /** what the kernel may hold for us, in bytes as it counts them */
+  /** size of the kernel's receive buffer, as it counts it */
   readonly receiveBuffer: number
-  /** packets lost since the receive buffer was full; undefined when unknown */
+  /** packets lost because the receive buffer was full; undefined if unknown */
   readonly dropped: number | undefined
-  /** To the connected peer, or to `to`. Never throws; false when it was not taken. */
+  /** To the connected peer, or to `to`. Never throws; false if it was not accepted. */
   send(packet: Uint8Array, to?: UdpPeer): Promise<boolean>
-  /** To the connected peer, in order; how many of the first ones were taken. */
+  /** To the connected peer, in order; returns the number accepted, counted from the first. */
   sendBatch(packets: readonly Uint8Array[]): Promise<number>
-  /** Settles when the port is free; what still waits is false. */
+  /** Resolves when the port is free; queued packets resolve false. */
   close(): Promise<void>
 }
 
 export interface UdpPortOptions {
   family: 4 | 6
-  /** bind to this address of ours, or connect to this peer */
+  /** bind to this local address, or connect to this peer */
   way: 'bind' | 'connect'
   address: string
   port: number
@@ -48,5 +48,8 @@ export interface UdpPortOptions {
   events: UdpPortEvents
 }
 
-/** packets handed to a port and not yet taken by the kernel; more are refused, so that a stuck device costs no memory */
+/**
+ * limit of packets passed to a port and not yet accepted by the kernel; more are refused, so that a stuck device needs
+ * no memory
+ */
 export const MAX_PENDING = 1024

@@ -1,7 +1,8 @@
-// Packets to one peer by UDP. The socket is connected, so the kernel drops what others send us, reports when nothing
-// listens there, and sends fastest. What fails: no listener (counted, `degraded` until a packet comes back or no refusal
-// follows a packet for a second), no network (`lost`, the supervisor retries), a full send queue (false, counted), a name
-// that changes its address (a new socket takes over), a name server that is out (the last address is kept).
+// Packets to one peer by UDP. The socket is connected, so the kernel drops packets of others, reports a missing
+// listener, and sends fastest. Errors: no listener (counted, `degraded` until a packet arrives, or a packet stays
+// without refusal for a second); no network (`lost`, the supervisor retries); a full send queue (false, counted); a
+// name whose address changes (a new socket replaces the old one); a failing name server (the last address stays in
+// use).
 
 import { asOsError, closedWhileOpening, OsError } from '../../lib/errors'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
@@ -12,7 +13,7 @@ import type { UdpPort } from './port'
 import { isMomentary, isRefusal, peerText } from './socket'
 import { MAX_DATAGRAM, type UdpPartOptions } from './udp-options'
 
-/** a refusal comes within the round trip; after this long without one the packet was taken */
+/** a refusal arrives within the round trip; after this long without one the packet was accepted */
 const REFUSAL_MS = 1000
 
 export class UdpSender implements Medium {
@@ -27,7 +28,7 @@ export class UdpSender implements Medium {
   #peer: HostAddress | undefined
   #origin: PacketOrigin | undefined
   #moving = false
-  /** a refusal was reported; when the first packet after it went out, 0 while none did */
+  /** a refusal was reported; time of the first packet after it, 0 if none was sent */
   #refused = false
   #afterRefusal = 0
 
@@ -40,12 +41,12 @@ export class UdpSender implements Medium {
     this.#resolver = options.resolver ?? new HostResolver({ clock: options.clock, logger: options.logger })
   }
 
-  /** the peer's address in use, for example '192.0.2.1:8080'; undefined before the first open */
+  /** the peer's current address, for example '192.0.2.1:8080'; undefined before the first open */
   get address(): string | undefined {
     return this.#peer && hostPort(this.#peer.address, this.#options.port)
   }
 
-  /** One handler; the last one set counts. */
+  /** Sets the only handler; a second call replaces it. */
   onPacket(handler: PacketHandler): void {
     this.#handler = handler
   }
@@ -70,7 +71,7 @@ export class UdpSender implements Medium {
     await port?.close()
   }
 
-  /** `packet` must stay as it is until the promise settles: the kernel may take it later. */
+  /** `packet` must not change until the promise resolves: the kernel may take it later. */
   send(packet: Uint8Array): Promise<boolean> {
     const port = this.#ready()
     if (port && packet.length <= MAX_DATAGRAM) return port.send(packet)
@@ -78,7 +79,10 @@ export class UdpSender implements Medium {
     return Promise.resolve(false)
   }
 
-  /** In order; stops at the first one that is too long or that the kernel refused. The bytes as with send(). */
+  /**
+   * In order; stops at the first packet that is too long or that the kernel refused. The bytes must not change, as with
+   * send().
+   */
   async sendBatch(packets: readonly Uint8Array[]): Promise<number> {
     const port = this.#ready()
     const tooLong = packets.findIndex(packet => packet.length > MAX_DATAGRAM)
@@ -86,7 +90,7 @@ export class UdpSender implements Medium {
     return port ? port.sendBatch(tooLong < 0 ? packets : packets.slice(0, tooLong)) : 0
   }
 
-  /** The port in use; looks after the name's time and a refusal's on the way. */
+  /** The current port; also checks the expiry of the name and of a refusal. */
   #ready(): UdpPort | undefined {
     if (!this.#port) return undefined
     if (!this.#resolver.known(this.#options.host)) void this.#follow()
@@ -142,7 +146,7 @@ export class UdpSender implements Medium {
     this.#events?.degraded(text)
   }
 
-  /** A peer that only receives never answers: that no refusal follows our packets has to do. */
+  /** A peer that only receives never answers, so the absence of a refusal must be enough. */
   #hope(): void {
     const now = this.#options.clock.mono()
     if (this.#afterRefusal === 0) this.#afterRefusal = now
@@ -155,7 +159,7 @@ export class UdpSender implements Medium {
     this.#events?.degraded('')
   }
 
-  /** The name's time is over: asks again, and moves to a new socket when the address changed. Never throws. */
+  /** The name has expired: resolves it again, and replaces the socket if the address changed. Never throws. */
   async #follow(): Promise<void> {
     if (this.#moving) return
     this.#moving = true

@@ -1,11 +1,11 @@
-// What both UDP media share: options, the making of sockets, and the meaning of the system's errors. Sockets get a lookup
-// of their own, so that getaddrinfo is never called behind our back.
+// Shared by both UDP media: options, creation of sockets, and the meaning of the system's errors. Sockets get our own
+// lookup, so that Node never calls getaddrinfo.
 import { createSocket, type Socket } from 'node:dgram'
 import { errno } from '../../lib/errors'
 import { hostPort } from '../../links/resolve'
 import { wayText } from '../system-errors'
 
-/** A socket that knows addresses only. `receiveBuffer` in bytes, 0 leaves the kernel's. */
+/** A socket that accepts only addresses. `receiveBuffer` in bytes, 0: the kernel's default. */
 export const makeSocket = (family: 4 | 6, receiveBuffer = 0): Socket =>
   createSocket({
     type: family === 4 ? 'udp4' : 'udp6',
@@ -13,7 +13,7 @@ export const makeSocket = (family: 4 | 6, receiveBuffer = 0): Socket =>
     ...(receiveBuffer > 0 && { recvBufferSize: receiveBuffer }),
   })
 
-/** Waits for `begin` to announce `event`. Rejects with the system's error. */
+/** Calls `begin` and waits for `event`. Rejects with the system's error. */
 export const until = (socket: Socket, event: 'listening' | 'connect', begin: () => void): Promise<void> =>
   new Promise((resolve, reject) => {
     const failed = (error: Error): void => {
@@ -35,20 +35,20 @@ export const until = (socket: Socket, event: 'listening' | 'connect', begin: () 
     }
   })
 
-/** Closes a socket that may be closed already; settles when the port is free. */
+/** Closes a socket that may be closed already; resolves when the port is free. */
 export const closed = (socket: Socket): Promise<void> =>
   new Promise(resolve => {
     try {
       socket.close(() => resolve())
     } catch {
-      resolve() // it was closed before, which is what we want
+      resolve() // already closed
     }
   })
 
-/** The peer or a router said no (ICMP). The way may be open again with the next packet, so the socket stays. */
+/** The peer or a router refused a packet (ICMP). The next packet may succeed, so the socket stays. */
 export const isRefusal = (error: unknown): boolean => ['ECONNREFUSED', 'EHOSTUNREACH'].includes(errno(error) ?? '')
 
-/** The kernel had no room at this moment, or the packet is too long for the path: this packet only. */
+/** The kernel's buffer is full, or the packet is too long for the path: affects only this packet. */
 export const isMomentary = (error: unknown): boolean =>
   ['ENOBUFS', 'EAGAIN', 'ENOMEM', 'EMSGSIZE', 'EINTR'].includes(errno(error) ?? '')
 

@@ -1,16 +1,16 @@
-// Options of the UDP medium, as in Config.json: what they mean, their bounds and defaults.
+// Options of the UDP medium, as in Config.json: meaning, bounds and defaults.
 import { type InferOutput, object } from 'valibot'
 import { choice, int, optionalText, port, text } from '../../config/fields'
 import type { Clock } from '../../lib/clock'
 import type { Logger } from '../../lib/logger'
 import type { HostResolver } from '../../links/resolve'
 
-/** the most a UDP datagram over IPv4 can carry: 65535 - 20 (IP) - 8 (UDP) */
+/** largest UDP payload over IPv4: 65535 - 20 (IP) - 8 (UDP) */
 export const MAX_DATAGRAM = 65_507
 
 /**
  * 1400 bytes fit one frame on every common path (Ethernet 1500, PPPoE 1492, WireGuard 1420, tunnels 1400 with headers
- * counted): a larger datagram is sent in fragments, and one lost fragment loses it all.
+ * counted): a larger datagram is fragmented, and one lost fragment loses it completely.
  */
 export const DEFAULT_MAX_PACKET = 1400
 
@@ -21,31 +21,31 @@ export const udpOptions = object({
     'send: to host and port, answers come back; listen: at listen_host and port',
   ),
   host: optionalText('address of the peer'),
-  port: port(8080, 'port of the peer, or the one listened on (0: any free one)'),
+  port: port(8080, 'port of the peer, or to listen on (0: any free one)'),
   listen_host: text('0.0.0.0', 'address listened on'),
   max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 64, max: MAX_DATAGRAM }),
-  // the kernel gives at most net.core.rmem_max, and counts a small packet as 768 bytes of twice this size: 4 MiB are
-  // 11,000 packets, a tenth of a second of 100,000/s
-  receive_buffer_bytes: int(4 * 1024 * 1024, 'what the kernel may hold for us while we are busy', {
+  // the kernel grants at most net.core.rmem_max, and counts a small packet as 768 bytes of twice this size: 4 MiB are
+  // 11,000 packets, a tenth of a second at 100,000/s
+  receive_buffer_bytes: int(4 * 1024 * 1024, 'receive buffer in the kernel', {
     min: 4096,
     max: 256 * 1024 * 1024,
     side: 'listen',
   }),
-  batch: choice(['auto', 'off'], 'auto', 'auto: many packets per system call where the addon is; off: one by one'),
+  batch: choice(['auto', 'off'], 'auto', 'auto: many packets per system call with the addon; off: one by one'),
 })
 
 export type UdpOptions = InferOutput<typeof udpOptions>
 
-/** What a socket to one peer and a port for anybody are made with. */
+/** Parameters of a socket to one peer or of a listening port. */
 export interface UdpPartOptions {
-  /** a name or address of the peer; of a listener an address of this machine, where '::' hears IPv4 as well */
+  /** a name or address of the peer; for a listener a local address, where '::' also receives IPv4 */
   host: string
-  /** of a listener 0: any free port */
+  /** for a listener 0: any free port */
   port: number
-  /** advice for the packer; up to MAX_DATAGRAM goes through, in fragments */
+  /** advice for the packer; up to MAX_DATAGRAM is possible, in fragments */
   maxPacket: number
   receiveBufferBytes: number
-  /** 'auto': by the addon where there is one (default) */
+  /** 'auto': by the addon if it exists (default) */
   batch?: 'auto' | 'off'
   clock: Clock
   logger: Logger

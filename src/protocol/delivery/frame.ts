@@ -1,5 +1,5 @@
-// Bytes of the delivery exchange (X29): the probe, the frame that carries data packets, and the answer. Pure
-// functions over caller-owned buffers; a parser answers false or null for bytes that are not exactly of its form.
+// The bytes of the delivery exchange (X29): the probe, the frame that carries data packets, and the answer. Pure functions
+// over caller-owned buffers; a parser returns false or null for bytes that do not have exactly its format.
 //
 //   probe    09 seq:2 | 4F 53 4E 01 flags:1
 //   reply    0A seq:2 | 4F 53 4E 01 flags:1 commit_ms:2
@@ -13,7 +13,7 @@ import { DELIVERY_FRAME } from '../control'
 const FRAME_HEAD = 14
 /** bytes around n packets: 16 + 2n */
 const FRAME_OVERHEAD = 16
-/** what one packet loses to the envelope: the largest packet on a probed link is the medium's less this */
+/** overhead for one packet: the largest packet on a probed link is the medium's maximum minus this */
 export const ENVELOPE = 18
 export const ANSWER_SIZE = 17
 export const PROBE_SIZE = 8
@@ -36,17 +36,17 @@ export const buildProbe = (seq: number): Uint8Array =>
 export const isProbe = (raw: Uint8Array): boolean =>
   raw[0] === COMMAND.PING && raw.length >= PROBE_SIZE && hasMagic(raw)
 
-/** `commitMs`: how long the receiver may hold an answer back to commit first; at most 65535 fits. */
+/** `commitMs`: how long the receiver may delay an answer to commit first; at most 65535. */
 export function buildProbeReply(seq: number, commitMs: number): Uint8Array {
   const ms = Math.min(0xffff, Math.max(0, Math.round(commitMs)))
   return new ByteWriter(new Uint8Array(PROBE_REPLY_SIZE)).u8(COMMAND.PONG).u16(seq).put(MAGIC).u8(0).u16(ms).done()
 }
 
-/** True for the PONG of a peer that knows the exchange. */
+/** True for the PONG of a peer that supports the exchange. */
 export const isProbeReply = (raw: Uint8Array): boolean =>
   raw[0] === COMMAND.PONG && raw.length >= PROBE_REPLY_SIZE && hasMagic(raw)
 
-/** commit_ms of a PONG from a peer that knows the exchange, null for a bare PONG. */
+/** commit_ms in a PONG of a peer that supports the exchange, null for a bare PONG. */
 export const probeReplyCommitMs = (raw: Uint8Array): number | null =>
   raw.length >= PROBE_REPLY_SIZE && hasMagic(raw) ? new ByteReader(raw, 8).u16() : null
 
@@ -63,7 +63,7 @@ export interface DeliveryAnswer {
   readonly bitmap: number
 }
 
-/** An answer of the exchange, or null when the bytes are none or their CRC does not hold. */
+/** An answer of the exchange, or null if it is none or its CRC is wrong. */
 export function parseAnswer(raw: Uint8Array): DeliveryAnswer | null {
   if (raw.length !== ANSWER_SIZE || raw[0] !== COMMAND.HANDSHAKE_ACK || raw[1] !== 0 || raw[2] !== 0 || !crcHolds(raw))
     return null
@@ -71,13 +71,13 @@ export function parseAnswer(raw: Uint8Array): DeliveryAnswer | null {
   return { epoch: reader.u32(), cum: reader.u32(), bitmap: reader.u32() }
 }
 
-/** Starts a frame at the front of the writer's buffer; finishFrame fills n in. */
+/** Starts a frame at the beginning of the writer's buffer; finishFrame writes n. */
 export function startFrame(writer: ByteWriter, epoch: number, base: number, firstSeq: number): void {
   writer.at = 0
   writer.u8(DELIVERY_FRAME).u32(epoch).u32(base).u32(firstSeq).u8(0)
 }
 
-/** Whether a packet of that many bytes still goes into the frame. */
+/** Whether a packet of that many bytes still fits the frame. */
 export const fitsFrame = (writer: ByteWriter, bytes: number): boolean => writer.at + 2 + bytes + 2 <= writer.end
 
 export function addToFrame(writer: ByteWriter, packet: Uint8Array): void {
@@ -95,11 +95,14 @@ export interface FrameHead {
   readonly base: number
   readonly firstSeq: number
   readonly n: number
-  /** at the first packet's length */
+  /** positioned at the length of the first packet */
   readonly packets: ByteReader
 }
 
-/** A whole delivery frame, or null: CRC, lengths that fill it exactly, no empty packet, base and seq from 1 to 2^32 − 1. */
+/**
+ * A complete delivery frame, or null. Checks the CRC, that the packets fill it exactly, that none is empty, and that base and
+ * seq are from 1 to 2^32 − 1.
+ */
 export function parseFrame(raw: Uint8Array): FrameHead | null {
   if (raw.length < FRAME_OVERHEAD || raw[0] !== DELIVERY_FRAME || !crcHolds(raw)) return null
   const reader = new ByteReader(raw, 1, raw.length - 2)

@@ -1,5 +1,5 @@
-// The delivery exchange (X29, docs/protocol.md section 3) in one place: a sender per uplink, a receiver per listening medium. Both are pure
-// state machines; their own files describe how they fail.
+// The delivery exchange (X29, docs/protocol.md section 3): one sender per uplink, one receiver per listening medium. Both are
+// pure state machines; their own files describe their errors.
 export { ANSWER_SIZE, isProbe, isProbeReply, PROBE_REPLY_SIZE, PROBE_SIZE } from './frame'
 export { type DeliveryPeer, DeliveryReceiver } from './receiver'
 export { DeliverySender } from './sender'

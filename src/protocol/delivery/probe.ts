@@ -1,17 +1,17 @@
-// The probe of the delivery exchange (X29): sent when a link was opened, and again 2 s later, then after pauses that
-// double to 5 s (D7). Pure. A PONG counts with the number of a probe that was sent since the opening, however late it comes; any
-// other packet is not for this class (null).
+// The probe of the delivery exchange (X29): sent when a link is opened, again 2 s later, then after delays that double up to
+// 5 s (D7). Pure. A PONG counts if it has the number of a probe sent since the opening, however late it arrives; any other
+// packet is ignored (null).
 import { COMMAND } from '../../wire/commands'
 import { controlSeq } from '../control'
 import { buildProbe, probeReplyCommitMs } from './frame'
 
 const FIRST_INTERVAL_MS = 2000
 const MAX_INTERVAL_MS = 5000
-/** probes whose late PONG still counts */
+/** number of recent probes whose late PONG still counts */
 const OPEN_PROBES = 8
 
 interface ProbeAnswer {
-  /** how long the peer may hold an answer back for its commit; null: a bare PONG, it does not know the exchange */
+  /** how long the peer may delay an answer for its commit; null: a bare PONG, it does not support the exchange */
   readonly commitMs: number | null
   readonly roundTripMs: number
 }
@@ -25,12 +25,12 @@ export class Prober {
   #interval = FIRST_INTERVAL_MS
   #lastInterval = FIRST_INTERVAL_MS
 
-  /** `nextSeq` is the counter all requests share, never 0. */
+  /** `nextSeq` is the counter shared by all requests, never 0. */
   constructor(nextSeq: () => number) {
     this.#nextSeq = nextSeq
   }
 
-  /** The link is opened anew. */
+  /** The link is being reopened. */
   reset(): void {
     this.count = 0
     this.#open = []
@@ -38,7 +38,7 @@ export class Prober {
     this.#interval = FIRST_INTERVAL_MS
   }
 
-  /** When the next probe goes. */
+  /** When the next probe is due. */
   due(now: number): number {
     return Math.max(now, this.#due)
   }
@@ -56,7 +56,7 @@ export class Prober {
     return buildProbe(seq)
   }
 
-  /** The last probe has left only now. */
+  /** The last probe was sent only now. */
   left(now: number): void {
     const last = this.#open.at(-1)
     if (!last) return
@@ -64,7 +64,7 @@ export class Prober {
     this.#due = now + this.#lastInterval
   }
 
-  /** What a PONG to one of the open probes says; null for every other packet. */
+  /** The answer in a PONG to an open probe; null for every other packet. */
   answered(raw: Uint8Array, now: number): ProbeAnswer | null {
     if (raw[0] !== COMMAND.PONG || raw.length < 3) return null
     const probe = this.#open.find(open => open.seq === controlSeq(raw))

@@ -1,6 +1,5 @@
-// Packets waiting to be sent for the first time, end to end in one buffer that is reused: it grows to
-// at most four times what is kept in it, and starts at its beginning again when it runs empty. The owner knows the sizes and bounds
-// what is kept.
+// Packets waiting for their first sending, back to back in one reused buffer. The buffer grows to at most four times its
+// content, and is used from its start again when it is empty. The owner knows the sizes and limits the content.
 
 const FIRST_SIZE = 4096
 
@@ -9,7 +8,7 @@ export class PacketQueue {
   #head = 0
   #tail = 0
 
-  /** Copies `packet` behind the last one. */
+  /** Appends a copy of `packet`. */
   push(packet: Uint8Array): void {
     if (this.#tail + packet.length > this.#buffer.length) this.#makeRoom(packet.length)
     this.#buffer.set(packet, this.#tail)
@@ -28,7 +27,10 @@ export class PacketQueue {
     this.#head = this.#tail = 0
   }
 
-  /** Moves to the front when at least half of the buffer is used up, else doubles: both cost O(1) per byte over time. */
+  /**
+   * Moves the content to the front if at least half of the buffer is used up, else doubles it: both cost O(1) per byte over
+   * time.
+   */
   #makeRoom(more: number): void {
     const used = this.#tail - this.#head
     const need = (used + more) * 2

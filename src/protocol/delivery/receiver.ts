@@ -1,14 +1,14 @@
-// Receiving half of the delivery exchange (X29): hands each packet of a peer's epoch to its owner once, and tells
-// the peer what is committed. Pure: the owner passes frames in, commits, and sends the answers.
+// The receiver of the delivery exchange (X29): passes each packet of a peer's epoch to its owner once, and reports to the
+// peer what is committed. Pure: the owner passes frames in, commits, and sends the answers.
 //
-// What fails: bytes that are not a whole frame are counted `malformed` and change nothing. A receiver that restarted, or
-// dropped the least recently used peer, knows nothing of an epoch and takes the frame's base as its start, so packets may
-// reach the owner again, whose duplicate filter drops them. A packet the owner refuses stays unanswered and comes again.
-// Nothing is named in an answer before the owner said it is committed.
+// Errors: bytes that are not a complete frame are counted `malformed` and change nothing. A receiver that restarted, or
+// evicted the least recently used peer, does not know the epoch and starts at the frame's base, so packets may reach the
+// owner again, whose duplicate filter drops them. A packet that the owner refuses is not acknowledged and is retransmitted.
+// An answer only names packets that the owner has committed.
 import { controlSeq } from '../control'
 import { BITMAP_BITS, buildAnswer, buildProbeReply, isProbe, parseFrame } from './frame'
 
-/** A peer's numbering: one per sender address and epoch. Owners pass it back and read nothing but the two names. */
+/** The sequence of a peer: one per sender address and epoch. Owners pass it back and only read its two names. */
 export interface DeliveryPeer {
   readonly address: string
   readonly epoch: number
@@ -17,17 +17,17 @@ export interface DeliveryPeer {
 interface DeliveryReceiverOptions {
   /** sent to the peers: how long an answer may wait for the commit */
   ackCommitMs?: number
-  /** numberings remembered; the least recently used goes first */
+  /** maximum of peers; the least recently used is evicted */
   maxPeers?: number
-  /** epochs remembered per address: on a bus without addresses every sender has the same one */
+  /** maximum of epochs per address: on a bus without addresses all senders have the same one */
   maxEpochs?: number
 }
 
 interface ReceiverCounters {
   frames: number
-  /** packets handed to the owner */
+  /** packets passed to the owner */
   packets: number
-  /** packets that were known already */
+  /** packets that were already known */
   repeated: number
   refused: number
   malformed: number
@@ -36,12 +36,12 @@ interface ReceiverCounters {
   peers_forgotten: number
 }
 
-/** What the owner gets of a frame. `packet` is a view into the frame. */
+/** Called for each packet of a frame. `packet` is a view into the frame. */
 type DeliverPacket = (packet: Uint8Array, seq: number, peer: DeliveryPeer) => void
 
 /** a sender has at most 1024 packets between base and its newest */
 const WINDOW = 1024
-/** what a peer's states take at first: nodes that send one packet at a time need no more, and there are thousands */
+/** initial size of a peer's states: nodes that send one packet at a time need no more, and there are thousands of them */
 const FIRST_RING = 64
 const UNKNOWN = 0
 const PENDING = 1
@@ -50,7 +50,7 @@ const COMMITTED = 2
 class Peer implements DeliveryPeer {
   /** everything up to here is committed, or no longer wanted by the sender */
   cum: number
-  /** state of cum+1 … cum+its length; what lies beyond is unknown */
+  /** states of cum+1 … cum+length; later ones are unknown */
   #ring = new Uint8Array(FIRST_RING)
 
   constructor(
@@ -84,10 +84,10 @@ class Peer implements DeliveryPeer {
       this.#ring[at & (size - 1)] = ring[at & (ring.length - 1)]!
   }
 
-  /** Moves cum to at least `floor`, and on over what is committed behind it. */
+  /** Moves cum to at least `floor`, and further over committed packets after it. */
   advance(cumulative: number): void {
     if (cumulative - this.cum >= this.#ring.length) {
-      // states between the ring's end and the floor are unknown, those up to it no longer count
+      // all states in the ring are before the floor, and those up to it are unknown
       this.#ring.fill(UNKNOWN)
       this.cum = cumulative
       return
@@ -121,7 +121,7 @@ export class DeliveryReceiver {
   readonly #peers = new Map<string, Map<number, Peer>>()
   /** the least recently used first */
   readonly #byUse = new Set<Peer>()
-  /** the last one in `#byUse` */
+  /** the last entry of `#byUse` */
   #newest: Peer | undefined
 
   constructor({ ackCommitMs = 100, maxPeers = 32_768, maxEpochs = 64 }: DeliveryReceiverOptions = {}) {
@@ -130,19 +130,19 @@ export class DeliveryReceiver {
     this.#maxEpochs = Math.max(1, maxEpochs)
   }
 
-  /** numberings remembered now */
+  /** number of peers now */
   get peers(): number {
     return this.#byUse.size
   }
 
-  /** The PONG to a probing PING, with this receiver's commit time; null for any other packet. */
+  /** The PONG to a probe, with this receiver's commit time; null for any other packet. */
   probeReply(raw: Uint8Array): Uint8Array | null {
     return isProbe(raw) ? buildProbeReply(controlSeq(raw), this.#ackCommitMs) : null
   }
 
   /**
-   * Takes a received delivery frame and hands its new packets to `deliver`, in order of seq. Returns the answer to send at once,
-   * when the frame held nothing new; null otherwise: then the answer follows from committed().
+   * Parses a received delivery frame and passes its new packets to `deliver`, in order of seq. Returns the answer to send
+   * immediately if the frame contains nothing new, else null: then committed() returns the answer.
    */
   onFrame(raw: Uint8Array, address: string, deliver: DeliverPacket): Uint8Array | null {
     const frame = parseFrame(raw)
@@ -162,7 +162,7 @@ export class DeliveryReceiver {
         else this.counters.beyond++
       } else if (peer.state(seq) !== UNKNOWN) this.counters.repeated++
       else {
-        // marked before the owner sees it, so that an owner that commits or refuses at once is not overruled
+        // marked before deliver(), whose owner may commit or refuse it immediately
         peer.mark(seq, PENDING)
         fresh++
         this.counters.packets++
@@ -172,7 +172,7 @@ export class DeliveryReceiver {
     return fresh === 0 ? this.answer(peer) : null
   }
 
-  /** The packets are on flash: marks them and returns the answer to send to the peer. */
+  /** The packets are on flash: marks them and returns the answer for the peer. */
   committed(peer: DeliveryPeer, seqs: Iterable<number>): Uint8Array {
     const known = peer as Peer
     for (const seq of seqs) if (known.inWindow(seq)) known.mark(seq, COMMITTED)
@@ -180,7 +180,7 @@ export class DeliveryReceiver {
     return this.answer(peer)
   }
 
-  /** The packet could not be used (its template is missing, its key wrong): it stays unanswered, so that it is sent again. */
+  /** The packet could not be used (missing template, wrong key): it is not acknowledged, so that it is retransmitted. */
   refuse(peer: DeliveryPeer, seq: number): void {
     const known = peer as Peer
     if (!known.inWindow(seq) || known.state(seq) !== PENDING) return
@@ -188,13 +188,13 @@ export class DeliveryReceiver {
     this.counters.refused++
   }
 
-  /** What is committed now, as the peer wants to hear it. */
+  /** The answer with everything committed now. */
   answer(peer: DeliveryPeer): Uint8Array {
     const known = peer as Peer
     return buildAnswer(known.epoch, known.cum, known.bitmap())
   }
 
-  /** Forgets a peer, for example when its connection closed. */
+  /** Forgets a peer, for example after its connection closed. */
   forget(address: string): void {
     for (const peer of this.#peers.get(address)?.values() ?? []) this.#byUse.delete(peer)
     this.#peers.delete(address)
@@ -212,7 +212,7 @@ export class DeliveryReceiver {
       this.#peers.set(address, epochs)
       peer = new Peer(address, epoch, base)
     }
-    // last of its address, as it is last of all
+    // moved to the end, as in #byUse
     epochs!.delete(epoch)
     epochs!.set(epoch, peer)
     this.#byUse.add(peer)

@@ -1,28 +1,28 @@
-// How long the sender of the delivery exchange waits before a packet goes again (X29): by the round trips it
-// measured, what the peer said its commit may take, and how patient a slow peer has made it. Pure; nothing fails.
+// The retransmission timeout (RTO) of the delivery exchange (X29): computed from the measured round trips, the commit time
+// that the peer announced, and a backoff for slow peers. Pure; cannot fail.
 
 const MIN_RETRANSMIT_MS = 2000
-/** a peer that holds packets and is slow to commit is probed ever less, yet so often that its end is seen within 80 s */
+/** limits the backoff for a peer with slow commits, so that its end is detected within 80 s */
 const MAX_BACKOFF_MS = 16_000
 
 interface RtoOptions {
-  /** least pause, where a slow medium needs more than 2 s */
+  /** minimum RTO, for a slow medium that needs more than 2 s */
   minRtoMs?: number | undefined
-  /** the pause doubles with each sending that nothing answers */
+  /** the RTO doubles with each retransmission without an answer */
   backsOff?: boolean | undefined
 }
 
 export class RetransmitTimeout {
-  /** sending rounds of the oldest packet since the last answer */
+  /** transmissions of the oldest packet since the last answer */
   quietRounds = 0
-  /** smoothed round trip in ms, the peer's commit time included; 0 before the first answer */
+  /** smoothed round trip in ms, including the peer's commit time; 0 before the first answer */
   roundTripMs = 0
   readonly #leastMs: number
   readonly #backsOff: boolean
   #commitMs = 0
-  /** factor: doubles while the peer answers a packet sent again without naming it */
+  /** factor: doubles while the peer answers a retransmission without acknowledging it */
   #backoff = 1
-  /** the oldest packet went again since the last answer */
+  /** the oldest packet was retransmitted since the last answer */
   #used = false
 
   constructor({ minRtoMs = MIN_RETRANSMIT_MS, backsOff = false }: RtoOptions) {
@@ -30,7 +30,7 @@ export class RetransmitTimeout {
     this.#backsOff = backsOff
   }
 
-  /** The link was closed or is opened again. What the peer said of its commit counts until it says so anew. */
+  /** The link was closed or is being reopened. The announced commit time stays valid until the peer announces another. */
   reset(): void {
     this.quietRounds = this.roundTripMs = 0
     this.#backoff = 1
@@ -49,17 +49,17 @@ export class RetransmitTimeout {
     return Math.max(rtoMs, Math.min(MAX_BACKOFF_MS, rtoMs * this.#backoff))
   }
 
-  /** The oldest packet goes again. */
+  /** The oldest packet is retransmitted. */
   asks(): void {
     this.#used = true
   }
 
   /**
-   * An answer came. `roundTripMs`: what it measured, Infinity for nothing; `named`: it acknowledged something new.
+   * An answer arrived. `roundTripMs`: its measurement, Infinity for none; `named`: it acknowledged something new.
    *
-   * A packet that went again and is not named: the peer has it and its disk is slow. What a slow commit takes cannot be
-   * measured by packets sent twice, so the pause doubles while nothing new is named; a lost packet, which is followed by no
-   * answer at all, does not lengthen it.
+   * If the answer does not name a retransmitted packet, the peer has it and its disk is slow. A slow commit cannot be
+   * measured with retransmitted packets, so the RTO doubles while nothing new is named. A lost packet gets no answer at all,
+   * and does not lengthen the RTO.
    */
   answered(roundTripMs: number, named: boolean): void {
     this.quietRounds = 0
@@ -68,7 +68,7 @@ export class RetransmitTimeout {
       this.roundTripMs = before === 0 ? roundTripMs : before + (roundTripMs - before) / 8
       this.#backoff = 1
     } else if (named)
-      // it moves on: what made it slow is over, or was only late answers of a bad road
+      // progress: the peer is fast again, or only its answers were late
       this.#backoff = Math.max(1, this.#backoff / 2)
     else if (this.#used && this.ms() < MAX_BACKOFF_MS) this.#backoff *= 2
     this.#used = false

@@ -3,37 +3,37 @@
 export type DeliveryMode = 'probing' | 'acked' | 'best_effort' | 'silent'
 
 export interface DeliverySenderOptions<Token> {
-  /** the medium's largest packet in bytes */
+  /** the medium's maximum packet size in bytes */
   maxPacket: number
-  /** numbers the probes: the counter all requests of the process share, never 0 */
+  /** numbers the probes: the counter shared by all requests of the process, never 0 */
   nextSeq: () => number
-  /** 32 random bits: the epoch of this start and uplink, and of its successors */
+  /** 32 random bits: the epoch of this start and uplink, and of later ones */
   randomEpoch: () => number
-  /** packets in flight at most; 8 on LoRa, RS485 and BLE */
+  /** maximum of packets in flight; 8 on LoRa, RS485 and BLE */
   maxPackets?: number
   /**
-   * packets in flight when a link was opened: one more with each that is acknowledged, half with each loss, never less than
-   * this; left out: as many as may be
+   * window size when a link is opened. It grows by one with each acknowledged packet and is halved with each loss, but not
+   * below this; default: the maximum
    */
   startPackets?: number
-  /** packets in one frame, and its bytes; a larger packet goes alone */
+  /** packets and bytes per frame; a larger packet is sent alone */
   batchItems?: number
   batchBytes?: number
   /** bytes in flight */
   maxBytes?: number
-  /** sending rounds of the oldest packet without any answer until the peer counts as silent */
+  /** transmissions of the oldest packet without an answer after which the peer counts as silent */
   silentAfter?: number
-  /** least pause before a packet goes again, where a slow medium needs more than 2 s */
+  /** minimum RTO, for a slow medium that needs more than 2 s */
   minRtoMs?: number
-  /** the pause doubles with each sending that nothing answers: for media whose time on the air is dear */
+  /** the RTO doubles with each transmission without an answer: for media with limited airtime */
   backsOff?: boolean
-  /** seq from which the epoch is renewed as soon as nothing is in flight; 4 bytes must never run over */
+  /** seq from which the epoch is renewed as soon as nothing is in flight, so that the 4-byte seq never overflows */
   renewAt?: number
   /** called once per acknowledged packet, in order of seq within one answer */
   onAcked: (token: Token) => void
   /**
-   * The bytes of a packet that must go again, as a FULL with its own TID and TS; they are copied at once. null: the record is gone
-   * and it is not wanted any more; it is counted `abandoned` and not sent.
+   * The bytes to retransmit for a packet, as a FULL with its own TID and TS; they are copied immediately. null: the record no
+   * longer exists; the packet is counted `abandoned` and not sent.
    */
   onResend: (token: Token, resends: number) => Uint8Array | null
 }
@@ -42,6 +42,6 @@ export interface DeliveryCounters {
   acked: number
   resent: number
   abandoned: number
-  /** answers that did not fit: another epoch, or packets never sent */
+  /** answers that do not match: another epoch, or packets never sent */
   stray: number
 }

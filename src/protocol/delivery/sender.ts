@@ -1,11 +1,11 @@
-// Sending half of the delivery exchange (X29): probes a freshly opened link, numbers data packets, packs them
-// into frames, takes the answers and sends again what stays unanswered. Pure: the owner hands in the time, passes received
-// bytes in, and sends what poll() returns.
+// The sender of the delivery exchange (X29): probes a newly opened link, numbers data packets, packs them into frames,
+// processes answers and retransmits what is not acknowledged. Pure: the owner passes in the time and received bytes, and
+// sends what poll() returns.
 //
-// What fails: a peer that never answers the probe keeps the state 'probing' (the link is down for its owner, the probe is
-// repeated after 2 s doubling to 60 s); a peer that answers with a bare PONG is 'best_effort' (nothing is acknowledged until
-// the link is opened again); a peer that stops answering frames becomes 'silent', and the owner closes the link. In each case
-// reset() hands back what is not acknowledged, in order, and nothing counts as delivered that the peer did not name.
+// Errors: if the peer never answers the probe, the state stays 'probing' (the link is down for its owner, the probe is
+// repeated after 2 s doubling to 60 s). If it answers with a bare PONG, the state is 'best_effort' (nothing is acknowledged
+// until the link is reopened). If it stops answering frames, the state is 'silent', and the owner closes the link. In each
+// case reset() returns the unacknowledged packets in order, and only packets named by the peer count as delivered.
 // Hot path (over 100 k packets/s): typed rings and one reused frame buffer, no allocation per packet.
 import { OsError } from '../../lib/errors'
 import { ByteWriter } from '../../wire/cursor'
@@ -29,9 +29,9 @@ export class DeliverySender<Token> {
   readonly #mask: number
   readonly #state: Uint8Array
   readonly #sentAt: Float64Array
-  /** what each counts in `maxBytes`: the larger of what it is and what it may be when it goes again */
+  /** bytes counted for `maxBytes`: the larger of the packet and its retransmission */
   readonly #weight: Uint32Array
-  /** counts to 255 and stays there */
+  /** counts up to 255 */
   readonly #resends: Uint8ClampedArray
   readonly #size: Uint32Array
   readonly #tokens: (Token | undefined)[]
@@ -40,22 +40,22 @@ export class DeliverySender<Token> {
   readonly #rto: RetransmitTimeout
   #mode: DeliveryMode = 'probing'
   #epoch: number
-  /** lowest seq still wanted; every seq below is acknowledged or given up */
+  /** lowest seq still wanted; every lower seq is acknowledged or abandoned */
   #base = 1
-  /** next seq to give out */
+  /** next seq to assign */
   #next = 1
   /** next seq to be sent for the first time */
   #unsent = 1
   #bytes = 0
   #inFlight = 0
-  /** packets that may be in flight now */
+  /** current window size in packets */
   #window: number
-  /** many packets report one loss: until then they count as one */
+  /** many packets report one loss: halve the window at most once until then */
   #calmUntil = Number.NEGATIVE_INFINITY
-  /** seqs of the frame that poll() gave last */
+  /** seqs of the frame that poll() returned last */
   #frameFrom = 0
   #frameEnd = 0
-  /** bytes already requested that did not fit the frame before */
+  /** bytes already requested that did not fit the previous frame */
   #waiting: { seq: number; packet: Uint8Array } | null = null
 
   constructor({
@@ -102,7 +102,7 @@ export class DeliverySender<Token> {
   get epoch(): number {
     return this.#epoch
   }
-  /** packets submitted and not yet acknowledged */
+  /** submitted packets not yet acknowledged */
   get inFlight(): number {
     return this.#inFlight
   }
@@ -110,16 +110,16 @@ export class DeliverySender<Token> {
   get probes(): number {
     return this.#prober.count
   }
-  /** largest packet submit() takes */
+  /** largest packet that submit() accepts */
   get maxPacket(): number {
     return this.#frame.end - ENVELOPE
   }
-  /** smoothed round trip in milliseconds, the peer's commit time included; 0 before the first answer */
+  /** smoothed round trip in milliseconds, including the peer's commit time; 0 before the first answer */
   get roundTripMs(): number {
     return this.#rto.roundTripMs
   }
 
-  /** True when submit() would take a packet of that many bytes. */
+  /** True if submit() would accept a packet of that many bytes. */
   canSubmit(bytes = 0): boolean {
     if (this.#mode !== 'acked') return false
     const { maxPackets, maxBytes } = this.#options
@@ -128,7 +128,7 @@ export class DeliverySender<Token> {
     return this.#inFlight === 0 || this.#bytes + bytes <= maxBytes
   }
 
-  /** The road, or the peer behind it, does not keep up: fewer packets in flight. Losses seen here do so by themselves. */
+  /** The path or the peer does not keep up: reduces the window. Losses detected here do this automatically. */
   slower(now: number): void {
     if (now < this.#calmUntil) return
     this.#calmUntil = now + this.#rto.ms()
@@ -136,9 +136,9 @@ export class DeliverySender<Token> {
   }
 
   /**
-   * Takes one data packet; its bytes are copied. `weight`: bytes it may come to when it goes again, so that the bound on the
-   * bytes in flight holds then too. False when the link is not acknowledged or the window is full: nothing has happened then.
-   * Throws PACKET_TOO_LARGE when it can never fit.
+   * Takes a copy of one data packet. `weight`: its maximum size when retransmitted, so that the limit on bytes in flight also
+   * holds then. False if the link is not acknowledged or the window is full; then nothing has changed. Throws
+   * PACKET_TOO_LARGE if it can never fit.
    */
   submit(packet: Uint8Array, token: Token, weight = packet.length): boolean {
     if (packet.length > this.maxPacket || packet.length === 0)
@@ -160,7 +160,7 @@ export class DeliverySender<Token> {
 
   /**
    * The next frame to send now, or null. Call until null, sending each before the next call: the bytes are valid until then.
-   * A frame the medium refused counts as lost and is repeated by timer.
+   * A frame that the medium refused counts as lost and is retransmitted by timer.
    */
   poll(now: number): Uint8Array | null {
     if (this.#mode === 'probing') return this.#prober.poll(now)
@@ -168,17 +168,14 @@ export class DeliverySender<Token> {
     return this.#resendFrame(now) ?? this.#newFrame(now)
   }
 
-  /**
-   * What poll() gave last has left only now: the wait for its answer begins here. Called by a sender over a medium that
-   * takes its time.
-   */
+  /** The last frame of poll() was sent only now: its answer timeout starts here. Called by a sender over a slow medium. */
   left(now: number): void {
     if (this.#mode === 'probing') this.#prober.left(now)
     for (let seq = Math.max(this.#base, this.#frameFrom); seq < this.#frameEnd; seq++)
       if (this.#state[seq & this.#mask] === SENT) this.#sentAt[seq & this.#mask] = now
   }
 
-  /** When poll() will have something, in the time passed to it; Infinity: not before the next call of another method. */
+  /** When poll() will return something, in the time passed to it; Infinity: not before another method is called. */
   nextDeadline(now: number): number {
     if (this.#mode === 'probing') return this.#prober.due(now)
     if (this.#mode !== 'acked') return Number.POSITIVE_INFINITY
@@ -192,15 +189,15 @@ export class DeliverySender<Token> {
   }
 
   /**
-   * Takes a received packet. True when it belonged to the exchange: a PONG to an open probe, or an answer. The caller checks
-   * that it came from the peer's address.
+   * Processes a received packet. True if it belonged to the exchange: a PONG to an open probe, or an answer. The caller
+   * checks that it came from the peer's address.
    */
   onAnswer(raw: Uint8Array, now: number): boolean {
     if (this.#mode === 'probing' && this.#onPong(raw, now)) return true
     const answer = parseAnswer(raw)
     if (!answer) return false
     const { cum, bitmap } = answer
-    // an answer may only name what was sent; anything else is of another life or forged
+    // an answer may only name sent packets; anything else is from an earlier run or forged
     const top = bitmap === 0 ? cum : cum + 33 - Math.clz32(bitmap)
     if (this.#mode !== 'acked' || answer.epoch !== this.#epoch || top >= this.#unsent) {
       this.counters.stray++
@@ -221,8 +218,8 @@ export class DeliverySender<Token> {
     for (let seq = this.#base; seq <= cum; seq++) take(seq)
     for (let bit = 0; bit < BITMAP_BITS; bit++)
       if ((bitmap >>> bit) & 1 && cum + 2 + bit >= this.#base) take(cum + 2 + bit)
-    // With a packet sent twice in it, an answer gives no round trip: neither of that packet, since it is unknown which sending
-    // was answered, nor of those named late because they were waiting for it. Measuring them would let the pause run away.
+    // An answer that names a retransmitted packet gives no round trip: it is unknown which transmission was answered, and the
+    // packets after it were only named late because they waited for it. Measuring them would let the RTO grow without limit.
     this.#rto.answered(afterResend ? Number.POSITIVE_INFINITY : roundTrip, this.counters.acked > before)
     this.#window = Math.min(this.#options.maxPackets, this.#window + this.counters.acked - before)
     this.#advance()
@@ -230,8 +227,8 @@ export class DeliverySender<Token> {
   }
 
   /**
-   * The link was closed or is opened again: probes anew and hands back the tokens not acknowledged, in order of submission. With
-   * `renew` the epoch changes and seq starts at 1; without, the packets handed back are given up under their old numbers.
+   * The link was closed or is being reopened: probes again and returns the unacknowledged tokens in order of submission. With
+   * `renew` the epoch changes and seq starts at 1; without it, the old numbers of the returned packets are abandoned.
    */
   reset({ renew = false }: { renew?: boolean } = {}): Token[] {
     const left: Token[] = []
@@ -262,12 +259,12 @@ export class DeliverySender<Token> {
     return true
   }
 
-  /** End of the range an answer can name: beyond it the peer may hold a packet without being able to say so. */
+  /** End of the range an answer can name: the peer may have a later packet without being able to report it. */
   #horizon(): number {
     return Math.min(this.#unsent, this.#base + 1 + BITMAP_BITS)
   }
 
-  /** A frame of one run of due packets; the packets between two frames keep their order. */
+  /** A frame of consecutive due packets; packets between two frames keep their order. */
   #resendFrame(now: number): Uint8Array | null {
     if (this.#waiting && this.#state[this.#waiting.seq & this.#mask] !== SENT) this.#waiting = null
     const due = now - this.#rto.ms()
@@ -313,7 +310,7 @@ export class DeliverySender<Token> {
     return finishFrame(this.#frame, n)
   }
 
-  /** Whether a packet still goes into the frame that was begun. */
+  /** Whether a packet still fits the current frame. */
   #fits(bytes: number): boolean {
     return fitsFrame(this.#frame, bytes) && this.#frame.at + bytes + 4 <= this.#options.batchBytes
   }

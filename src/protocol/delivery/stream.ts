@@ -1,23 +1,23 @@
-// The delivery exchange over a byte stream (X29), TCP and the like. The end that opened the stream writes a probe
-// as its first 8 bytes, the other end its PONG as the first 10; from then on every packet in both directions is `len u16` +
-// packet. A stream that does not begin so carries one plain packet up to its end, as the reference sends it. Pure: the owner
-// passes received bytes in, writes what wrap() returns, and tells the end.
+// The delivery exchange over a byte stream (X29), for example TCP. The end that opened the stream first writes a probe of 8
+// bytes, the other end first its PONG of 10 bytes; after that every packet in both directions is `len u16` + packet. A stream
+// that begins differently carries one plain packet up to its end, as the reference sends it. Pure: the owner passes in
+// received bytes, writes what wrap() returns, and reports the end.
 //
-// What fails: a stream that is out of step (an empty packet, or one over the limit) or that sends more plain bytes than a packet has
-// throws BAD_PACKET, and so does everything after it: the owner closes the connection. What is cut off by the end is counted in
-// `cut` and dropped. At most one packet is kept in memory.
+// Errors: a stream that is out of step (an empty packet, or one over the limit) or that sends more plain bytes than a packet
+// may have throws BAD_PACKET, and so does every later call: the owner closes the connection. A packet truncated by the end is
+// counted in `cut` and dropped. At most one packet is kept in memory.
 import { OsError } from '../../lib/errors'
 import { isProbe, isProbeReply, PROBE_REPLY_SIZE, PROBE_SIZE } from './frame'
 
-/** `opening`: the first bytes are not all there yet */
+/** `opening`: the first bytes are incomplete */
 type StreamMode = 'opening' | 'framed' | 'plain' | 'broken'
 
 interface DeliveryStreamOptions {
-  /** `opener` made the connection and probes, `listener` took it */
+  /** `opener` opened the connection and probes, `listener` accepted it */
   role: 'opener' | 'listener'
-  /** largest packet taken, in bytes */
+  /** largest accepted packet, in bytes */
   maxPacket?: number
-  /** a received packet, the PING and the PONG included; the bytes are only valid during the call */
+  /** a received packet, PING and PONG included; the bytes are only valid during the call */
   onPacket: (packet: Uint8Array) => void
 }
 
@@ -26,13 +26,13 @@ const FIRST_SIZE = 512
 const KEPT_SIZE = 4096
 
 export class DeliveryStream {
-  /** bytes of a packet the stream ended in */
+  /** bytes of a packet truncated by the end of the stream */
   cut = 0
   readonly #maxPacket: number
   readonly #onPacket: (packet: Uint8Array) => void
   readonly #isFirst: (bytes: Uint8Array) => boolean
   readonly #firstSize: number
-  /** what this end writes unframed at first */
+  /** the first packet that this end writes without a length */
   readonly #isOwnFirst: (bytes: Uint8Array) => boolean
   #mode: StreamMode = 'opening'
   #wrote = false
@@ -52,7 +52,7 @@ export class DeliveryStream {
     return this.#mode
   }
 
-  /** bytes of a packet that is not whole yet */
+  /** received bytes of an incomplete packet */
   get held(): number {
     return this.#have
   }
@@ -62,14 +62,14 @@ export class DeliveryStream {
     return this.#have > 0 ? this.#buffer[0] : undefined
   }
 
-  /** memory kept for this stream, in bytes */
+  /** memory used by this stream, in bytes */
   get memory(): number {
     return this.#buffer.length
   }
 
   /**
-   * The bytes to write for one packet: as they are for the probe or PONG this end begins with and on a plain stream, else with the
-   * length before them. Throws PACKET_TOO_LARGE beyond 65535 bytes and when empty.
+   * The bytes to write for one packet: unchanged for the first probe or PONG and on a plain stream, else with the length
+   * prepended. Throws PACKET_TOO_LARGE beyond 65535 bytes and for an empty packet.
    */
   wrap(packet: Uint8Array): Uint8Array {
     if (packet.length === 0 || packet.length > MAX_PACKET)
@@ -84,7 +84,7 @@ export class DeliveryStream {
     return framed
   }
 
-  /** Takes received bytes and hands over the packets that are whole. Throws BAD_PACKET, and what onPacket throws. */
+  /** Passes received bytes in and complete packets on to the owner. Throws BAD_PACKET, and the errors of onPacket. */
   push(chunk: Uint8Array): void {
     let at = 0
     while (at < chunk.length) {
@@ -96,7 +96,7 @@ export class DeliveryStream {
     }
   }
 
-  /** The stream ended, or its owner waits no longer for the first bytes: what is there is the plain packet. */
+  /** The stream ended, or its owner no longer waits for the first bytes: the received bytes are the plain packet. */
   end(): void {
     const bytes = this.#buffer.subarray(0, this.#have)
     this.#have = 0
@@ -106,7 +106,7 @@ export class DeliveryStream {
     else this.cut += bytes.length
   }
 
-  /** Until the first packet is whole, or cannot be one any more. */
+  /** Until the first packet is complete, or can no longer be one. */
   #opening(chunk: Uint8Array, from: number): number {
     const at = this.#keep(chunk, from, this.#firstSize)
     const bytes = this.#buffer.subarray(0, this.#have)
@@ -134,7 +134,7 @@ export class DeliveryStream {
     if (this.#have === whole) {
       const packet = this.#buffer.subarray(2, whole)
       this.#have = 0
-      // a large one is rare: its room is not kept for the next
+      // large packets are rare: release the large buffer
       if (this.#buffer.length > KEPT_SIZE) this.#buffer = new Uint8Array(FIRST_SIZE)
       this.#onPacket(packet)
     }
@@ -153,7 +153,7 @@ export class DeliveryStream {
     throw new OsError('BAD_PACKET', `${what} of ${bytes} bytes, the stream carries 1 to ${this.#maxPacket}`)
   }
 
-  /** Copies into the buffer until it holds `upTo` bytes; returns how far the chunk is used. */
+  /** Copies into the buffer until it contains `upTo` bytes; returns the new position in the chunk. */
   #keep(chunk: Uint8Array, at: number, upTo: number): number {
     const end = Math.min(chunk.length, at + upTo - this.#have)
     const need = this.#have + end - at

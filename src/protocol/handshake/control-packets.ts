@@ -1,5 +1,5 @@
-// The reaction to each control packet (docs/protocol.md section 2), one case per command byte. Pure over what it is handed; a packet
-// with an unknown command is answered NACK. Throws what the parts throw; the manager turns that into an ERROR envelope.
+// Handles each control packet (docs/protocol.md section 2), one case per command byte. Pure over its parameters; a packet
+// with an unknown command is answered NACK. Throws the errors of its parts; the manager turns them into an ERROR envelope.
 import { COMMAND } from '../../wire/commands'
 import * as control from '../control'
 import type { DispatchResult, IdService } from '../ids/service'
@@ -106,7 +106,7 @@ export class ControlHandler {
     return { ...result, refused, obeyed }
   }
 
-  /** The sending half, for a packet of its server. */
+  /** The client session for a packet of its server. */
   #client(addr: unknown): SecureClient | null {
     const { strict } = this.#options
     return trusts(strict, addr) ? (strict?.clientOf?.(addr) ?? strict?.client ?? null) : null

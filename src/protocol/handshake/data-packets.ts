@@ -1,9 +1,9 @@
-// The answer to a data packet: decoded by the parser, its device heard, its sender's session
-// moved on. With the strict halves: every candidate key is tried (X7), a frame no key opens is answered BAD_KEY, one
-// whose template is missing NEED_FULL (X9), and plaintext is not taken where security is required (X8, D16).
+// Answers a data packet: decodes it, notes its device as heard, and updates its sender's session. In strict mode every
+// candidate key is tried (X7), a frame that no key decrypts is answered BAD_KEY, one with a missing template NEED_FULL (X9),
+// and plaintext is refused if security is required (X8, D16).
 //
-// What fails: a parser that throws is an ERROR envelope; a packet with an error is never touched nor answered by the
-// component, and by the strict halves only when its CRC-16 holds, so noise is never answered.
+// Errors: a parser that throws gives an ERROR envelope. A packet with an error changes no state; the component does not
+// answer it, and strict mode answers it only if its CRC-16 is correct, so noise is never answered.
 import { asOsError } from '../../lib/errors'
 import { COMMAND, isSecure } from '../../wire/commands'
 import { crc8 } from '../../wire/crc'
@@ -53,7 +53,7 @@ export class DataHandler {
       return { type: 'ERROR', cmd, result: { error: asOsError(error).message }, response: null }
     }
     const meta = result.__packet_meta__ ?? {}
-    // this role does not show the time of a packet
+    // this role does not report the time of a packet
     if (role === 'rx_only') Object.assign(meta, { timestamp_raw: 0, server_stamped: false })
     const answer = (response: Uint8Array | null): DispatchResult => ({ type: 'DATA', cmd, result, response })
     if (result.error !== undefined || meta.crc16_ok !== true)
@@ -65,14 +65,15 @@ export class DataHandler {
     if (!server || typeof header === 'string') return answer(this.#timeFor(result))
     if (key) return answer(server.onSecure(aid, key, addr, header.end > header.body))
     const response = server.onPlaintext(aid, header.ts, header.ts === 0, addr)
-    // nor does it name it, as the reference; who keys on the first packet it sent, as the reference, is understood
+    // nor name it in the answer, as the reference; a sender that uses its first packet for the key, as the reference, still
+    // understands it
     const unnamed = role === 'rx_only' && response?.[0] === COMMAND.SECURE_DICT_READY
     return answer(unnamed ? buildSecureDictReady(aid, 0) : response)
   }
 
   /**
-   * With require_secure plaintext is not even decoded, so it moves no template; its sender still gets a key. Null for a
-   * frame that is broken, which decoding names.
+   * With require_secure plaintext is not decoded, so it changes no template; its sender still gets a key. Null for a broken
+   * frame, which decoding reports.
    */
   #plaintext(server: SecureServer, raw: Uint8Array, cmd: number, addr: unknown): DispatchResult | null {
     const header = readHeader(raw)
@@ -84,7 +85,7 @@ export class DataHandler {
     return { type: 'IGNORED', cmd, result: { reason: 'plaintext refused: require_secure' }, response }
   }
 
-  /** As the vectors have it: the session is moved by every packet that was understood. */
+  /** As in the vectors: every packet that was understood updates the session. */
   #component({ __packet_meta__: meta = {} }: DecodedData, aid: number, addr: unknown): Uint8Array | null {
     const { sessions, serverTime } = this.#options
     if (meta.secure) {
@@ -98,12 +99,12 @@ export class DataHandler {
     return buildSecureDictReady(aid, meta.timestamp_raw ?? 0)
   }
 
-  /** Without a receiving half a sender without a time still gets it. */
+  /** Without a receiving session a sender without a time still gets it. */
   #timeFor({ __packet_meta__: meta = {} }: DecodedData): Uint8Array | null {
     return meta.server_stamped && !meta.secure ? buildTimeResponse(0, this.#options.serverTime()) : null
   }
 
-  /** BAD_KEY or NEED_FULL for a whole frame that could not be decoded; null for one that is broken. */
+  /** BAD_KEY or NEED_FULL for a complete frame that could not be decoded; null for a broken one. */
   #refuse(raw: Uint8Array, { __packet_meta__: meta = {} }: DecodedData, addr: unknown): Uint8Array | null {
     const header = readHeader(raw)
     if (typeof header === 'string' || !header.crc16Ok) return null
@@ -116,7 +117,7 @@ export class DataHandler {
   }
 }
 
-/** Tries the candidate keys; of several failures the one that got furthest is returned. */
+/** Tries the candidate keys; if all fail, returns the result that got furthest. */
 function open(
   parser: DataParser,
   server: SecureServer,
@@ -139,8 +140,8 @@ const frameName = (raw: Uint8Array, { sourceAid, tid, ts }: FrameHeader) => ({
   crc16: (raw[raw.length - 2]! << 8) | raw[raw.length - 1]!,
 })
 
-/** DIFF and HEART need a template; when one of them fails with good checksums, a FULL mends it. */
+/** DIFF and HEART need a template; if one fails with correct checksums, a FULL repairs it. */
 const isTemplateUser = (base: number | null | undefined): boolean => base === 0xaa || base === 0x7f
 
-/** begins the status of a sensor in a text */
+/** first character of a sensor's status in a text */
 const SENSOR_MARK = 0x3e

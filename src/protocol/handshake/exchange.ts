@@ -1,11 +1,11 @@
-// One request over a transport that may lose packets: sends at once, sends the same bytes again every
-// max(1, timeout/2) s, and takes the first received packet that `accept` understands. A time-out is null. An error of
-// the transport's functions is the caller's.
+// One request over a transport that may lose packets: sends immediately, repeats the same bytes every max(1, timeout/2) s,
+// and returns the first received packet that `accept` recognises. A timeout returns null. Errors of the transport's functions
+// are thrown to the caller.
 import type { Clock } from '../../lib/clock'
 
 /** Sends one packet; may wait. */
 export type SendFn = (packet: Uint8Array) => unknown
-/** Waits up to that many seconds for one packet; null or undefined when none came. */
+/** Waits up to that many seconds for one packet; null or undefined if none arrived. */
 export type RecvFn = (seconds: number) => Promise<Uint8Array | null | undefined> | Uint8Array | null | undefined
 
 interface ExchangeOptions<Answer> {
@@ -16,7 +16,7 @@ interface ExchangeOptions<Answer> {
   timeout: number
   clock: Clock
   sleep: (ms: number) => Promise<void>
-  /** the answer's meaning, and the packet that confirms it; undefined when the packet answers something else */
+  /** the answer's meaning, and the packet that confirms it; undefined if the packet is no answer to this request */
   accept: (packet: Uint8Array) => Accepted<Answer> | undefined
 }
 
@@ -26,7 +26,7 @@ export interface Accepted<Answer> {
 }
 
 const SLICE_MS = 500
-/** pause for a receive function that returns at once though nothing came */
+/** delay for a receive function that returns immediately without a packet */
 const IDLE_MS = 10
 
 export async function exchange<Answer>(options: ExchangeOptions<Answer>): Promise<Answer | null> {
@@ -53,7 +53,7 @@ async function confirmed<Answer>({ answer, reply }: Accepted<Answer>, send: Send
   try {
     if (reply) await send(reply)
   } catch {
-    // the answer is here; a peer that misses its confirmation loses nothing by it
+    // the answer has arrived; a peer without this confirmation loses nothing
   }
   return answer
 }

@@ -1,12 +1,11 @@
-// The handshake manager (specification "Handshake manager"): builds requests and replies, answers the
-// packets of peers, keeps the secure sessions, and decides FULL or DIFF. Pure: allocator, parser, clock and transports
-// are handed in. Alone it is the component of the vectors; Node and gateway hand in `strict`, and then only packets
-// that belong to something this node did move a key (X7, S13).
+// The handshake manager (specification "Handshake manager"): builds requests and replies, answers the packets of peers, keeps
+// the secure sessions, and decides FULL or DIFF. Pure: allocator, parser, clock and transports are parameters. Alone it is
+// the component of the vectors; Node and gateway pass `strict`, and then only packets that relate to an action of this node
+// change a key (X7, S13).
 //
-// What fails: an unknown packet is answered NACK; a request that cannot be served is answered NACK with its
-// reason; an id that is not on flash yet must not be sent: await `durable` before sending `response`, or use
-// dispatch(), which drops the response when the disk fails (the device asks again). classifyAndDispatch never throws
-// for any bytes.
+// Errors: an unknown packet is answered NACK. A request that cannot be served is answered NACK with its reason. An id that is
+// not on flash yet must not be sent: await `durable` before sending `response`, or use dispatch(), which drops the response
+// if the disk fails (the device repeats its request). classifyAndDispatch never throws, whatever the bytes.
 import { join } from 'node:path'
 import { newDeviceId } from '../../config/device'
 import { checkNames, namesOf } from '../../lib/checked'
@@ -40,11 +39,11 @@ export class HandshakeManager {
   readonly targetSyncCount: number
   readonly expireSeconds: number
   readonly secureStorePath: string | null
-  /** the sessions that hasSecureDict and its like read: with a strict client its own */
+  /** the sessions read by hasSecureDict and similar methods: those of the client in strict mode */
   readonly sessions: SecureSessions
-  /** newest server time that counted, UNIX seconds; 0 before any */
+  /** newest accepted server time, UNIX seconds; 0 before any */
   lastServerTime = 0
-  /** answers about time or identity without an open request, or from another address than the server's */
+  /** answers about time or identity without an open request, or from an address that is not the server's */
   strayAnswers = 0
   readonly #deps: HandshakeDeps
   readonly #clock: Clock
@@ -73,7 +72,7 @@ export class HandshakeManager {
       strict?.client?.sessions ??
       new SecureSessions({
         expireSeconds,
-        // the strict halves keep files of their own; a second writer would undo theirs
+        // in strict mode both sessions have their own files; a second writer would overwrite them
         storePath: strict ? null : secureStorePath,
         timeSyncThreshold: deps.timeSyncThreshold,
         now: () => this.#seconds(),
@@ -93,7 +92,7 @@ export class HandshakeManager {
     })
     let made = ''
     this.#requester = new Requester({
-      // alone it has no file to keep one in: the name lasts as long as the manager
+      // without a file to store it, the name is valid as long as the manager exists
       deviceId: deps.deviceId ?? (() => (made ||= newDeviceId())),
       clock: this.#clock,
       sequence: deps.sequence ?? new control.SequenceCounter(),
@@ -117,19 +116,19 @@ export class HandshakeManager {
     this.#data = new DataHandler({ parser, allocator, sessions: this.sessions, strict, role: this.#role, serverTime })
   }
 
-  // ---- what goes next
+  // ---- FULL or DIFF
 
-  /** What the next packet of that AID should be; X22: ask with hasTemplate false until the first FULL of this run. */
+  /** The type of the next packet of that AID; X22: pass hasTemplate false until the first FULL of this run. */
   getStrategy(srcAid: number, hasTemplate = false): Strategy {
     return this.#sync.strategy(srcAid, hasTemplate, this.sessions.hasSecureDict(srcAid))
   }
 
-  /** A packet of that AID was really sent. */
+  /** A packet of that AID was sent. */
   commitSuccess(srcAid: number): void {
     this.#sync.commit(srcAid)
   }
 
-  // ---- secure sessions, as the reference moves them
+  // ---- secure sessions, as the reference changes them
 
   noteLocalPlaintextSent(aid: number, timestampRaw: number, addr: unknown = null): SessionRecord {
     this.#deps.strict?.client?.plaintextSent(aid, timestampRaw)
@@ -138,7 +137,7 @@ export class HandshakeManager {
   establishRemotePlaintext(aid: number, timestampRaw: number, addr: unknown = null): SessionRecord {
     return this.sessions.establishRemotePlaintext(aid, timestampRaw, addr)
   }
-  /** Called directly it believes its caller, strict or not. */
+  /** A direct call trusts its caller, strict or not. */
   confirmSecureDict(aid: number, timestampRaw: number | null = null, addr: unknown = null): boolean {
     return this.sessions.confirmSecureDict(aid, timestampRaw, addr)
   }
@@ -157,7 +156,7 @@ export class HandshakeManager {
 
   // ---- time
 
-  /** The time of a server; false when it is none. `rttMs`: how long its answer took. */
+  /** The time of a server; false if it is not valid. `rttMs`: round trip of its answer. */
   noteServerTime(ts: number, rttMs = 0): boolean {
     if (!Number.isFinite(ts) || ts <= (this.#deps.timeSyncThreshold ?? 1_000_000)) return false
     this.lastServerTime = Math.floor(ts)
@@ -191,14 +190,14 @@ export class HandshakeManager {
   buildNack(seq = 0, reason = ''): Uint8Array {
     return control.buildNack(seq, reason)
   }
-  /** NACK BAD_KEY (X7) or NEED_FULL (X9), naming the frame. */
+  /** NACK BAD_KEY (X7) or NEED_FULL (X9), with the identity of the frame. */
   buildRefusal(refused: RefusedFrame): Uint8Array {
     return control.buildNack(0, refusedFrameText(refused))
   }
   buildPong(seq = 0): Uint8Array {
     return control.buildPong(seq)
   }
-  /** Without a time: the one this node tells. */
+  /** Default: the time that this node sends. */
   buildTimeResponse(seq = 0, serverTime: number = this.#serverTime()): Uint8Array {
     return control.buildTimeResponse(seq, serverTime)
   }
@@ -215,14 +214,14 @@ export class HandshakeManager {
     return control.buildSecureChannelAck(assignedId)
   }
 
-  // ---- what comes in
+  // ---- received packets
 
-  /** Whether an answer's seq belongs to a request of this node that is still open (D8, D16). */
+  /** Whether an answer's seq belongs to an open request of this node (D8, D16). */
   isOpen(raw: Uint8Array): boolean {
     return this.#requester.age(raw) !== null
   }
 
-  /** Takes any packet and says what it was and what to answer. Never throws. */
+  /** Classifies any packet and returns the answer. Never throws. */
   classifyAndDispatch(rawBytes: Uint8Array, addr: unknown = null): DispatchResult {
     const cmd = rawBytes[0]
     if (cmd === undefined) return { type: 'ERROR', cmd: 0, result: { error: 'Empty packet' }, response: null }
@@ -242,7 +241,9 @@ export class HandshakeManager {
     }
   }
 
-  /** The same, settled when the response may be sent; without a response when it could not be made durable. */
+  /**
+   * Like classifyAndDispatch(), settled when the response may be sent; without a response if it could not be made durable.
+   */
   async dispatch(raw: Uint8Array, addr: unknown = null): Promise<DispatchResult> {
     const { durable, later, ...result } = this.classifyAndDispatch(raw, addr)
     try {
@@ -255,9 +256,9 @@ export class HandshakeManager {
     }
   }
 
-  // ---- request loops; time-outs in seconds
+  // ---- request loops; timeouts in seconds
 
-  /** Asks for a device id; null when none came in `timeout` seconds or the server refused. */
+  /** Requests a device id; null if none arrived in `timeout` seconds or the server refused. */
   requestIdViaTransport(
     sendFn: SendFn,
     recvFn: RecvFn,
@@ -267,7 +268,7 @@ export class HandshakeManager {
     return this.#requester.id(sendFn, recvFn, deviceMeta, timeout)
   }
 
-  /** Asks for `count` ids; empty when none came. */
+  /** Requests `count` ids; empty if none arrived. */
   async requestIdPoolViaTransport(
     sendFn: SendFn,
     recvFn: RecvFn,
@@ -278,7 +279,7 @@ export class HandshakeManager {
     return this.#requester.idPool(sendFn, recvFn, count, meta, timeout)
   }
 
-  /** Asks for the server's time in UNIX seconds; null when none came. */
+  /** Requests the server's time in UNIX seconds; null if none arrived. */
   async requestTimeViaTransport(sendFn: SendFn, recvFn: RecvFn, timeout = 3.0): Promise<number | null> {
     return this.#requester.time(sendFn, recvFn, timeout)
   }
@@ -288,7 +289,7 @@ export class HandshakeManager {
     this.sessions.save(true)
   }
 
-  /** An answer about time or identity that no open request of ours to that address asked for (D16). */
+  /** True for an answer about time or identity without an open request to that address (D16). */
   #isStray(raw: Uint8Array, cmd: number, addr: unknown): boolean {
     if (cmd !== COMMAND.ID_ASSIGN && cmd !== COMMAND.ID_POOL_RES && cmd !== COMMAND.TIME_RESPONSE) return false
     if (this.#deps.strict?.trusts?.(addr) === false) return true

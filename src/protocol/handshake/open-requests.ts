@@ -1,5 +1,5 @@
-// The requests this node has open (D16, S13): an answer about time or identity counts only with the seq of one of them,
-// and once. The caller checks the address. Bounded; a request without an answer is forgotten after a minute.
+// The open requests of this node (D16, S13): an answer about time or identity counts only with the seq of one of them, and
+// only once. The caller checks the address. Bounded; a request without an answer is forgotten after a minute.
 
 import type { Clock } from '../../lib/clock'
 import { LruMap } from '../../lib/lru-map'
@@ -15,7 +15,7 @@ export class OpenRequests {
     this.#clock = clock
   }
 
-  /** Notes a request; `cmd` is the command of the answer that belongs to it. */
+  /** Adds a request; `cmd` is the command of its answer. */
   opened(seq: number, cmd: number): void {
     this.#open.set(seq, { cmd, at: this.#clock.mono() })
   }
@@ -24,7 +24,7 @@ export class OpenRequests {
     this.#open.delete(seq)
   }
 
-  /** Milliseconds since the request was first sent; null when none is open with that seq for that answer. */
+  /** Milliseconds since the request was first sent; null if none is open with that seq for that answer. */
   age(seq: number, cmd: number): number | null {
     const request = this.#open.get(seq)
     if (!request || request.cmd !== cmd) return null

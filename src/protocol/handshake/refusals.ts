@@ -1,7 +1,6 @@
-// Which NACKs about a frame of ours are obeyed (X7, X9): only those that echo a frame sent in the last 60 s, and of
-// each reason and AID at most one per 10 s. The caller checks that they come from the uplink's own address. Bounded:
-// where more frames go out in a minute than are remembered, a refusal of an older one is ignored and the next one
-// counts.
+// Decides which NACKs about our frames are accepted (X7, X9): only those that name a frame sent in the last 60 s, and at most
+// one per 10 s for each reason and AID. The caller checks that they come from the uplink's own address. Bounded: if more
+// frames are sent in a minute than are remembered, a refusal of an older one is ignored and the next one counts.
 
 import type { Clock } from '../../lib/clock'
 import { LruMap } from '../../lib/lru-map'
@@ -19,7 +18,7 @@ export class SentFrames {
   /** TID and CRC-16 of the frame in one word */
   readonly #marks: Uint32Array
   readonly #sentAt: Float64Array
-  /** when a refusal was last obeyed, by reason and AID */
+  /** when a refusal was last accepted, by reason and AID */
   readonly #obeyedAt = new LruMap<string, number>(MAX_SOURCES)
   #next = 0
 
@@ -31,7 +30,7 @@ export class SentFrames {
     this.#sentAt = new Float64Array(remembered).fill(Number.NEGATIVE_INFINITY)
   }
 
-  /** A frame went out; `ts` is its TS field, `crc16` its last two bytes. Per packet: no allocation. */
+  /** A frame is being sent; `ts` is its TS field, `crc16` its last two bytes. Per packet: no allocation. */
   sent(aid: number, tid: number, ts: number, crc16: number): void {
     const at = this.#next
     this.#aids[at] = aid
@@ -41,7 +40,7 @@ export class SentFrames {
     this.#next = (at + 1) % this.#aids.length
   }
 
-  /** Whether to obey; obeying is noted. */
+  /** Whether to accept the refusal; notes the time if so. */
   obeys({ reason, aid, tid, ts, crc16 }: RefusedFrame): boolean {
     const now = this.#clock.mono()
     const key = `${reason} ${aid}`

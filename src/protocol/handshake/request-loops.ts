@@ -1,6 +1,5 @@
-// The asking side of the handshake manager (docs/protocol.md section 2): requests with their numbers, and the three
-// loops that send one until it is answered. A time-out and a refusal are null or []; an error of the transport is the
-// caller's.
+// The requests of the handshake manager (docs/protocol.md section 2): their numbers, and the three loops that repeat a
+// request until it is answered. A timeout or refusal returns null or []; errors of the transport are thrown to the caller.
 import type { Clock } from '../../lib/clock'
 import { COMMAND } from '../../wire/commands'
 import * as control from '../control'
@@ -12,17 +11,17 @@ interface RequesterOptions {
   clock: Clock
   sequence: control.SequenceCounter
   sleep: (ms: number) => Promise<void>
-  /** the name that a request gets whose metadata has none (X39) */
+  /** the name for a request without a name in its metadata (X39) */
   deviceId: () => string
-  /** an ID_ASSIGN with the seq of an open request: the id, null when it is none, and the packet that answers it */
+  /** an ID_ASSIGN with the seq of an open request: the id, null if it is not valid, and the packet that answers it */
   onIdAssign: (raw: Uint8Array, ageMs: number) => Accepted<number | null>
-  /** a server time; false when it is none */
+  /** a server time; false if it is not valid */
   onTime: (seconds: number, ageMs: number) => boolean
 }
 
 type Meta = Record<string, unknown> | null
 
-/** keys under which a server cannot know a device again, or knows it as every other one that has no name */
+/** keys that do not identify a device, since every device without a name has them */
 const NAMELESS: ReadonlySet<string> = new Set(['', 'UNKNOWN', 'device_id:UNKNOWN'])
 
 export class Requester {
@@ -47,12 +46,12 @@ export class Requester {
     return this.#request(COMMAND.TIME_RESPONSE, control.buildTimeRequest)
   }
 
-  /** Milliseconds since the request that this packet answers; null when none is open (D8, D16). */
+  /** Milliseconds since the request that this packet answers; null if none is open (D8, D16). */
   age(raw: Uint8Array): number | null {
     return this.#open.age(control.controlSeq(raw), raw[0] ?? 0)
   }
 
-  /** The request that this packet answers is answered. */
+  /** Closes the request that this packet answers. */
   answered(raw: Uint8Array): void {
     if (this.age(raw) !== null) this.#open.closed(control.controlSeq(raw))
   }
@@ -86,7 +85,7 @@ export class Requester {
     })
   }
 
-  /** Metadata by which the server knows this device again. */
+  /** Metadata that identify this device to the server. */
   #named(meta: Meta): Meta {
     if (!NAMELESS.has(deviceKey(meta))) return meta
     const { device_key: _, ...others } = meta ?? {}

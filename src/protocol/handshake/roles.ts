@@ -1,4 +1,4 @@
-// What a node takes from the wire and what it sends in each role (`Node_Setting.device_role`, docs/protocol.md "Roles"): a tx_only node
+// The packets a node accepts and sends in each role (`Node_Setting.device_role`, docs/protocol.md "Roles"): a tx_only node
 // answers no requests; an rx_only node sends no data packets and no requests, only answers. Pure tables.
 import { OsError } from '../../lib/errors'
 import { ANSWERS, COMMAND } from '../../wire/commands'
@@ -20,10 +20,10 @@ const IGNORED_CONTROL: Record<DeviceRole, ReadonlySet<number>> = {
   ]),
 }
 
-/** Whether a node of that role leaves a control packet unanswered and unread. */
+/** Whether a node of that role ignores a control packet. */
 export const ignoresControl = (role: DeviceRole, cmd: number): boolean => IGNORED_CONTROL[role].has(cmd)
 
-/** Why a node of that role does not send a packet that begins with `cmd`; null when it may. */
+/** Why a node of that role does not send a packet that begins with `cmd`; null if it may. */
 export const sendRefusal = (role: DeviceRole, cmd: number | undefined): OsError | null =>
   role === 'rx_only' && !ANSWERS.has(cmd ?? 0)
     ? new OsError('RX_ONLY', 'this node sends no data packets and no requests: Node_Setting.device_role is rx_only')

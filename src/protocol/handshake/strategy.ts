@@ -1,6 +1,6 @@
-// Whether the next data packet of a device goes FULL or DIFF (specification "States and transitions"): FULL
-// until target_sync_count packets of it were sent, then DIFF. Entries not used in expire_seconds are dropped, which
-// only makes the device start with FULL again. Pure over the time handed in; cannot fail.
+// Decides whether the next data packet of a device is a FULL or a DIFF (specification "States and transitions"): FULL until
+// target_sync_count packets were sent, then DIFF. Entries not used in expire_seconds are dropped, so the device starts with
+// FULL again. Pure over the time passed in; cannot fail.
 
 export type Strategy = 'FULL_PACKET' | 'DIFF_PACKET'
 
@@ -9,7 +9,7 @@ interface SyncOptions {
   expireSeconds: number
   /** UNIX seconds */
   now: () => number
-  /** whether a template file of that AID is on disk; then the first packet may already be a DIFF */
+  /** whether a template file of that AID exists on disk; then the first packet may already be a DIFF */
   hasRegistry: (aid: number) => boolean
 }
 
@@ -22,7 +22,7 @@ export class SyncStatus {
     this.#options = options
   }
 
-  /** `secured`: the device has a session key, so its templates are known to be there. */
+  /** `secured`: the device has a session key, so its templates are known to exist. */
   strategy(aid: number, hasTemplate: boolean, secured: boolean): Strategy {
     this.#clean()
     const { targetSyncCount, hasRegistry } = this.#options
@@ -31,7 +31,7 @@ export class SyncStatus {
     return secured || entry.count >= targetSyncCount ? 'DIFF_PACKET' : 'FULL_PACKET'
   }
 
-  /** A packet of the device went out. */
+  /** A packet of the device was sent. */
   commit(aid: number): void {
     const entry = this.#entry(aid, () => 0)
     if (entry.count < this.#options.targetSyncCount) entry.count++

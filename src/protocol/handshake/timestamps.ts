@@ -1,6 +1,6 @@
-// The timestamp check of the reference: per AID a watermark that only rises. Nothing in the receive path asks it, since
-// backlog and reordering are legitimate (D16, X10); it is there for callers that want strictly rising times. Bounded: the
-// AID not looked up for longest is forgotten first, and its next timestamp is accepted.
+// The timestamp check of the reference: one rising watermark per AID. The receive path does not use it, since backlog and
+// reordering are valid (D16, X10); it exists for callers that need strictly rising times. Bounded: the AID not checked for
+// longest is evicted, and its next timestamp is accepted.
 import { LruMap } from '../../lib/lru-map'
 
 export type TimestampVerdict = 'ACCEPT' | 'REPLAY' | 'OUT_OF_ORDER'
@@ -12,7 +12,7 @@ export class TimestampWatermarks {
     this.#newest = new LruMap(maxSources)
   }
 
-  /** `aid` as a number or its text, they are the same; a missing timestamp counts as 0. */
+  /** `aid` as a number or its text, which are equal; a missing timestamp counts as 0. */
   check(aid: number | string, timestamp: number | null): TimestampVerdict {
     const source = Number(aid)
     const ts = timestamp ?? 0

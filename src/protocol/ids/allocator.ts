@@ -1,12 +1,12 @@
-// Hands out device ids (specification "ID allocator"): a pool of uint32, the same id for the same device, a
-// lease for devices that went away. 0 and 4294967295 mean "no id" and are never handed out.
+// Assigns device ids (specification "ID allocator"): a pool of uint32, the same id for the same device, a lease for devices
+// that are offline. 0 and 4294967295 mean "no id" and are never assigned.
 //
-// What fails: an exhausted pool is an error (ID_POOL_EXHAUSTED), and so is a new device when those known fill the memory
-// meant for them (ID_STORE_FULL): a flood of requests costs new devices their id, not the gateway its life. A store that
-// cannot be read refuses every allocation; one that cannot be written makes commit() reject, and the reply with the id is
-// not sent (the id stays reserved for its device and is written when the disk takes it). One id is never assigned to two
-// devices by a crash, a jump of the clock or a lost journal line. Nothing is read before the first use, or before start(),
-// which reads in slices; times are UNIX seconds.
+// Errors: an exhausted pool is an error (ID_POOL_EXHAUSTED), and so is a new device when the known ones use up the memory for
+// ids (ID_STORE_FULL): a flood of requests must not exhaust the memory of the gateway. A store that cannot be read refuses
+// every allocation; one that cannot be written makes commit() reject, and the reply with the id is not sent (the id stays
+// reserved for its device and is written when the disk works again). A crash, a jump of the clock or a lost journal line
+// never causes one id to be assigned to two devices. Nothing is read before the first use, or before start(), which reads in
+// slices; times are UNIX seconds.
 
 import { join } from 'node:path'
 import { checkNames } from '../../lib/checked'
@@ -24,16 +24,16 @@ import { type AllocatorStats, DEPS, type IdAllocatorDeps, type IdAllocatorOption
 export type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions }
 
 /**
- * Ids of a pool are kept for their gateway at least this long, whatever the lease: its gateway hands them out
- * later, and no packet tells it how long they are good.
+ * Minimum time for which ids of a pool are reserved for their gateway, whatever the lease: the gateway assigns them later,
+ * and no packet tells it how long they are valid.
  */
 export const POOL_HOLD_SECONDS = 30 * 86_400
-/** hearing a device is written to the journal at most this often, or eight times per lease */
+/** a heard device is written to the journal at most this often, or eight times per lease */
 export const TOUCH_SECONDS = 3600
 /** about 700,000 devices */
 const MAX_BYTES = 256 << 20
 
-/** How new ids are assigned: for so many seconds where they are only offered (0: they are not), to whom. */
+/** How new ids are assigned: for how many seconds they are offered (0: assigned directly), and to which address. */
 interface Offer {
   readonly lease: number
   readonly seconds: number
@@ -44,7 +44,7 @@ export class IdAllocator {
   readonly #range: IdRange
   readonly #maxBytes: number
   readonly #touchEvery: number
-  /** at least so long an id of a pool is held */
+  /** minimum time for which an id of a pool is reserved */
   readonly #poolLease: number
   readonly #keeper: LeaseKeeper
   #checkpoint: Promise<void> = Promise.resolve()
@@ -66,7 +66,7 @@ export class IdAllocator {
     } = options
     const { store, now = () => Math.floor(Date.now() / 1000), mono } = deps
     if (![startId, endId].every(id => Number.isInteger(id) && id >= 0 && id <= UNASSIGNED))
-      throw new OsError('BAD_REQUEST', `new IdAllocator: startId and endId are whole numbers from 0 to ${UNASSIGNED}`)
+      throw new OsError('BAD_REQUEST', `new IdAllocator: startId and endId must be integers from 0 to ${UNASSIGNED}`)
     this.#range = new IdRange(startId, endId)
     this.#maxBytes = maxBytes
     const path = join(baseDir ?? process.cwd(), persistFile)
@@ -87,15 +87,15 @@ export class IdAllocator {
 
   /**
    * The id of the device that `meta` describes, a new one if it has none. Throws ID_POOL_EXHAUSTED, ID_STORE_FULL, or STORAGE
-   * when the store cannot be read. Tell the device only after commit().
+   * if the store cannot be read. Send the id to the device only after commit().
    */
   allocateId(meta: DeviceMeta | null = null): number {
     return this.offerId(meta, 0)
   }
 
   /**
-   * The same, but a new id is only offered: unless confirm() or touch() names it in time it is taken back, and handed out last.
-   * `grantedTo`: kept with the id.
+   * Like allocateId(), but a new id is only offered: unless confirm() or touch() names it in time, it is taken back and
+   * reassigned after all others. `grantedTo`: stored with the id.
    */
   offerId(meta: DeviceMeta | null, seconds: number, grantedTo?: string): number {
     const now = this.#keeper.tick()
@@ -105,14 +105,14 @@ export class IdAllocator {
   }
 
   /**
-   * Up to `count` distinct ids, fewer when the pool ends; they are not bound to the device (X5), and held for it at least
-   * POOL_HOLD_SECONDS. Throws as allocateId.
+   * Up to `count` distinct ids, fewer at the end of the pool; they are not bound to the device (X5), and reserved for it for
+   * at least POOL_HOLD_SECONDS. Throws as allocateId.
    */
   allocatePool(count: number, meta: DeviceMeta | null = null): number[] {
     return this.offerPool(count, meta, 0)
   }
 
-  /** The same, but offered as in offerId. */
+  /** Like allocatePool(), but offered as in offerId(). */
   offerPool(count: number, meta: DeviceMeta | null, seconds: number, grantedTo?: string): number[] {
     const now = this.#keeper.tick()
     this.#keeper.makeWay(now)
@@ -131,8 +131,8 @@ export class IdAllocator {
   }
 
   /**
-   * Reads the files in slices that hold up the event loop for milliseconds only. Any call that needs what is read before
-   * `reading` is false reads the rest at once. Rejects with STORAGE.
+   * Reads the files in slices that block the event loop only for milliseconds. If data is needed while `reading` is true, the
+   * call reads the remaining data immediately. Rejects with STORAGE.
    */
   async start(): Promise<void> {
     await this.#keeper.read()
@@ -141,17 +141,17 @@ export class IdAllocator {
     this.#checkpointIfDue()
   }
 
-  /** start() is still reading. */
+  /** True while start() reads. */
   get reading(): boolean {
     return this.#keeper.reading
   }
 
-  /** How much of the memory for ids is taken, 0 to 1. */
+  /** Share of the memory for ids that is used, 0 to 1. */
   get fullness(): number {
     return this.#keeper.load().bytes / this.#maxBytes
   }
 
-  /** What was offered was taken: those of the ids that are still offered are in use from now on. */
+  /** Confirms offered ids: those that are still offered are in use from now on. */
   confirm(ids: readonly number[], pool = false): void {
     const now = this.#keeper.tick()
     const lease_expires_at = now + (pool ? this.#poolLease : this.#keeper.policy.base_lease_seconds)
@@ -166,7 +166,7 @@ export class IdAllocator {
     return this.#entry(id)?.state === 'offered'
   }
 
-  /** ids that are offered now, and those taken back since the start */
+  /** ids currently offered, and those taken back since the start */
   get offered(): number {
     return this.#keeper.offered
   }
@@ -174,53 +174,53 @@ export class IdAllocator {
     return this.#keeper.takenBack
   }
 
-  /** The id of the device with that key, 0 when it has none. */
+  /** The id of the device with that key, 0 if it has none. */
   idOfKey(key: string): number {
     return this.#keeper.load().byKey(key)?.id ?? 0
   }
 
-  /** Where the device of that id was heard last, '' when that is not known. */
+  /** The address where the device of that id was last heard, '' if unknown. */
   addressOf(id: number): string {
     return this.#entry(id)?.addr ?? ''
   }
 
-  /** The `grantedTo` of that id, '' when that is not known. */
+  /** The `grantedTo` of that id, '' if unknown. */
   grantedTo(id: number): string {
     return this.#entry(id)?.granted_to ?? ''
   }
 
-  /** Counts the ids in use by whom they were granted to, in slices; `counts` says which. */
+  /** Counts the ids in use by grantedTo, in slices; `counts` selects them. */
   countGranted(counts: (id: number) => boolean): Promise<Map<string, number>> {
     return this.#keeper.load().countGranted(counts)
   }
 
-  /** Calls `listener` with every id that is free again from now on, and whom it was granted to. */
+  /** Calls `listener` with every id that is freed, and its grantedTo. */
   onFreed(listener: (id: number, grantedTo: string) => void): void {
     this.#keeper.onFreed = listener
   }
 
   /**
-   * Ids that an upstream gave this allocator to hand out, for `goodForSeconds`; those of an earlier grant that were not used
-   * in time are forgotten. Tell the upstream only after commit(). Throws BAD_REQUEST when there is a range of its own.
+   * Adds ids that an upstream granted for `goodForSeconds`; unused ids of an earlier grant are forgotten after their time.
+   * Confirm to the upstream only after commit(). Throws BAD_REQUEST if the allocator has its own range.
    */
   grant(ids: readonly number[], goodForSeconds: number): void {
-    if (!this.#range.granted) throw new OsError('BAD_REQUEST', 'this allocator has a range of its own')
+    if (!this.#range.granted) throw new OsError('BAD_REQUEST', 'this allocator has its own range')
     const now = this.#keeper.tick()
     const state = this.#keeper.load()
     const fresh = this.#range.left(state, now) === 0
     const until = now + goodForSeconds
     const grant = ids.filter(id => Number.isInteger(id) && id > 0 && id < UNASSIGNED)
-    // the whole lot ends with its oldest part
+    // all granted ids expire with the oldest part
     this.#keeper.change({ grant, until: fresh ? until : Math.min(until, state.granted_until), fresh })
   }
 
-  /** Granted ids that no device has yet and that may still be handed out. */
+  /** Granted ids that are valid and not yet assigned. */
   get grantsLeft(): number {
     const now = this.#keeper.tick()
     return this.#range.granted ? this.#range.left(this.#keeper.load(), now) : 0
   }
 
-  /** The device is gone: its id is free at once (`immediate`) or when its lease ends. False for an id not in use. */
+  /** The device was removed: its id is free immediately (`immediate`) or when its lease ends. False for an id not in use. */
   releaseId(idVal: number, immediate = false): boolean {
     const now = this.#keeper.tick()
     const state = this.#keeper.load()
@@ -244,12 +244,12 @@ export class IdAllocator {
     return this.#entry(idVal) !== undefined
   }
 
-  /** What the device said of itself; {} for an id not in use. */
+  /** The metadata that the device sent; {} for an id not in use. */
   getMeta(idVal: number): Record<string, unknown> {
     return JSON.parse(this.#entry(idVal)?.meta ?? '{}')
   }
 
-  /** The device was heard: renews its lease and notes its address (X6). False for an id not in use. */
+  /** The device was heard: renews its lease and stores its address (X6). False for an id not in use. */
   touch(id: number, addr: string | null = null): boolean {
     const now = this.#keeper.tick()
     const state = this.#keeper.load()
@@ -257,7 +257,7 @@ export class IdAllocator {
     if (!entry) return false
     const lease =
       entry.state === 'offered' && entry.device_key === '' ? this.#poolLease : this.#keeper.policy.base_lease_seconds
-    // never sooner: an id of a pool is held longer, and a packet under it may come from any sender
+    // never sooner: an id of a pool is reserved for longer, and a packet with it may come from any sender
     const end = Math.max(entry.lease_expires_at, now + lease)
     const noteworthy = entry.state !== 'active' || Math.abs(now - entry.noted) >= this.#touchEvery
     state.heard(entry, now, end, addr ?? undefined)
@@ -268,14 +268,14 @@ export class IdAllocator {
     return true
   }
 
-  /** Frees the ids whose lease has ended; returns how many. */
+  /** Frees the ids whose lease has ended; returns the number. */
   reclaimExpired(): number {
     const now = this.#keeper.tick()
     this.#keeper.load()
     return this.#keeper.reclaim(now)
   }
 
-  /** The same for as many as one allocation clears away. */
+  /** Like reclaimExpired(), limited to the number that one allocation frees. */
   reclaimSome(): number {
     const now = this.#keeper.tick()
     this.#keeper.load()
@@ -304,7 +304,7 @@ export class IdAllocator {
     return JSON.parse([...checkpointPieces(this.#keeper.load())].join(''))
   }
 
-  /** Settles when every id handed out so far is on the medium; rejects when it could not be written. */
+  /** Settles when every id assigned so far is on flash; rejects if it could not be written. */
   async commit(): Promise<void> {
     if (!this.#keeper.loaded) return
     await this.#keeper.store.commit()
@@ -316,7 +316,7 @@ export class IdAllocator {
     return this.#checkpoint
   }
 
-  /** checkpoints that could not be written; nothing is lost by one, the journal only stays long */
+  /** failed checkpoint writes; no data is lost, but the journal stays long */
   get checkpointFailures(): number {
     return this.#checkpointFailures
   }
@@ -326,7 +326,7 @@ export class IdAllocator {
     return this.#keeper.meter.sinkFailures
   }
 
-  /** Writes the checkpoint. Safe to call twice, and without a use before. */
+  /** Writes the checkpoint. Safe to call twice, and without earlier use. */
   stop(): void {
     if (this.#keeper.loaded) this.#keeper.store.checkpointNow()
     this.#keeper.close()
@@ -334,7 +334,7 @@ export class IdAllocator {
 
   #checkpointIfDue(): void {
     this.#checkpoint = this.#keeper.store.checkpoint().catch(() => {
-      // the journal holds everything already; the checkpoint only shortens it and is tried again later
+      // the journal contains everything; the checkpoint only shortens it and is retried later
       this.#checkpointFailures++
     })
   }
@@ -371,7 +371,7 @@ export class IdAllocator {
     return id
   }
 
-  /** A device that has an id asks again; `meta` '{}' says nothing new. */
+  /** A device with an id repeats its request; `meta` '{}' changes nothing. */
   #renew(entry: IdEntry, meta: string, now: number, lease: number, offerSeconds: number): void {
     const state = this.#keeper.load()
     const text = meta === '{}' ? entry.meta : meta

@@ -1,14 +1,15 @@
-// The changes of the allocator's journal and the records of its file as text, and read back from whatever a file holds. Pure.
+// Converts changes of the allocator's journal and records of its file to text and back, tolerating any content of a file.
+// Pure.
 import { isObject } from '../../lib/objects'
 import type { IdChange, IdRecord } from './state'
 
 export const isId = (value: unknown): value is number =>
   typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= 0xffff_ffff
 
-/** 1e999 in a file reads as infinity, which no file can hold again */
+/** 1e999 in a file is parsed as infinity, which cannot be written back */
 const isSeconds = (value: unknown): value is number => Number.isFinite(value)
 
-/** A record as it is in a file, completed; null when it is none. */
+/** A record of a file with missing fields filled in; null if it is not valid. */
 export function recordFrom(value: unknown): IdRecord | null {
   if (!isObject(value)) return null
   const seconds = (key: string): number => {
@@ -28,7 +29,7 @@ export function recordFrom(value: unknown): IdRecord | null {
   }
 }
 
-/** JSON of a change, one line; built by hand, since a flood of new devices makes one each. */
+/** JSON of a change, one line; built by hand, since a flood of new devices writes one per device. */
 export function changeText(change: IdChange): string {
   if (!('set' in change)) return JSON.stringify(change)
   const { meta, ts, last_seen, lease_expires_at, device_key, state, offline_since, addr, granted_to } = change.record
@@ -36,7 +37,7 @@ export function changeText(change: IdChange): string {
   return `{"set":${change.set},"record":{"meta":${meta},"ts":${ts},"last_seen":${last_seen},"lease_expires_at":${lease_expires_at},"device_key":${JSON.stringify(device_key)},"state":"${state}","offline_since":${offline_since}${end}`
 }
 
-/** A change as it is in a journal; null when it is none. */
+/** A change of a journal; null if it is not valid. */
 export function changeFrom(value: unknown): IdChange | null {
   if (!isObject(value)) return null
   if (isId(value['set'])) {

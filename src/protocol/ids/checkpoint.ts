@@ -1,7 +1,7 @@
-// The allocator's file, written and read in pieces: of 100,000 ids it is 30 MB of JSON, which must neither fill a small board's
-// memory as one text nor hold up the event loop.
+// Writes and reads the allocator's file in pieces: for 100,000 ids it is 30 MB of JSON, which must neither fill a small
+// board's memory nor block the event loop.
 //
-// What fails: a file that is no such document throws STORAGE; an entry in it that cannot be read marks the state as damaged.
+// Errors: a file with another format throws STORAGE; an entry that cannot be read marks the state as damaged.
 import { OsError } from '../../lib/errors'
 import type { Files } from '../../lib/files'
 import { isObject } from '../../lib/objects'
@@ -9,7 +9,7 @@ import { isId, recordFrom } from './change'
 import { JsonScanner } from './jsonscanner'
 import type { IdEntry, IdState } from './state'
 
-/** ids per piece: some 100 KB, about a millisecond */
+/** ids per piece: about 100 KB, about a millisecond */
 const IDS_AT_ONCE = 400
 
 const inner = (value: unknown, indent: string): string => JSON.stringify(value, null, 2).replaceAll('\n', `\n${indent}`)
@@ -28,14 +28,14 @@ function entryText({ id, meta, noted, device_key, state, offline_since, addr, gr
 }
 
 /**
- * The document in pieces. The state may change between two of them: what changed since the first is in the journal, and
- * applying that again leads to the same end.
+ * The document in pieces. The state may change between two pieces: changes since the first are in the journal, and applying
+ * them again leads to the same state.
  */
 export function* checkpointPieces(state: IdState): Generator<string, void> {
   let text = '{\n  "allocated": {'
   let separator = ''
   let count = 0
-  // by their keys, so that an id that is freed and handed out again meanwhile does not come twice
+  // iterates over the keys, so that an id that is freed and assigned again meanwhile is not written twice
   for (const id of [...state.entries.keys()]) {
     const entry = state.entries.get(id)
     if (!entry) continue
@@ -75,9 +75,9 @@ export function* readCheckpoint(path: string, files: Files, state: IdState): Gen
     if (!allocated) throw new SyntaxError('no ids in it')
     scanner.end()
   } catch (cause) {
-    throw new OsError('STORAGE', `${path} cannot be read: no ids are handed out`, {
+    throw new OsError('STORAGE', `${path} cannot be read: no ids are assigned`, {
       cause,
-      hint: `restore ${path} from a backup; only if no device keeps an id, remove it`,
+      hint: `restore ${path} from a backup; remove it only if no device has an id`,
     })
   }
 }

@@ -1,5 +1,5 @@
-// The key by which the allocator knows a device again, so that one that asks twice keeps its id. Pure; a
-// request that says nothing about its device has the empty key and is never recognised.
+// The key by which the allocator recognises a device, so that a repeated request gets the same id. Pure; a request without
+// metadata has the empty key and is never recognised.
 
 import { OsError } from '../../lib/errors'
 import { isObject } from '../../lib/objects'
@@ -9,7 +9,7 @@ export type DeviceMeta = Readonly<Record<string, unknown>>
 
 const NAMES = ['device_id', 'serial', 'mac', 'uuid'] as const
 
-/** Half surrogates, which JSON can hold and UTF-8 cannot, stay apart as their escapes. */
+/** Writes unpaired surrogates, which JSON may contain but UTF-8 cannot, as their escapes, so that they stay distinct. */
 function textOf(value: unknown): string {
   if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return ''
   const text = String(value).trim()
@@ -39,17 +39,17 @@ function nameOf(meta: DeviceMeta): [name: string, value: string] {
   return ['', '']
 }
 
-/** Whether the device says who it is: what kind it is, which others of its kind say as well, and UNKNOWN are no name (X39). */
+/** Whether the metadata identify the device: a model, which others share, and UNKNOWN are no name (X39). */
 export function isNamed(meta: DeviceMeta): boolean {
   const name = textOf(meta['device_key']) || nameOf(meta)[1]
   return name !== '' && name.toUpperCase() !== 'UNKNOWN'
 }
 
-/** What a device says of itself as JSON. Throws BAD_REQUEST for what cannot be JSON. */
+/** The device's metadata as JSON. Throws BAD_REQUEST for values that JSON cannot represent. */
 export function metaText(meta: DeviceMeta | null): string {
   try {
     return JSON.stringify(meta ?? {})
   } catch (cause) {
-    throw new OsError('BAD_REQUEST', `meta is no JSON: ${(cause as Error).message.split('\n')[0]}`, { cause })
+    throw new OsError('BAD_REQUEST', `meta is not JSON: ${(cause as Error).message.split('\n')[0]}`, { cause })
   }
 }

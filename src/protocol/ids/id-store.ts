@@ -1,15 +1,15 @@
-// Where the allocator's state survives: `data/id_allocation.json` and a journal of the changes since, `<file>.journal`.
+// Stores the allocator's state: `data/id_allocation.json` and a journal of later changes, `<file>.journal`.
 //
-// What fails: a write that fails (full disk) keeps its lines in memory, and commit() rejects until they are written; a
-// reply that waits for commit() is not sent. A torn last line is cut. A damaged line elsewhere is skipped, a copy of the
-// journal kept as `.damaged`, and the state marked, so that no id whose owner may be lost is handed out again. After a failed
-// sync it is unknown what of the journal is on flash: the file is written anew before the next commit. An unreadable file is
-// an error (STORAGE): without it every id could be assigned twice, so none is assigned.
+// Errors: a failed write (full disk) keeps its lines in memory, and commit() rejects until they are written; a reply that
+// waits for commit() is not sent. A torn last line is truncated. A damaged line elsewhere is skipped, a copy of the journal
+// is kept as `.damaged`, and the state is marked, so that no id whose owner may be lost is assigned again. After a failed
+// sync it is unknown which part of the journal is on flash: the file is rewritten before the next commit. An unreadable file
+// is an error (STORAGE): without it every id could be assigned twice, so none is assigned.
 //
-// The order in which both are written makes a crash at any point harmless: the new JSON file is synced, takes the place of
-// the old one, and only then the journal loses the lines that both hold. A journal applied again changes nothing. At stop()
-// that happens at once; when the journal is as long as the file it happens in pieces between other work, and the changes
-// of that time stay in the journal. Freed ids in `<file>.released`, as older versions kept them, are read once.
+// The write order makes a crash at any point harmless: the new JSON file is synced and replaces the old one, and only then
+// are the lines contained in both removed from the journal. Applying a journal again changes nothing. stop() does this
+// immediately; when the journal is as long as the file, it is done in pieces between other work, and changes made meanwhile
+// stay in the journal. Freed ids in `<file>.released`, written by older versions, are read once.
 import { dirname } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import { type Files, realFiles } from '../../lib/files'
@@ -20,20 +20,23 @@ import { LineFile, linesOf } from './linefile'
 import type { IdChange, IdState } from './state'
 
 export interface IdStore {
-  /** Fills a new state with what was last kept, in short steps, and keeps to it from then on. Throws STORAGE when it cannot be read. */
+  /**
+   * Fills a new state with the stored data, in short steps, and uses that state from then on. Throws STORAGE if it cannot be
+   * read.
+   */
   load(state: IdState): Iterator<void, void>
-  /** Notes a change, in order; it is on the medium when a later commit() settles. Does not throw. */
+  /** Appends a change; it is on flash when a later commit() settles. Does not throw. */
   append(change: IdChange): void
-  /** Settles when every change appended before is on the medium; rejects when it could not be written. */
+  /** Settles when every earlier change is on flash; rejects if it could not be written. */
   commit(): Promise<void>
-  /** The store may keep the whole state anew, in its own time; rejects when that failed, and nothing is lost by it. */
+  /** Allows the store to rewrite the complete state in the background; rejects if that failed, and nothing is lost then. */
   checkpoint(): Promise<void>
-  /** The same at once. Throws. */
+  /** Rewrites the state synchronously. Throws. */
   checkpointNow(): void
   close(): void
 }
 
-/** a journal smaller than this is never worth a checkpoint */
+/** a smaller journal needs no checkpoint */
 const SMALL_JOURNAL = 256 * 1024
 /** pending lines are written when they are this many bytes, or at the end of the current turn */
 const BATCH = 1 << 16
@@ -42,33 +45,33 @@ export class FileIdStore implements IdStore {
   readonly #path: string
   readonly #journal: LineFile
   readonly #files: Files
-  /** changes as JSON, and their characters */
+  /** changes as JSON, and their total length */
   #batch: string[] = []
   #batched = 0
-  /** lines that a failed write left behind */
+  /** lines of a failed write */
   readonly #pending: Buffer[] = []
   #writesSoon = false
   #unsynced = false
-  /** a sync failed: what the system holds of the journal is not believed any more */
+  /** a sync failed: the journal content is no longer trusted */
   #doubtful = false
   #state: IdState | null = null
   #checkpointSize = 0
-  /** settles when no sync is at work */
+  /** settles when no sync is running */
   readonly #jobs = new SerialQueue()
-  /** the newest commit, and the one that has not begun */
+  /** the newest commit, and the one that has not started */
   #syncing: Promise<void> = Promise.resolve()
   #following: Promise<void> | null = null
   #checkpointing: Promise<void> | null = null
-  /** the journal grows at least to this before the next checkpoint */
+  /** the journal grows at least to this size before the next checkpoint */
   #notBefore = SMALL_JOURNAL
-  /** files of an older version were read: the next checkpoint replaces them, however short the journal is */
+  /** files of an older version were read: the next checkpoint replaces them, even if the journal is short */
   #old = false
-  /** counts checkpoints begun: one begun in pieces is given up when a newer one has begun */
+  /** counts checkpoints: a checkpoint in pieces is abandoned when a newer one begins */
   #generation = 0
 
   readonly #restoredAt: (() => number) | undefined
 
-  /** `restoredAt`: the files are those of a backup; UNIX seconds now. */
+  /** `restoredAt`: the files were restored from a backup; returns UNIX seconds now. */
   constructor(path: string, files: Files = realFiles, restoredAt?: () => number) {
     this.#path = path
     this.#files = files
@@ -81,7 +84,7 @@ export class FileIdStore implements IdStore {
       this.#checkpointSize = this.#files.size(this.#path)
       yield* readCheckpoint(this.#path, this.#files, state)
     }
-    // after damage, what an old list of freed ids says is not believed
+    // after damage, an old list of freed ids is not trusted
     if (!state.damaged) yield* this.#readSpill(state)
     let lost = 0
     for (const value of this.#journal.read()) {
@@ -90,7 +93,7 @@ export class FileIdStore implements IdStore {
       else lost++
       yield
     }
-    // the last process may have been killed before its sync: no answer leaves before these lines are on flash
+    // the last process may have been killed before its sync: no answer is sent before these lines are on flash
     this.#unsynced = this.#journal.length > 0
     if (lost > 0) {
       this.#journal.keepDamaged()
@@ -105,7 +108,7 @@ export class FileIdStore implements IdStore {
   append(change: IdChange): void {
     const text = changeText(change)
     this.#batch.push(text)
-    // with what a line adds
+    // including the overhead of a line
     this.#batched += text.length + 10
     this.#unsynced = true
     if (this.#batched >= BATCH) this.#tryWrite()
@@ -154,7 +157,7 @@ export class FileIdStore implements IdStore {
       throw error
     }
     next.take(this.#journal.length)
-    // everything appended is in the file now, what could not be written before too
+    // the file contains everything appended, including lines of failed writes
     this.#takeBatch()
     this.#pending.length = 0
     this.#unsynced = false
@@ -169,14 +172,14 @@ export class FileIdStore implements IdStore {
   }
 
   *#readSpill(state: IdState): Generator<void, void> {
-    // of a damaged line the ids are in no list, as after any loss: found when everything else is used up
+    // ids of a damaged line are in no list, as after any loss: they are found when all others are used up
     for (const ids of new LineFile(this.#spill, this.#files).read()) {
       if (Array.isArray(ids)) for (const id of ids) if (isId(id)) state.release(id)
       yield
     }
   }
 
-  /** Writes the file in pieces; `alone` runs its end when no sync is at work, which would lose its descriptor. */
+  /** Writes the file in pieces; `alone` runs the final step while no sync uses the journal's descriptor. */
   async #rewrite(alone: (action: () => void) => Promise<void>): Promise<void> {
     const generation = ++this.#generation
     const covered = this.#journal.length
@@ -196,7 +199,7 @@ export class FileIdStore implements IdStore {
     await alone(() => (generation === this.#generation ? next.take(covered) : next.close()))
   }
 
-  /** The next file, kept beside the old one until it is whole. */
+  /** The next file, separate from the old one until it is complete. */
   #begin() {
     const files = this.#files
     const path = `${this.#path}.tmp`
@@ -220,7 +223,7 @@ export class FileIdStore implements IdStore {
         close()
         files.remove(path)
       },
-      /** It takes the place of the old one and of the first `covered` bytes of the journal. */
+      /** Replaces the old file and the first `covered` bytes of the journal. */
       take: (covered: number): void => {
         close()
         files.rename(path, this.#path)
@@ -239,7 +242,7 @@ export class FileIdStore implements IdStore {
     try {
       this.#write()
     } catch {
-      // stays pending; commit() tries again and its caller gets the error
+      // stays pending; commit() retries and reports the error to its caller
     }
   }
 
@@ -260,7 +263,7 @@ export class FileIdStore implements IdStore {
   }
 
   async #sync(): Promise<void> {
-    // what is noted from here on waits for the next one
+    // later changes wait for the next commit
     if (this.#doubtful) await this.#rewrite(async action => action())
     this.#write()
     this.#unsynced = false

@@ -1,5 +1,5 @@
-// Reads a large JSON file member by member, holding one of them and a megabyte of the file at a time. Linear in the file's
-// size. Throws SyntaxError for what is no JSON, and what the files throw.
+// Reads a large JSON file member by member, with one member and a megabyte of the file in memory. Linear in the file's size.
+// Throws SyntaxError for invalid JSON, and the errors of the files.
 import type { Files } from '../../lib/files'
 
 const CHUNK = 1 << 20
@@ -11,9 +11,9 @@ export class JsonScanner {
   readonly #path: string
   readonly #size: number
   #buffer: Buffer = Buffer.alloc(0)
-  /** in #buffer */
+  /** offset in #buffer */
   #at = 0
-  /** of the file, behind #buffer */
+  /** offset in the file, after #buffer */
   #read = 0
 
   constructor(files: Files, path: string) {
@@ -22,7 +22,7 @@ export class JsonScanner {
     this.#size = files.size(path)
   }
 
-  /** The names of the object that begins here; who takes one must read its value before the next. */
+  /** The names of the object that begins here; after each name the caller must read its value. */
   *members(): Generator<string, void> {
     this.#expect(0x7b)
     if (this.#peek() === 0x7d) {
@@ -49,14 +49,14 @@ export class JsonScanner {
     return JSON.parse(text)
   }
 
-  /** Throws unless nothing but space follows. */
+  /** Throws unless only white space follows. */
   end(): void {
     if (this.#peek() !== -1) throw new SyntaxError('more than one document')
   }
 
-  /** Bytes of the value at #at, which is all in the buffer afterwards. */
+  /** Length of the value at #at, which is then completely in the buffer. */
   #measure(): number {
-    // locals: this loop sees every byte of the file
+    // local variables: this loop runs for every byte of the file
     let bytes = this.#buffer
     let start = this.#at
     let depth = 0
@@ -91,7 +91,7 @@ export class JsonScanner {
     this.#at++
   }
 
-  /** The next byte that is no space, not taken yet; -1 at the end. */
+  /** The next byte that is not white space, without consuming it; -1 at the end. */
   #peek(): number {
     for (;;) {
       if (this.#at >= this.#buffer.length && !this.#more(this.#at)) return -1
@@ -101,7 +101,7 @@ export class JsonScanner {
     }
   }
 
-  /** Reads on, keeping what is not taken yet; twice as much when that is a lot, so that the whole stays linear. */
+  /** Reads more and keeps unconsumed data; doubles a large read, so that the total stays linear. */
   #more(from: number): boolean {
     if (this.#read >= this.#size) return false
     const tail = this.#buffer.subarray(from)

@@ -1,23 +1,23 @@
-// The leases of the ids in use: reads the state, notes each change in the store, frees what has ended, and moves everything
-// along when the clock jumps. The allocator decides who gets which id.
+// The leases of the ids in use: reads the state, writes each change to the store, frees expired ids, and shifts all leases
+// when the clock jumps. The allocator decides which id a device gets.
 //
-// What fails: a store that cannot be read throws STORAGE at every call. No call but the first looks at more than a few
-// thousand ids; read() spreads that one over many turns of the event loop.
+// Errors: a store that cannot be read throws STORAGE at every call. Every call except the first checks at most a few thousand
+// ids; read() spreads the first one over many turns of the event loop.
 import { asOsError, type OsError } from '../../lib/errors'
 import { turn } from '../../lib/yield'
 import type { IdStore } from './id-store'
 import { LeaseMeter, type LeaseMetrics, type LeasePolicy } from './lease'
 import { type IdChange, type IdEntry, IdState } from './state'
 
-/** after a start, devices get at least this long to be heard before their lease ends */
+/** after a start, a lease lasts at least this long, so that its device can be heard */
 const START_GRACE_SECONDS = 3600
-/** ended leases that one allocation clears away; the next ones follow with the next */
+/** expired leases that one allocation frees; the others follow with later allocations */
 export const RECLAIM_AT_ONCE = 2000
-/** ids that one allocation looks through for leases to cut */
+/** ids that one allocation checks for leases to cut */
 const CUT_AT_ONCE = 4000
-/** how long read() holds up the event loop at once */
+/** how long read() blocks the event loop at most */
 const SLICE_MS = 12
-/** a clock that runs away from the monotonic one by more than this has jumped */
+/** a difference to the monotonic clock of more than this is a jump */
 const JUMP_SECONDS = 60
 
 interface LeaseKeeperOptions {
@@ -25,7 +25,7 @@ interface LeaseKeeperOptions {
   readonly policy: LeasePolicy
   /** UNIX seconds */
   readonly now: () => number
-  /** milliseconds that never jump; without it no jump is seen */
+  /** milliseconds that never jump; without it jumps are not detected */
   readonly mono: (() => number) | undefined
   readonly metricsSink: ((metrics: LeaseMetrics) => void) | null
   /** lowest id of the range */
@@ -43,14 +43,14 @@ export class LeaseKeeper {
   onFreed: (id: number, grantedTo: string) => void = () => undefined
   readonly #options: LeaseKeeperOptions
   #state: IdState | null = null
-  /** the first reading, as long as it goes on */
+  /** the first reading, while it runs */
   #steps: Iterator<void, void> | null = null
-  /** read() is at work */
+  /** read() is running */
   #slicing = false
   #broken: OsError | null = null
-  /** ids that are looked through for offline leases to cut, since the flood began */
+  /** ids still to be checked for offline leases to cut, since the flood began */
   #cutting: Iterator<IdEntry> | null = null
-  /** what the clock said at the last call that the monotonic one did not, in seconds */
+  /** the difference to the monotonic clock at the last call, in seconds */
   #ahead: number | null = null
 
   constructor(options: LeaseKeeperOptions) {
@@ -64,23 +64,23 @@ export class LeaseKeeper {
     return this.#state !== null
   }
 
-  /** ids that are offered now */
+  /** ids currently offered */
   get offered(): number {
     return this.#state?.offered ?? 0
   }
 
-  /** read() has begun and not come to its end */
+  /** read() has started and not ended */
   get reading(): boolean {
     return this.#slicing && !this.#state && !this.#broken
   }
 
-  /** The state, read to its end at the first call. Throws STORAGE. */
+  /** The state, read completely at the first call. Throws STORAGE. */
   load(): IdState {
     while (!this.#state) this.#step()
     return this.#state
   }
 
-  /** Reads the state in slices between which the event loop has its turn. Rejects with STORAGE. */
+  /** Reads the state in slices and yields to the event loop between them. Rejects with STORAGE. */
   async read(): Promise<void> {
     this.#slicing = true
     while (this.reading) {
@@ -91,7 +91,7 @@ export class LeaseKeeper {
     if (this.#broken) throw this.#broken
   }
 
-  /** Ends a reading under way. */
+  /** Ends a running read. */
   close(): void {
     this.#slicing = false
     this.#steps = null
@@ -100,7 +100,7 @@ export class LeaseKeeper {
 
   /** One step of the first reading. */
   #step(): void {
-    // not read again with every packet: it may be large
+    // not read again with every packet: the file may be large
     if (this.#broken) throw this.#broken
     try {
       this.#steps ??= this.#read()
@@ -120,7 +120,7 @@ export class LeaseKeeper {
     const { metrics } = this.meter
     const { last_reclaim_count, last_reclaim_at, total_reclaimed } = { ...metrics, ...state.lease_metrics }
     state.lease_metrics = Object.assign(metrics, { last_reclaim_count, last_reclaim_at, total_reclaimed })
-    // no device was heard while this process was down, and the last hearings may not be in the journal
+    // no device was heard while this process was down, and the last touches may not be in the journal
     const grace = now() + Math.min(this.policy.base_lease_seconds, START_GRACE_SECONDS)
     for (const entry of state.entries.values()) {
       if (entry.state === 'active') state.setLease(entry, Math.max(entry.lease_expires_at, grace))
@@ -129,7 +129,7 @@ export class LeaseKeeper {
     this.#state = state
   }
 
-  /** Before an allocation. */
+  /** Called before an allocation. */
   makeWay(now: number): void {
     this.load()
     this.reclaim(now, RECLAIM_AT_ONCE)
@@ -142,7 +142,7 @@ export class LeaseKeeper {
     this.store.append(change)
   }
 
-  /** Frees ids whose lease has ended; returns how many. */
+  /** Frees ids whose lease has ended; returns the number. */
   reclaim(now: number, most = Number.POSITIVE_INFINITY): number {
     let count = 0
     for (; count < most; count++) {
@@ -157,7 +157,10 @@ export class LeaseKeeper {
     return count
   }
 
-  /** When new devices flood in, the offline ones lose their lease; from then on going offline gives none (effective lease 0). */
+  /**
+   * During a flood of new devices, offline devices lose their lease; from then on a device that goes offline gets none
+   * (effective lease 0).
+   */
   cutOffline(now: number): void {
     const { force_zero_lease_active } = this.meter.metrics
     if (!force_zero_lease_active || !this.policy.ultra_force_release) {
@@ -174,7 +177,7 @@ export class LeaseKeeper {
     }
   }
 
-  /** The time, after moving the leases along when the clock has jumped since the last call. */
+  /** The current time; shifts the leases if the clock has jumped since the last call. */
   tick(): number {
     const now = this.#options.now()
     const ahead = now - (this.#options.mono?.() ?? 1000 * now) / 1000

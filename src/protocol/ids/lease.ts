@@ -1,6 +1,6 @@
-// How long a device keeps an id it does not use: the policy of `security_settings.id_lease`, and the lease
-// that shrinks while many new devices arrive. Pure over the time handed in (UNIX seconds). Values of the policy that are
-// missing, wrong or out of range become their defaults or bounds; nothing here fails.
+// How long a device keeps an unused id: the policy of `security_settings.id_lease`, and a lease that shrinks while many new
+// devices arrive. Pure over the time passed in (UNIX seconds). Missing or wrong policy values become defaults, values out of
+// range become the limit; cannot fail.
 
 export interface LeasePolicy {
   readonly base_lease_seconds: number
@@ -15,7 +15,7 @@ export interface LeasePolicy {
   readonly metrics_emit_interval_seconds: number
 }
 
-/** As written in the configuration: also `offline_hold_days` and `metrics_flush_seconds`. */
+/** As in the configuration, including `offline_hold_days` and `metrics_flush_seconds`. */
 export type LeasePolicyInput = Readonly<Record<string, unknown>>
 
 export interface LeaseMetrics {
@@ -57,11 +57,11 @@ export function leasePolicy(input: LeasePolicyInput | null = null): LeasePolicy 
   }
 }
 
-/** Follows the rate of new devices and keeps the metrics. */
+/** Tracks the rate of new devices and the metrics. */
 export class LeaseMeter {
   readonly policy: LeasePolicy
   readonly metrics: LeaseMetrics
-  /** times the sink threw */
+  /** number of times the sink threw */
   sinkFailures = 0
   readonly #sink: ((metrics: LeaseMetrics) => void) | null
   /** new devices per second of arrival, oldest first */
@@ -99,7 +99,7 @@ export class LeaseMeter {
     this.metrics.total_reclaimed += count
   }
 
-  /** Brings the metrics up to date; returns the lease in seconds that a device going offline now gets. */
+  /** Updates the metrics; returns the lease in seconds for a device that goes offline now. */
   effective(now: number): number {
     const { policy, metrics } = this
     while (this.#arrivals.length > 0 && this.#arrivals[0]!.at <= now - policy.rate_window_seconds)
@@ -121,14 +121,14 @@ export class LeaseMeter {
     return lease
   }
 
-  /** Tells the metrics on, at most every metrics_emit_interval_seconds. */
+  /** Emits the metrics, at most every metrics_emit_interval_seconds. */
   tell(now: number): void {
     if (now - this.metrics.updated_at < this.policy.metrics_emit_interval_seconds) return
     this.metrics.updated_at = now
     try {
       this.#sink?.({ ...this.metrics })
     } catch {
-      // who listens must not cost a device its id
+      // a failing listener must not cost a device its id
       this.sinkFailures++
     }
   }

@@ -1,6 +1,7 @@
-// An append-only file of lines that proves what it holds: CRC-32C in 8 hex digits, a space, JSON, a line feed.
+// An append-only file of checked lines: CRC-32C in 8 hex digits, a space, JSON, a line feed.
 //
-// What fails: a write that fails half way is cut off before the next one; a last line without its line feed is the torn end
+// Errors: a partial write is truncated before the next one. A last line without its line feed is the torn end of an
+// unconfirmed write, and is truncated too. A damaged line elsewhere is read as undefined. Other errors are the system's.
 // of a write that was never confirmed, and is cut too; a damaged line elsewhere is read as undefined. Errors are the system's.
 
 import { dirname } from 'node:path'
@@ -15,7 +16,7 @@ const PREFIX = 9
 
 const hex = (crc: number): string => crc.toString(16).padStart(8, '0')
 
-/** Values as lines of such a file. */
+/** Values as lines of the file. */
 export const linesOf = (values: readonly string[]): Buffer =>
   Buffer.from(values.map(json => `${hex(crc32c(Buffer.from(json)))} ${json}\n`).join(''))
 
@@ -23,13 +24,16 @@ export class LineFile {
   readonly path: string
   readonly #files: Files
   #fd: number | null = null
-  /** bytes of whole lines */
+  /** bytes of complete lines */
   #length = 0
-  /** the file may hold more than #length */
+  /** the file may be longer than #length */
   #ragged = false
-  /** lines that were read and may not be on flash yet */
+  /** existing lines that may not be on flash yet */
   #adopted = false
-  /** its name may not be on flash: it was made or replaced, by this process or the last, and its folder not synced since */
+  /**
+   * its name may not be on flash: the file was created or replaced by this process or the last, and its folder was not synced
+   * since
+   */
   #unnamed = true
 
   constructor(path: string, files: Files) {
@@ -41,7 +45,7 @@ export class LineFile {
     return this.#length
   }
 
-  /** The JSON value of every line in turn, undefined for a damaged one; none when there is no file. */
+  /** The JSON value of every line in order, undefined for a damaged one; none if there is no file. */
   *read(): Generator<unknown, void> {
     if (!this.#files.exists(this.path)) return
     const size = this.#files.size(this.path)
@@ -65,7 +69,7 @@ export class LineFile {
     this.#adopted = good > 0
   }
 
-  /** Appends whole lines; they are on flash after sync(). */
+  /** Appends complete lines; they are on flash after sync(). */
   write(lines: Uint8Array): void {
     const fd = this.#open()
     if (this.#ragged) this.#cut()
@@ -76,19 +80,19 @@ export class LineFile {
   }
 
   async sync(): Promise<void> {
-    // lines that were read may be in the page cache only, as the last process left them
+    // existing lines may be only in the page cache, as the last process left them
     const fd = this.#adopted ? this.#open() : this.#fd
     if (fd === null) return
     await this.#files.sync(fd)
     this.#adopted = false
   }
 
-  /** Keeps a copy of the file beside it. */
+  /** Keeps a copy of the file next to it. */
   keepDamaged(): void {
     atomicWrite(`${this.path}.damaged`, this.#files.read(this.path), this.#files)
   }
 
-  /** Leaves the lines behind the first `length` bytes, in one step. */
+  /** Keeps only the lines after the first `length` bytes, atomically. */
   dropUpTo(length: number): void {
     const lines = this.#files.exists(this.path)
       ? this.#files.readAt(this.path, length, this.#length - length)
@@ -96,7 +100,7 @@ export class LineFile {
     this.replace(lines)
   }
 
-  /** Holds exactly these lines from now on; after a crash in here these or the old ones, after it these. */
+  /** Replaces the content with these lines; after a crash during the call the file has the old or the new lines. */
   replace(lines: Uint8Array): void {
     this.close()
     this.#unnamed = true
@@ -133,6 +137,6 @@ function lineValue(bytes: Buffer): unknown {
   if (bytes.length <= PREFIX || bytes[PREFIX - 1] !== 0x20) return undefined
   const json = bytes.subarray(PREFIX)
   if (bytes.toString('latin1', 0, PREFIX - 1) !== hex(crc32c(json))) return undefined
-  // the CRC holds and the text is no JSON: damage like any other
+  // a correct CRC with invalid JSON is damage too
   return orElse(undefined, () => JSON.parse(json.toString('utf8')))
 }

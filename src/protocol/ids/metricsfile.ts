@@ -1,6 +1,6 @@
-// The lease metrics for other programs: one small JSON file, `{metrics, metrics_updated_at}`, written when they changed and at
-// most every metrics_flush_seconds (the reference writes them into Config.json, which here changes by people's hands only).
-// A write that fails is thrown to the meter, which counts it; the next one tries again. Not synced: losing it loses nothing.
+// Writes the lease metrics for other programs: a small JSON file, `{metrics, metrics_updated_at}`, after changes and at most
+// every metrics_flush_seconds (the reference writes them into Config.json, which here only users change). A failed write is
+// thrown to the meter, which counts it; the next write tries again. Not synced: its loss does no harm.
 import { type Files, realFiles } from '../../lib/files'
 import type { LeaseMetrics } from './lease'
 
@@ -11,17 +11,17 @@ export class LeaseMetricsFile {
   #written = ''
   #writtenAt = Number.NEGATIVE_INFINITY
 
-  /** `flushSeconds` is read each time, so that a change of the configuration counts at once. */
+  /** `flushSeconds` is called each time, so that a configuration change takes effect immediately. */
   constructor(path: string, flushSeconds: () => number, files: Files = realFiles) {
     this.#path = path
     this.#flushSeconds = flushSeconds
     this.#files = files
   }
 
-  /** What an allocator takes as its metricsSink. */
+  /** The allocator's metricsSink. */
   readonly sink = ({ updated_at, ...metrics }: LeaseMetrics): void => {
     const text = JSON.stringify(metrics)
-    // a clock that was set back must not stop the file for ever
+    // a clock that was set back must not block the file for ever
     const since = Math.abs(updated_at - this.#writtenAt)
     if (text === this.#written || since < this.#flushSeconds()) return
     const temporary = `${this.#path}.tmp`

@@ -1,14 +1,13 @@
-// The quotas in front of the ID allocator (X38, X39), all of them in this file. An address is the IP without its
-// port (IPv6: the /64), on other media the sender as the medium writes it. It is proved once a valid data packet came from
-// there under an id granted to it. An unproved address gets few ids, one pool a minute, and few bytes of answers; all of
-// them together get a bounded share, of which a part is kept for addresses that have no id yet. What all addresses take, proved or not, leaves
-// a quarter of the memory for ids to addresses that have none. A new id is only offered:
-// without an ACK or a data packet it is taken back after ten minutes and handed out last. A device that has an id gets
-// the same one again, whatever the quotas.
+// All quotas for the ID allocator (X38, X39). An address is the IP without its port (IPv6: the /64), on other media the
+// sender in the medium's format. It is proved after a valid data packet came from it with an id granted to it. An unproved
+// address gets few ids, one pool a minute, and few answer bytes; all unproved addresses together get a limited share, part of
+// which is reserved for addresses without an id. All addresses together, proved or not, leave a quarter of the memory for ids
+// to addresses without one. A new id is only offered: without an ACK or a data packet it is taken back after ten minutes and
+// reassigned last. A device that has an id gets the same one again, whatever the quotas.
 //
-// What fails: a request beyond a quota throws ID_QUOTA and takes nothing. While the allocator reads its files after a start,
-// requests are not answered. Everything here is in memory and starts anew with
-// the process; what was offered before is still taken back, for the allocator keeps that.
+// Errors: a request beyond a quota throws ID_QUOTA and takes nothing. Requests are not answered while the allocator reads its
+// files after a start. The quotas are only in memory and start again with the process; earlier offers are still taken back,
+// since the allocator stores them.
 
 import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
@@ -20,11 +19,17 @@ import { Allowance, ANSWER_BYTES, ANSWER_SHARE, identified, SharedUse } from './
 import type { Asker, IdSource } from './service'
 
 export const OFFER_SECONDS = 600
-/** of unproved addresses. `ids`: of one; `pools`, `more`, `first`: of all, for more pools, for more than one id, and for the first id */
+/**
+ * limits of unproved addresses. `ids`: of one; `pools`, `more`, `first`: of all together, for further pools, for more than
+ * one id, and for the first id
+ */
 export const UNPROVED = { ids: 64, pools: 8192, more: 16_384, first: 32_768 } as const
 /** ids of a proved address */
 export const PROVED_IDS = 4096
-/** how full the memory for ids may be, for pools and for more than one id of an address: a packet proves an address, and no more */
+/**
+ * usage of the memory for ids up to which pools and more than one id per address are granted: a packet proves an address, but
+ * nothing more
+ */
 const POOLS_UNTIL = 0.5
 const MORE_UNTIL = 0.75
 export const POOL_INTERVAL_MS = 60_000
@@ -49,10 +54,10 @@ export interface QuotaReport {
   /** ids that wait for their ACK */
   offered: number
   taken_back: number
-  /** addresses that are proved, and ids of all that are not */
+  /** number of proved addresses, and ids of all unproved ones */
   proved_addresses: number
   unproved_ids: number
-  /** requests refused by a quota, and requests without an answer: too many bytes went out, or the files are still read */
+  /** requests refused by a quota, and requests without an answer: answer bytes used up, or the files are still being read */
   over_quota: number
   unanswered: number
   /** ids whose device key was used from two addresses within a minute */
@@ -65,11 +70,11 @@ export class IdQuotas implements IdSource {
   readonly #clock: Clock
   readonly #uses: SharedUse
   readonly #answers: Allowance
-  /** by address; a flood of new addresses takes the place of unproved ones only */
+  /** by address; a flood of new addresses only evicts unproved ones */
   readonly #accounts = new LruMap<string, Account>(MAX_ACCOUNTS)
   readonly #proved = new LruMap<string, Account>(MAX_ACCOUNTS)
   readonly #holders = new Map<number, Account>()
-  /** ids that addresses held when this process started, and that were not heard since */
+  /** ids granted to addresses before this start and not heard since */
   #earlier = new Map<string, number>()
   readonly #offers = new Map<string, Offer>()
   #unproved = 0
@@ -82,12 +87,12 @@ export class IdQuotas implements IdSource {
     allocator.onFreed((id, grantedTo) => this.#freed(id, grantedTo))
   }
 
-  /** After the allocator has read its files: the ids of earlier starts count against their addresses. */
+  /** Called after the allocator has read its files: ids of earlier starts count for their addresses. */
   async start(): Promise<void> {
     this.#earlier = await this.#allocator.countGranted(id => !this.#holders.has(id))
   }
 
-  /** The id of that device. Throws ID_QUOTA, and as the allocator. */
+  /** The id of that device. Throws ID_QUOTA, and the errors of the allocator. */
   allocateId(meta: Record<string, unknown>, asker: Asker | null = null): number {
     if (!asker) return this.#allocator.allocateId(meta)
     const account = this.#account(asker.address)
@@ -103,7 +108,7 @@ export class IdQuotas implements IdSource {
     return id
   }
 
-  /** Up to `count` ids, as many as the quota leaves. Throws ID_QUOTA, and as the allocator. */
+  /** Up to `count` ids, limited by the quota. Throws ID_QUOTA, and the errors of the allocator. */
   allocatePool(count: number, meta: Record<string, unknown>, asker: Asker | null = null): number[] {
     if (!asker) return this.#allocator.allocatePool(count, meta)
     const account = this.#account(asker.address)
@@ -117,9 +122,9 @@ export class IdQuotas implements IdSource {
     return ids
   }
 
-  /** Whether an answer of so many bytes may go there; it counts then. */
+  /** Whether an answer of that size may be sent there; counts it. */
   mayAnswer(address: string, bytes: number): boolean {
-    // none while the allocator reads its files: the device asks again, and no id is handed out that may be taken
+    // no answer while the allocator reads its files: the device repeats its request, and no id in use is assigned
     if (this.#allocator.reading) {
       this.counters.unanswered++
       return false
@@ -136,7 +141,7 @@ export class IdQuotas implements IdSource {
     return false
   }
 
-  /** An ACK came: what was offered with that number is the device's. */
+  /** An ACK arrived: the ids offered with that number belong to the device. */
   acknowledged(seq: number, address: string): void {
     const key = offerKey(networkOf(address), seq)
     const offer = this.#offers.get(key)
@@ -145,9 +150,9 @@ export class IdQuotas implements IdSource {
     this.#allocator.confirm(offer.ids, offer.pool)
   }
 
-  /** A valid data packet came under that id. */
+  /** A valid data packet arrived with that id. */
   touch(id: number, address: string | null): boolean {
-    // a lease that is not renewed now has an hour at least after a start
+    // a lease that is not renewed now lasts at least an hour after a start
     if (this.#allocator.reading || !this.#allocator.touch(id, address)) return false
     if (address === null) return true
     this.#uses.use(id, address, this.#clock.mono())
@@ -193,7 +198,10 @@ export class IdQuotas implements IdSource {
     return account
   }
 
-  /** How many of `count` new ids the address may have, at least one; `inAll`: ids of all unproved addresses at most; `until`: see above. */
+  /**
+   * How many of `count` new ids the address may have, at least one; `inAll`: maximum of ids of all unproved addresses;
+   * `until`: see above.
+   */
   #admit(account: Account, count: number, inAll: number, until: number): number {
     this.#allocator.reclaimSome()
     const { fullness } = this.#allocator
@@ -216,12 +224,12 @@ export class IdQuotas implements IdSource {
     if (!account.proved) this.#unproved++
   }
 
-  /** with those of earlier starts */
+  /** including those of earlier starts */
   #held({ address, held }: Account): number {
     return held + (this.#earlier.get(address) ?? 0)
   }
 
-  /** The account of that address when an earlier start granted it the id. */
+  /** The account of that address if an earlier start granted it the id. */
   #adopt(id: number, from: string): Account | undefined {
     const to = this.#allocator.grantedTo(id)
     if (to === '' || to !== networkOf(from)) return undefined
@@ -252,7 +260,7 @@ export class IdQuotas implements IdSource {
   #prove(account: Account): void {
     account.proved = true
     this.#unproved -= account.held
-    // it may have left the map meanwhile
+    // it may have been evicted meanwhile
     this.#accounts.delete(account.address)
     this.#proved.set(account.address, account)
   }

@@ -1,19 +1,19 @@
-// Which id is handed out next: of a range of ids, or of those that an upstream granted. Pure over the state; null when none is
-// left. 0 and 4294967295 mean "no id" and are never handed out.
+// Selects the next id to assign, from a range or from the ids that an upstream granted. Pure over the state; null if none is
+// left. 0 and 4294967295 mean "no id" and are never assigned.
 import type { IdState } from './state'
 
 export const UNASSIGNED = 0xffff_ffff
-/** ids that one call looks at for one in no list */
+/** ids that one call checks to find one in no list */
 const SCAN_AT_ONCE = 1 << 18
 
 export class IdRange {
   readonly start: number
   readonly end: number
   readonly first: number
-  /** no range: what an upstream granted */
+  /** no range: ids granted by an upstream */
   readonly granted: boolean
   readonly #last: number
-  /** the next id to look at for one in no list */
+  /** the next id to check */
   #scanned = 0
 
   constructor(start: number, end: number) {
@@ -29,15 +29,15 @@ export class IdRange {
     if (this.granted) return this.left(state, now) > 0 ? (state.lowestReleased ?? state.returned[0]!) : null
     for (let freed = state.lowestReleased; freed !== undefined; freed = state.lowestReleased) {
       if (freed >= this.first && freed <= this.#last) return freed
-      // of a range that was configured once; found by #unlisted() should it come back
+      // of an earlier configured range; #unlisted() finds it if the range returns
       state.forget(freed)
     }
     return state.next_candidate <= this.#last ? state.next_candidate : this.#unlisted(state)
   }
 
   /**
-   * Ids that were in use once and are free: those in the list, and those that #unlisted() finds. Of granted ids: those left,
-   * none after their time, since the upstream may give them to another device by then.
+   * Ids that were in use and are free: those in the list, and those that #unlisted() finds. Of granted ids: those left, none
+   * after their time, since the upstream may then assign them to another device.
    */
   left({ entries, damaged, next_candidate, releasedCount, returned, granted_until }: IdState, now: number): number {
     if (this.granted) return now < granted_until ? releasedCount + returned.length : 0
@@ -46,9 +46,9 @@ export class IdRange {
   }
 
   /**
-   * An id of the range that is neither in use nor in a list: taken back, freed beyond max_released, or of a range that was
-   * narrower. The search goes round and is bounded: where a range of more ids is used up, one request may fail and the next
-   * goes on from there.
+   * An id of the range that is neither in use nor in a list: taken back, freed beyond max_released, or added by a wider
+   * range. The search wraps around and is limited: in a used-up larger range, one request may fail and the next one continues
+   * there.
    */
   #unlisted({ entries, damaged }: IdState): number | null {
     const size = this.#last - this.first + 1

@@ -1,17 +1,17 @@
-// What the quotas of an allocator keep of senders, whether ids come from a file or from a database (X38, X39): bytes of answers, ids
-// that two addresses use, and the names of devices that have none. Nothing here fails; all of it is in memory and bounded.
+// State about senders for the quotas of an allocator, in files or in a database (X38, X39): answer bytes, ids used by two
+// addresses, and names for devices without one. Cannot fail; all of it is in memory and bounded.
 import type { Logger } from '../../lib/logger'
 import { LruMap } from '../../lib/lru-map'
 import { networkOf } from '../address'
 import { deviceKey, isNamed } from './devicekey'
 
-/** answers to all unproved addresses, bytes per second, and the share of one */
+/** answers to all unproved addresses, bytes per second, and the share of one address */
 export const ANSWER_BYTES = 65_536
 export const ANSWER_SHARE = 16
 const SHARED_MS = 60_000
 const MAX_SEEN = 32_768
 
-/** Bytes per second, with one second's worth to begin with. */
+/** A budget of bytes per second, initially one second's worth. */
 export class Allowance {
   #left: number
   #at: number
@@ -35,7 +35,7 @@ export class Allowance {
   }
 }
 
-/** Where an id in use was heard last. */
+/** Where an id in use was last heard. */
 interface Seen {
   from: string
   at: number
@@ -56,7 +56,7 @@ export class SharedUse {
     this.#seen.delete(id)
   }
 
-  /** The id's device is at that address. */
+  /** The id's device was heard at that address. */
   use(id: number, from: string, now: number): void {
     const seen = this.#seen.get(id)
     if (!seen) {
@@ -71,13 +71,11 @@ export class SharedUse {
     this.count++
     if (seen.warned) return
     seen.warned = true
-    this.#logger.warn(
-      `id ${id} is used from ${before} and from ${from} within a minute: give each device a name of its own`,
-    )
+    this.#logger.warn(`id ${id} is used from ${before} and from ${from} within a minute: give each device its own name`)
   }
 }
 
-/** A device without a name has one per address, so that two such devices never share an id (X39). */
+/** Devices without a name get one per address, so that two of them never share an id (X39). */
 export function identified(meta: Record<string, unknown>, address: string) {
   const key = deviceKey(meta)
   if (key === '' || isNamed(meta)) return { key, device: meta }

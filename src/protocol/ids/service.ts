@@ -1,9 +1,9 @@
-// The server's side of identity: answers ID_REQUEST and ID_POOL_REQ from an allocator handed in (docs/protocol.md "Getting an id").
+// The server's side of identity: answers ID_REQUEST and ID_POOL_REQ with an allocator (docs/protocol.md "Getting an id").
 //
-// What fails: no allocator, an exhausted pool, an unreadable store: the device is answered NACK. A reply that got lost: the
-// same bytes from the same address within seconds get the same ids, so that a request sent twice takes none twice (only their
-// hash is kept). Each result
-// carries `durable`, which settles when the ids are on flash: the response must not leave before.
+// Errors: without an allocator, with an exhausted pool or an unreadable store the device is answered NACK. If a reply is
+// lost, the same bytes from the same address within seconds get the same ids, so that a repeated request takes none twice
+// (only a hash is kept). Each result has `durable`, which settles when the ids are on flash: the response must not be sent
+// before.
 
 import { createHash } from 'node:crypto'
 import type { Clock } from '../../lib/clock'
@@ -19,32 +19,32 @@ export interface DispatchResult {
   cmd: number
   result: Record<string, unknown>
   response: Uint8Array | null
-  /** settles when `response` may be sent; absent: at once */
+  /** settles when `response` may be sent; absent: immediately */
   durable?: Promise<void>
-  /** settles with the response where that is not known yet; `response` is null then */
+  /** settles with the response if it is not known yet; `response` is null then */
   later?: Promise<Uint8Array>
 }
 
-/** Who asks for ids, and the number of the request. */
+/** The sender of a request for ids, and the request's number. */
 export interface Asker {
   readonly address: string
   readonly seq: number
 }
 
-/** What is needed of the ID allocator, or of the quotas in front of it, which want to know who asks. */
+/** The required part of the ID allocator, or of the quotas in front of it, which need the sender. */
 export interface IdSource {
   allocateId(meta: Record<string, unknown>, asker?: Asker | null): number
   allocatePool(count: number, meta: Record<string, unknown>, asker?: Asker | null): number[]
-  /** whether an answer of so many bytes may go there now */
+  /** whether an answer of that size may be sent there now */
   mayAnswer?(address: string, bytes: number): boolean
-  /** an ACK with that number came from there */
+  /** an ACK with that number came from that address */
   acknowledged?(seq: number, address: string): void
   isAllocated(id: number): boolean
   touch(id: number, addr: string | null): boolean
   commit(): Promise<void>
 }
 
-/** What a device wants: `pool` ids, or one for itself (0). `raw`: its request. */
+/** A request of a device: `pool` ids, or one for itself (0). `raw`: its bytes. */
 export interface IdWish {
   readonly raw: Uint8Array
   readonly meta: Record<string, unknown>
@@ -52,26 +52,29 @@ export interface IdWish {
   readonly pool: number
 }
 
-/** An allocator that other receivers use too: what it gives is known, and durable, only later. */
+/** An allocator shared with other receivers: its ids are known and durable only later. */
 export interface SharedIdSource extends Pick<IdSource, 'mayAnswer' | 'acknowledged' | 'touch'> {
-  /** Rejects with ID_QUOTA, ID_POOL_EXHAUSTED, and as the database. The same bytes of the same address get the same ids. */
+  /**
+   * Rejects with ID_QUOTA, ID_POOL_EXHAUSTED, and the errors of the database. The same bytes of the same address get the same
+   * ids.
+   */
   request(wish: IdWish): Promise<readonly number[]>
 }
 
 const POOL_LIMIT = 256
-/** a request with more JSON than this is refused: it would live in the allocator's file */
+/** a request with more JSON than this is refused: it would be stored in the allocator's file */
 const META_LIMIT = 4096
-/** of a request for a pool: it is kept with each of its ids */
+/** for a pool request: it is stored with each of its ids */
 const POOL_META_LIMIT = 512
-/** errors that a device gets by name */
+/** errors reported to a device by name */
 const NAMED_CODES: ReadonlySet<string> = new Set(['ID_POOL_EXHAUSTED', 'ID_STORE_FULL', 'ID_QUOTA'])
-/** the same request again within this gets the same ids */
+/** a repeated request within this time gets the same ids */
 const REPEAT_MS = 15_000
 const REPEATS_KEPT = 4096
-/** ID_ASSIGN with a time, and what the largest NACK takes */
+/** size of ID_ASSIGN with a time, and of the largest NACK */
 const ASSIGN_BYTES = 24
 
-/** An address as text: `host:port` of a pair, else as it is. */
+/** An address as text: `host:port` of a pair, else unchanged. */
 export const addressText = (addr: unknown): string | null =>
   addr === null || addr === undefined ? null : Array.isArray(addr) ? addr.join(':') : String(addr)
 
@@ -139,13 +142,13 @@ export class IdService {
     }
   }
 
-  /** A device acknowledged what request `seq` gave it. */
+  /** A device acknowledged the ids of request `seq`. */
   onAck(seq: number, addr: unknown): void {
     const asker = askerOf(addr, seq)
     if (asker) this.#allocator?.acknowledged?.(seq, asker.address)
   }
 
-  /** The ids of a request; those of a moment ago when the same bytes come from the same address again. */
+  /** The ids of a request; the same ids if the same bytes recently came from the same address. */
   #once(allocator: IdSource, raw: Uint8Array, addr: unknown, allocate: () => number[]): number[] {
     const from = addressText(addr)
     if (from === null) return allocate()
@@ -168,7 +171,7 @@ function askerOf(addr: unknown, seq: number): Asker | null {
 const mayAnswer = (ids: Pick<IdSource, 'mayAnswer'>, asker: Asker | null, bytes: number): boolean =>
   asker === null || (ids.mayAnswer?.(asker.address, bytes) ?? true)
 
-/** The answer comes when the database has given the ids, or has said why not. */
+/** The answer is sent after the database has returned the ids, or an error. */
 function requested(
   cmd: number,
   seq: number,
@@ -197,10 +200,10 @@ const refused = (cmd: number, seq: number, reason: string, nack: string): Dispat
   response: buildNack(seq, nack),
 })
 
-/** The promise that the ids just assigned are on flash. */
+/** Settles when the ids just assigned are on flash. */
 function onFlash(allocator: IdSource): Promise<void> {
   const durable = allocator.commit()
-  // a caller that only wants the envelope must not bring the process down by a failing disk
+  // a caller that only uses the envelope must not crash the process when the disk fails
   durable.catch(() => undefined)
   return durable
 }

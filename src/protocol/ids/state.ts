@@ -1,14 +1,14 @@
-// What the allocator remembers: a map of the ids in use, the freed ids, and how a change of the journal is applied: one
-// function for the live allocator and for recovery, so that both always agree. Pure; nothing here fails.
+// The allocator's state: the ids in use, the freed ids, and one function that applies a change, for the live allocator and
+// for recovery, so that both always agree. Pure; cannot fail.
 
 import { turn } from '../../lib/yield'
 import type { LeaseMetrics } from './lease'
 
 type State = 'active' | 'offline' | 'offered'
 
-/** One id in use, as it is written. Times in UNIX seconds. */
+/** One id in use, as stored. Times in UNIX seconds. */
 export interface IdRecord {
-  /** what the device said of itself: the JSON text of an object */
+  /** metadata of the device: the JSON text of an object */
   meta: string
   /** when the id was first assigned to this device */
   ts: number
@@ -16,26 +16,25 @@ export interface IdRecord {
   /** 0: never */
   lease_expires_at: number
   device_key: string
-  /** 'offered': granted, and its device has neither acknowledged it nor sent a packet under it (X38) */
+  /** 'offered': granted, and its device has neither acknowledged it nor sent a packet with it (X38) */
   state: State
   offline_since: number
-  /** where the device last spoke from */
+  /** the device's last address */
   addr?: string
-  /** the address that requested it, as the quotas count addresses */
+  /** the address that requested it, in the quotas' format */
   granted_to?: string
 }
 
 /** One id in use, in memory. */
 export interface IdEntry extends IdRecord {
   readonly id: number
-  /** last_seen of the newest record or touch that went to the journal */
+  /** last_seen of the newest record or touch in the journal */
   noted: number
 }
 
 /**
- * `set`: the id belongs to that device; `free`: to none, `back`: it was offered and not taken, and is handed out last;
- * `touch`: its device was heard; `grant`: an upstream gave these ids to hand out until then, `fresh` in place of those
- * it gave before.
+ * `set`: the id belongs to that device; `free`: to none, `back`: it was offered and not taken, and is reassigned last;
+ * `touch`: its device was heard; `grant`: an upstream granted these ids until then, `fresh`: they replace earlier ones.
  */
 export type IdChange =
   | { readonly set: number; readonly record: IdRecord }
@@ -45,23 +44,23 @@ export type IdChange =
 
 interface IdStateOptions {
   nextCandidate?: number
-  /** freed ids in the list at most: the lowest stay */
+  /** maximum length of the list of freed ids: the lowest are kept */
   maxReleased?: number
-  /** the ids come from an upstream: a freed one is its again, not ours to hand out */
+  /** the ids come from an upstream: a freed id belongs to the upstream again */
   granted?: boolean
 }
 
-/** memory of an entry, its places in two maps, and the heads of its texts */
+/** memory of an entry, its two map entries, and the headers of its texts */
 const ENTRY_BYTES = 300
 
-/** more than the memory for ids holds, and few enough for 4,000 restores */
+/** larger than the memory for ids allows, and small enough for 4,000 restores */
 const SKIPPED_AT_RESTORE = 1 << 20
 
-/** V8 takes two bytes per character as soon as one is not Latin-1 */
+/** V8 needs two bytes per character as soon as one is not Latin-1 */
 const isWide = (text: string): boolean => /[^\0-\xff]/.test(text)
 const textBytes = (text: string): number => (isWide(text) ? 2 : 1) * text.length
 
-/** A copy that keeps nothing else in memory: a part of a text holds the whole, a joined one its parts. */
+/** A flat copy: a substring keeps its complete source in memory, a concatenation its parts. */
 export function ownText(text: string): string {
   const encoding = isWide(text) ? 'utf16le' : 'latin1'
   return Buffer.from(text, encoding).toString(encoding)
@@ -70,31 +69,31 @@ export function ownText(text: string): string {
 export class IdState {
   readonly #entries = new Map<number, IdEntry>()
   readonly #keys = new Map<string, IdEntry>()
-  /** no lease ends sooner, but for those in #ended */
+  /** no lease ends sooner, except those in #ended */
   #nextEnd = Number.POSITIVE_INFINITY
-  /** leases that had ended when all were looked at, the first last */
+  /** leases found ended at the last check, the first last */
   #ended: IdEntry[] = []
-  /** free again, descending: the next one to hand out is the last */
+  /** free ids, descending: the next one to assign is the last */
   #released: number[] = []
   readonly #maxReleased: number
-  /** of granted ids: offered and not taken; without a range nothing else knows them */
+  /** granted ids that were offered and not taken; without a range they are in no other list */
   readonly returned: number[] = []
   readonly granted: boolean
-  /** memory of the ids in use, about */
+  /** approximate memory of the ids in use */
   bytes = 0
-  /** how many of the ids are offered */
+  /** number of offered ids */
   offered = 0
   next_candidate: number
-  /** granted ids are not handed out from then on, UNIX seconds; 0: no end */
+  /** end of the grant, UNIX seconds; 0: no end */
   granted_until = 0
   lease_metrics: Partial<LeaseMetrics> | null = null
-  /** a change was lost to damage: ids whose owner is unknown are not handed out again */
+  /** a change was lost to damage: ids whose owner is unknown are not assigned again */
   damaged = false
 
   constructor({ nextCandidate = 1, maxReleased = 10_000, granted = false }: IdStateOptions = {}) {
     this.next_candidate = nextCandidate
     this.granted = granted
-    // what an upstream gave is in no range: all of it is kept
+    // granted ids are in no range: keep all of them
     this.#maxReleased = granted ? Number.POSITIVE_INFINITY : maxReleased
   }
 
@@ -102,7 +101,7 @@ export class IdState {
     return this.#entries
   }
 
-  /** Counts the ids by whom they were granted to, in slices; `counts` says which. */
+  /** Counts the ids by grantedTo, in slices; `counts` selects them. */
   async countGranted(counts: (id: number) => boolean): Promise<Map<string, number>> {
     const found = new Map<string, number>()
     let seen = 0
@@ -113,7 +112,7 @@ export class IdState {
     return found
   }
 
-  /** The id of the device with that key; none has ''. */
+  /** The id of the device with that key; '' matches none. */
   byKey(key: string): IdEntry | undefined {
     return this.#keys.get(key)
   }
@@ -129,7 +128,7 @@ export class IdState {
     return this.#released.at(-1)
   }
 
-  /** What these texts take in memory, with their entry. */
+  /** Memory of these texts with their entry. */
   cost(key: string, meta: string, addr = '', grantedTo = ''): number {
     return ENTRY_BYTES + textBytes(key) + textBytes(meta) + textBytes(addr) + textBytes(grantedTo)
   }
@@ -139,13 +138,13 @@ export class IdState {
     if (end > 0) this.#nextEnd = Math.min(this.#nextEnd, end)
   }
 
-  /** The clock has jumped: the leases last as long as before. */
+  /** The clock has jumped: shifts the leases by that much. */
   moveLeases(seconds: number): void {
     for (const entry of this.#entries.values())
       if (entry.lease_expires_at > 0) this.setLease(entry, Math.max(1, entry.lease_expires_at + seconds))
   }
 
-  /** The id whose lease ended first, to be freed; all leases are looked at when one of them may have ended. */
+  /** The id whose lease ended first, to be freed; checks all leases if one of them may have ended. */
   firstEnded(now: number): IdEntry | undefined {
     for (;;) {
       const entry = this.#ended.pop() ?? this.#lookForEnded(now)
@@ -169,7 +168,7 @@ export class IdState {
     return this.#ended.pop()
   }
 
-  /** The device was heard: it is active, and its address is known with `addr`. */
+  /** The device was heard: marks it active, and stores its address. */
   heard(entry: IdEntry, lastSeen: number, leaseEnd: number, addr = entry.addr): void {
     if (entry.state === 'offered') this.offered--
     entry.state = 'active'
@@ -181,7 +180,7 @@ export class IdState {
     entry.addr = ownText(addr)
   }
 
-  /** Applies one change. Applying a journal again onto the state it led to changes nothing. */
+  /** Applies one change. Applying a journal again changes nothing. */
   apply(change: IdChange): void {
     const { returned } = this
     if ('set' in change) {
@@ -193,7 +192,7 @@ export class IdState {
       const { free, back } = change
       const known = this.#remove(free)
       if (back) {
-        // in no list: found when everything else is used up
+        // in no list: found when all others are used up
         if (known && this.granted) returned.push(free)
       } else if ((known || free < this.next_candidate) && !this.granted) this.release(free)
     } else if ('grant' in change) {
@@ -209,7 +208,7 @@ export class IdState {
     }
   }
 
-  /** Puts an id that is not in use into the list of the freed ones, which keeps the lowest. */
+  /** Adds an unused id to the list of freed ids, which keeps the lowest. */
   release(id: number): void {
     if (this.#entries.has(id)) return
     const list = this.#released
@@ -220,7 +219,7 @@ export class IdState {
     if (list.length > this.#maxReleased) list.shift()
   }
 
-  /** Takes an id out of the list of the freed ones. */
+  /** Removes an id from the list of freed ids. */
   forget(id: number): void {
     const at = this.#place(id)
     if (this.#released[at] !== id) return
@@ -228,7 +227,7 @@ export class IdState {
     else this.#released.splice(at, 1)
   }
 
-  /** `lost` changes of the journal cannot be read: each may have given out one id that no later change names. */
+  /** `lost` changes of the journal cannot be read: each may have assigned one id that no later change names. */
   lose(lost: number): void {
     this.damaged = true
     this.next_candidate = Math.min(0xffff_ffff, this.next_candidate + lost)
@@ -236,8 +235,8 @@ export class IdState {
   }
 
   /**
-   * The state is that of a backup, and ids were given since that it does not know: those free in it are not handed out, new ones
-   * come from far ahead, and an id whose lease has ended, or could have been cut, is not its device's any more.
+   * The state is that of a backup, and ids may have been assigned since: ids free in it are not assigned, new ones start far
+   * ahead, and an id whose lease has ended, or could have been cut, no longer belongs to its device.
    */
   restored(now: number): void {
     this.lose(SKIPPED_AT_RESTORE)
@@ -247,7 +246,7 @@ export class IdState {
       if (state !== 'active' || (end > 0 && end <= now)) this.#remove(id)
   }
 
-  /** A key names one id only: the newest. */
+  /** A key has one id only: the newest. */
   #put(id: number, record: IdRecord): void {
     this.#remove(id)
     const { meta, ts, last_seen, lease_expires_at, device_key, state, offline_since, addr, granted_to } = record
@@ -281,7 +280,7 @@ export class IdState {
     return true
   }
 
-  /** Where `id` is, or belongs, in the descending list. */
+  /** Index of `id`, or its insertion index, in the descending list. */
   #place(id: number): number {
     const list = this.#released
     let low = 0

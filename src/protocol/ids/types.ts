@@ -1,4 +1,4 @@
-// What the ID allocator is made of and what it tells of itself (specification "ID allocator").
+// Options and reports of the ID allocator (specification "ID allocator").
 
 import { namesOf } from '../../lib/checked'
 import type { IdStore } from './id-store'
@@ -8,24 +8,27 @@ export interface IdAllocatorOptions {
   /** folder of persistFile; null: the working directory */
   baseDir?: string | null
   startId?: number
-  /** below startId: no range of its own, it hands out what grant() gave it */
+  /** below startId: no own range, only ids from grant() */
   endId?: number
   persistFile?: string
-  /** freed ids in the list of those handed out first, at least 256: the lowest; the others follow when the range is used up */
+  /**
+   * maximum length of the list of freed ids, at least 256: the lowest are kept and assigned first; the others follow when the
+   * range is used up
+   */
   maxReleased?: number
   leasePolicy?: LeasePolicyInput | null
-  /** memory of the ids in use at most, about 400 bytes each; new devices are refused beyond it */
+  /** memory limit of the ids in use, about 400 bytes each; new devices are refused above it */
   maxBytes?: number
   /** called with the metrics at most every metrics_emit_interval_seconds */
   metricsSink?: ((metrics: LeaseMetrics) => void) | null
 }
 
 export interface IdAllocatorDeps {
-  /** in place of the file */
+  /** replaces the file */
   store?: IdStore
   /** UNIX seconds */
   now?: () => number
-  /** Milliseconds that never jump. With it, a jump of `now` moves the leases along instead of ending or prolonging them. */
+  /** Milliseconds that never jump. With it, a jump of `now` shifts the leases instead of changing their length. */
   mono?: () => number
 }
 
@@ -36,12 +39,12 @@ export const DEPS = namesOf<IdAllocatorDeps>()('store now mono')
 
 export interface AllocatorStats {
   total_allocated: number
-  /** ids that are free again */
+  /** freed ids */
   total_released: number
   next_candidate: number
   /** memory of the ids in use */
   bytes: number
-  /** new devices that were refused since the start because of maxBytes */
+  /** new devices refused since the start because of maxBytes */
   refused: number
   range: [number, number]
   lease_policy: LeasePolicy

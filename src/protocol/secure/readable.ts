@@ -1,12 +1,12 @@
-// Packets of secure sessions in plain form, for who passes them on. Nothing here fails: a packet that cannot be read for sure is
+// Decrypts packets of secure sessions, for forwarding. Nothing here throws: a packet that cannot be decrypted reliably is
 // null.
 import { isUtf8 } from 'node:buffer'
 import { COMMAND, isSecure } from '../../wire/commands'
 import { readHeader, rekeyFrame } from '../../wire/frame'
 
 /**
- * A data packet in plain form: a plain one as it is, an encrypted one deciphered and with a new command byte and CRC-16. Null when
- * not exactly one of the keys of its sender fits: CRC-8 alone takes one wrong key in 256.
+ * A data packet in plaintext: unchanged if it is plaintext, else decrypted, with a new command byte and CRC-16. Null unless
+ * exactly one key of its sender fits: CRC-8 alone accepts one wrong key in 256.
  */
 export function readable(packet: Uint8Array, keysOf: (aid: number) => readonly Uint8Array[]): Uint8Array | null {
   if (!isSecure(packet[0] ?? 0)) return packet
@@ -24,7 +24,7 @@ export function readable(packet: Uint8Array, keysOf: (aid: number) => readonly U
   return fits.size === 1 ? fits.values().next().value! : null
 }
 
-/** Whether the body may be the text of a FULL: noise is no UTF-8 or holds control characters. */
+/** Whether the body may be the text of a FULL: noise is not UTF-8 or contains control characters. */
 function isText(body: Uint8Array): boolean {
   if (body.some(byte => byte < 0x20)) return false
   return isUtf8(body)

@@ -1,20 +1,22 @@
-// The receiving half of secure sessions (docs/protocol.md section 6, X7, X11, S13): names a timestamp of a plaintext packet to
-// its sender, holds the keys of the named ones, and settles on the key with which a secure frame decrypts.
+// The receiving side of secure sessions (docs/protocol.md section 6, X7, X11, S13): names a timestamp of a plaintext packet
+// to its sender, keeps the keys of the named ones, and settles on the key that decrypts a secure frame.
 //
-// What fails: the answer is lost: another timestamp is named with a plaintext packet 10 s later, and every key that may
-// still be in use is kept as a candidate. No key decrypts: the frame is answered BAD_KEY (refuse()), the sender begins
-// again. A confirmed key is replaced only from the address it was confirmed from, which a packet under it moves, or once
-// nothing valid came from there for `rekeyAfterS` (X37); a request from elsewhere gets no answer and is counted. A key
-// that was named is good for the address that requested it. A replaced key is good for a minute more. The pauses of answers are
-// kept for each address, so that a stranger's packets keep no answer from the device itself. A packet stamped here for want
-// of a time makes no key, for its sender cannot know the time.
+// Errors: if the answer is lost, another timestamp is named with a plaintext packet 10 s later, and every key that may still
+// be in use is kept as a candidate. If no key decrypts, the frame is answered BAD_KEY (refuse()), and the sender starts
+// again.
+//
+// A confirmed key is replaced only from the address it was confirmed from (a packet encrypted with it moves that address), or
+// after no valid packet came from there for `rekeyAfterS` (X37); a request from another address gets no answer and is
+// counted. A named key is valid for the address that requested it. A replaced key is valid for a minute more. Answers are
+// rate limited per address, so that a stranger's packets cannot suppress answers to the device. A packet without a time,
+// stamped here, makes no key, since its sender cannot know the time.
 import { type Clock, systemClock } from '../../lib/clock'
-import { deriveSessionKey } from '../../wire/cipher'
 import { peerAddress, senderOf } from '../address'
 import { buildNack, buildSecureChannelAck, buildSecureDictReady, buildTimeResponse } from '../control'
 import { addressText } from '../ids/service'
 import { type RefusedFrame, refusedFrameText } from '../nack'
 import { SecureSessions } from './sessions'
+import { candidateOf, due, keysOf, NAMED, othersOf, rebuild, type Source } from './source'
 
 export interface SecureServerOptions {
   /** sessions of this side only */
@@ -22,13 +24,13 @@ export interface SecureServerOptions {
   clock?: Clock
   /** UNIX seconds, sent to senders without a time */
   serverTime?: () => number
-  /** plaintext data is refused; senders get their key by an opener, a FULL without sensors */
+  /** plaintext data is refused; senders get their key through a key request (opener), a FULL without sensors */
   requireSecure?: boolean
-  /** seconds without a valid packet from its address after which a confirmed key may be replaced from another */
+  /** seconds without a valid packet from its address after which a confirmed key may be replaced from another address */
   rekeyAfterS?: number
-  /** which plaintext of an AID with a confirmed session is taken (X36) */
+  /** which plaintext of an AID with a confirmed session is accepted (X36) */
   plaintextAfterSecure?: () => PlaintextAfterSecure
-  /** a key was replaced, or that was refused; refusals of one AID at most once a minute */
+  /** a key was replaced, or its replacement refused; refusals of one AID at most once a minute */
   onRekey?: (event: 'replaced' | 'refused', aid: number, address: string) => void
   maxSources?: number
 }
@@ -38,51 +40,10 @@ type PlaintextAfterSecure = 'same_address' | 'any' | 'never'
 const READY_INTERVAL_MS = 10_000
 const REFUSE_INTERVAL_MS = 1000
 const RECENT = 7
-/** addresses of one AID whose pauses are kept */
-const ADDRESSES = 4
-/** how long a confirmed key stays good after another one took its place */
-const REPLACED_MS = 60_000
 const MAX_SOURCES = 16_384
 const REKEY_AFTER_S = 600
 const WARN_INTERVAL_MS = 60_000
-const NAMED = Number.POSITIVE_INFINITY
 const NO_KEYS: readonly Uint8Array[] = []
-
-interface Candidate {
-  readonly timestamp: number
-  readonly key: Uint8Array
-  /** the sender it was named to */
-  readonly from: string
-  /** mono ms; Infinity for a named one, which goes when the session settles */
-  readonly until: number
-}
-
-/** An address that got an answer, and when (mono ms). */
-interface RecentAnswer {
-  readonly address: string
-  readonly at: number
-}
-
-/** What is kept of one AID beside its session. */
-interface Source {
-  readonly named: RecentAnswer[]
-  readonly refused: RecentAnswer[]
-  /** the last timestamps named, newest first, without that of the session's key; a replaced key last */
-  recent: Candidate[]
-  /** the session's key, then the recent ones: built anew when either changes */
-  keys: readonly Uint8Array[]
-  sessionKey: Uint8Array | null
-  /** the session's key is confirmed and no other is named */
-  settled: boolean
-  /**
-   * of a confirmed key, else of the device's plaintext: its address as the medium wrote it last, the sender that means, and when
-   * that was heard, mono ms
-   */
-  address: string
-  home: string
-  heardAt: number
-  warnedAt: number
-}
 
 export class SecureServer {
   readonly sessions: SecureSessions
@@ -96,7 +57,7 @@ export class SecureServer {
     named: 0,
     badKey: 0,
     confirmed: 0,
-    /** confirmed keys that another took the place of, refused attempts, confirmed peers at a new address, sessions forgotten */
+    /** replaced confirmed keys, refused replacements, confirmed peers at a new address, forgotten sessions */
     replaced: 0,
     rekeyRefused: 0,
     moved: 0,
@@ -108,7 +69,7 @@ export class SecureServer {
   readonly #rekeyAfterMs: number
   readonly #plaintextAfterSecure: () => PlaintextAfterSecure
   readonly #onRekey: NonNullable<SecureServerOptions['onRekey']>
-  /** who sent the frame that keys() is called for; null: anybody */
+  /** the sender of the frame for which keys() is called; null: any */
   #sender: string | null = null
   readonly #sources = new Map<number, Source>()
 
@@ -132,12 +93,12 @@ export class SecureServer {
     this.#onRekey = onRekey
   }
 
-  /** The frames that keys() is called for next come from there: keys named to others are not for them. */
+  /** Sets the sender of the next frames for keys(): keys named to other senders are not used for them. */
   hears(address: string): void {
     this.#sender = address
   }
 
-  /** Whether plaintext of that AID from there may be taken: its confirmed session, if it has one, must allow it (X36). */
+  /** Whether plaintext of that AID from that address is accepted: its confirmed session, if any, must allow it (X36). */
   takesPlaintext(aid: number, address: string): boolean {
     if (this.sessions.confirmed === 0) return true
     const rule = this.#plaintextAfterSecure()
@@ -145,7 +106,7 @@ export class SecureServer {
     return rule === 'same_address' && this.isHome(aid, address)
   }
 
-  /** Whether the confirmed session of that AID, if it has one, is with that sender. */
+  /** Whether the confirmed session of that AID, if any, is with that sender. */
   isHome(aid: number, address: string): boolean {
     const peer = this.sessions.confirmedPeer(aid)
     if (peer === null) return true
@@ -160,7 +121,7 @@ export class SecureServer {
     this.sessions.heard(aid)
   }
 
-  /** An operator's order: the AID may get a key from anywhere again. False when it had no session. */
+  /** Called for an operator: the AID may get a key from any address again. False if it had no session. */
   forget(aid: number): boolean {
     const known = this.sessions.session(aid) !== null
     this.#sources.delete(aid)
@@ -171,9 +132,7 @@ export class SecureServer {
     return true
   }
 
-  /**
-   * Keys to try on a secure frame of that AID, best first. Called per secure frame: allocates only when they changed.
-   */
+  /** Keys to try on a secure frame of that AID, best first. Called per secure frame: allocates only after a change. */
   keys(aid: number): readonly Uint8Array[] {
     const sessionKey = this.sessions.peekKey(aid)
     const source = this.#sources.get(aid)
@@ -189,9 +148,9 @@ export class SecureServer {
   }
 
   /**
-   * A secure frame was understood with `key`, one of keys(). `proven`: it had a body and became a fact; an empty HEART
-   * fits every key. The proven key becomes the session's and the others are dropped. `fresh`: it is newer than what came
-   * before, so no copy of it; only then its address becomes that of the session. Answers SECURE_CHANNEL_ACK the first time.
+   * A secure frame was understood with `key`, one of keys(). `proven`: it had a body and became a fact; an empty HEART fits
+   * every key. The proven key becomes the session's and the others are dropped. `fresh`: it is newer than earlier packets, so
+   * it is no replayed copy; only then does its address become that of the session. Answers SECURE_CHANNEL_ACK the first time.
    */
   onSecure(aid: number, key: Uint8Array, addr: unknown, proven: boolean, fresh = true): Uint8Array | null {
     if (!proven) return null
@@ -203,9 +162,9 @@ export class SecureServer {
     const candidate = source.recent.find(recent => recent.key === key)
     if (!known && !candidate) return null
     const good = source.recent.filter(other => other !== candidate && other.until !== NAMED && other.until > now)
-    const replaced = candidate ? this.#confirmed(aid, now + REPLACED_MS) : null
+    const replaced = candidate && this.sessions.isConfirmed(aid) ? this.sessions.session(aid)!.first_plaintext_ts : null
     if (candidate) {
-      if (replaced) {
+      if (replaced !== null) {
         this.counters.replaced++
         this.#onRekey('replaced', aid, addressText(addr) ?? '')
       }
@@ -213,7 +172,8 @@ export class SecureServer {
       this.#settle(source, addr, now)
       source.sessionKey = this.sessions.getSessionKey(aid)
     }
-    source.recent = replaced ? [replaced, ...good].slice(0, RECENT) : good
+    source.recent = replaced === null ? good : [candidateOf(aid, [replaced, ''], now), ...good].slice(0, RECENT)
+    this.sessions.setOthers(aid, othersOf(source), false)
     rebuild(source)
     source.settled = true
     if (this.sessions.isConfirmed(aid)) return null
@@ -224,36 +184,50 @@ export class SecureServer {
   }
 
   /**
-   * A plaintext data packet was understood; `timestampRaw` is its TS field as it is on the wire. The answer, if one is
-   * due: SECURE_DICT_READY naming this packet, at most every 10 s, AID and address; TIME_RESPONSE for a packet without a time.
-   * None while another address has the confirmed key, or none has and the device's plaintext came from elsewhere: who confirms
-   * a key is believed alone from then on (X36, X37).
+   * A plaintext data packet was understood; `timestampRaw` is its TS field as sent. Returns the answer, if one is due:
+   * SECURE_DICT_READY with this packet's timestamp, at most every 10 s per AID and address; TIME_RESPONSE for a packet
+   * without a time. `waits`: packets of that device may wait in a broker, and a refused one is not sent again: each key is
+   * written before it is named, and the interval doubles while the device uses none. No answer while another address has the
+   * confirmed key, or none has and the device's plaintext came from another address: the sender that confirms a key is the
+   * only trusted one from then on (X36, X37).
    */
-  onPlaintext(aid: number, timestampRaw: number, serverStamped: boolean, addr: unknown): Uint8Array | null {
+  onPlaintext(
+    aid: number,
+    timestampRaw: number,
+    serverStamped: boolean,
+    addr: unknown,
+    waits = false,
+  ): Uint8Array | null {
     if (serverStamped) return buildTimeResponse(0, Math.floor(this.#serverTime()))
     const now = this.#clock.mono()
     const source = this.#source(aid, this.sessions.peekKey(aid))
     const home = this.#atHome(source, aid, addr, now)
     if (timestampRaw <= this.sessions.timeSyncThreshold) return null
     if (!home) return this.#refuseKey(source, aid, addr, now)
-    if (!due(source.named, addr, now, READY_INTERVAL_MS)) return null
+    const from = senderOf(addressText(addr) ?? '')
+    const unused = waits ? source.recent.filter(other => other.from === from).length : 0
+    if (!due(source.named, addr, now, READY_INTERVAL_MS << unused)) return null
     this.counters.named++
     if (source.sessionKey === null) {
       this.sessions.establishRemotePlaintext(aid, timestampRaw, addr)
       source.sessionKey = this.sessions.getSessionKey(aid)
-    } else this.#remember(source, aid, timestampRaw, senderOf(addressText(addr) ?? ''))
+    } else {
+      const others = source.recent.filter(other => other.timestamp !== timestampRaw || other.from !== from)
+      source.recent = [{ ...candidateOf(aid, [timestampRaw, from], now), until: NAMED }, ...others].slice(0, RECENT)
+      this.sessions.setOthers(aid, othersOf(source), waits)
+    }
     rebuild(source)
     return buildSecureDictReady(aid, timestampRaw)
   }
 
-  /** A plaintext data packet without a time was understood: it makes no key, and says where the device is. */
+  /** A plaintext data packet without a time was understood: it makes no key, but shows the device's address. */
   timeless(aid: number, addr: unknown): void {
     this.#atHome(this.#source(aid, this.sessions.peekKey(aid)), aid, addr, this.#clock.mono())
   }
 
   /**
-   * Whether the facts of a plaintext packet are to be dropped (requireSecure); refused data is counted. It is reported to
-   * onPlaintext all the same: that is how its sender gets a key.
+   * Whether the facts of a plaintext packet must be dropped (requireSecure); refused data is counted. The caller passes it to
+   * onPlaintext nevertheless, so that its sender gets a key.
    */
   refusesPlaintext(sensors: number): boolean {
     if (this.requireSecure && sensors > 0) this.counters.plaintextRefused++
@@ -261,8 +235,9 @@ export class SecureServer {
   }
 
   /**
-   * NACK BAD_KEY for a secure frame that no key decrypts, or for plaintext of an AID whose session is with another address: who
-   * has its key proves itself with it (X37). Null when that AID got one there within the last second, unless `each`.
+   * NACK BAD_KEY for a secure frame that no key decrypts, or for plaintext of an AID whose session is with another address:
+   * the owner of its key can prove itself with it (X37). Null if that AID got one at that address within the last second,
+   * unless `each`.
    */
   refuse(frame: Omit<RefusedFrame, 'reason'>, addr: unknown = null, each = false): Uint8Array | null {
     const now = this.#clock.mono()
@@ -272,7 +247,7 @@ export class SecureServer {
     return buildNack(0, refusedFrameText({ ...frame, reason: 'BAD_KEY' }))
   }
 
-  /** A packet under the session's key: the peer is there, from now on if it is no copy. */
+  /** A packet encrypted with the session's key: the peer is at that address, unless it is a replayed copy. */
   #under(source: Source, aid: number, addr: unknown, fresh: boolean, now: number): void {
     const address = addressText(addr) ?? ''
     if (source.address !== address) {
@@ -295,7 +270,7 @@ export class SecureServer {
     source.heardAt = now
   }
 
-  /** Whether a key may be confirmed from there: the device is heard there, or nowhere for long (X37). */
+  /** Whether a key may be confirmed from there: the device is heard there, or was not heard anywhere for long (X37). */
   #atHome(source: Source, aid: number, addr: unknown, now: number): boolean {
     const confirmed = this.sessions.confirmedPeer(aid) !== null
     if (!confirmed && this.requireSecure) return true
@@ -319,22 +294,7 @@ export class SecureServer {
     return null
   }
 
-  #remember(source: Source, aid: number, timestamp: number, from: string): void {
-    if (source.recent.some(candidate => candidate.timestamp === timestamp && candidate.from === from)) return
-    const key = deriveSessionKey(aid, timestamp)
-    if (source.sessionKey && Buffer.compare(key, source.sessionKey) === 0) return
-    source.recent = [{ timestamp, key, from, until: NAMED }, ...source.recent].slice(0, RECENT)
-  }
-
-  /** The confirmed key of the session as one that is good until then; null when there is none. */
-  #confirmed(aid: number, until: number): Candidate | null {
-    const session = this.sessions.isConfirmed(aid) ? this.sessions.session(aid) : null
-    const timestamp = session?.first_plaintext_ts ?? null
-    const from = this.#sources.get(aid)?.home ?? ''
-    return session?.key && timestamp !== null ? { timestamp, key: session.key, from, until } : null
-  }
-
-  /** Replaced keys whose time is over go. */
+  /** Drops expired replaced keys. */
   #outlived(source: Source): void {
     const now = this.#clock.mono()
     if (source.recent.every(({ until }) => until > now)) return
@@ -343,7 +303,7 @@ export class SecureServer {
     source.settled = true
   }
 
-  /** One without a confirmed session, of the oldest. */
+  /** The AID to evict: an old one without a confirmed session. */
   #leastOf(): number {
     let looks = 32
     for (const aid of this.#sources.keys()) if (looks-- === 0 || this.sessions.confirmedPeer(aid) === null) return aid
@@ -358,7 +318,7 @@ export class SecureServer {
       source = {
         named: [],
         refused: [],
-        recent: [],
+        recent: this.sessions.others(aid).map(other => candidateOf(aid, other, this.#clock.mono())),
         keys: NO_KEYS,
         sessionKey: null,
         settled: false,
@@ -375,25 +335,4 @@ export class SecureServer {
     }
     return source
   }
-}
-
-/** Whether that address got no answer of this kind for so long; notes one now. */
-function due(answerList: RecentAnswer[], addr: unknown, now: number, intervalMs: number): boolean {
-  const address = addressText(addr) ?? ''
-  const known = answerList.findIndex(one => one.address === address)
-  if (known >= 0 && now - answerList[known]!.at < intervalMs) return false
-  if (known >= 0) answerList.splice(known, 1)
-  else if (answerList.length >= ADDRESSES) answerList.shift()
-  answerList.push({ address, at: now })
-  return true
-}
-
-const keysOf = ({ sessionKey, recent }: Source, usable = recent): Uint8Array[] => [
-  ...(sessionKey ? [sessionKey] : []),
-  ...usable.map(({ key }) => key),
-]
-
-function rebuild(source: Source): void {
-  source.settled = false
-  source.keys = keysOf(source)
 }

@@ -1,10 +1,9 @@
-// The file of the secure sessions: `{updated_at, sessions: {aid: …}}`, indented by 2, replaced as a
-// whole.
+// The file of the secure sessions: `{updated_at, sessions: {aid: …}}`, indented by 2, replaced atomically.
 //
-// What fails: a missing file is no sessions. A file that cannot be read, is no JSON, or holds entries that are no
-// session is reported through `onProblem` and copied to `<file>.damaged`; what could be read of it is used. A write
-// that fails is reported, and the caller tries again later. Losing the file costs a new key exchange with each peer, and
-// the first sender after that may take the place of a device (X37).
+// Errors: a missing file means no sessions. A file that cannot be read, is not JSON, or contains invalid entries is reported
+// through `onProblem` and copied to `<file>.damaged`; its readable part is used. A failed write is reported, and the caller
+// retries later. If the file is lost, each peer needs a new key exchange, and the first sender after that may take the place
+// of a device (X37).
 import { dirname } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
 import { counted } from '../../lib/counted'
@@ -14,7 +13,7 @@ import { type KeptSession, type SecureSession, sessionFrom } from './state'
 
 export interface StoredSessions {
   updated_at: number
-  /** the server the sessions are with; absent in files of receivers, who have many peers */
+  /** the server of the sessions; absent in files of receivers, who have many peers */
   peer?: string
   sessions: Record<string, KeptSession>
 }
@@ -24,13 +23,13 @@ interface SessionStoreOptions {
   files: Files
   /** a file of another peer is not used: its keys are for another server */
   peer?: string | undefined
-  /** called with what is wrong with the file, in a sentence */
+  /** called with a sentence that describes the problem of the file */
   onProblem: (problem: string) => void
 }
 
 export class SessionStore {
   readonly #options: SessionStoreOptions
-  /** whose sessions the next write is of */
+  /** the peer of the sessions in the next write */
   peer: string | undefined
   #failing = false
 
@@ -57,7 +56,7 @@ export class SessionStore {
     return found
   }
 
-  /** Replaces the file; false when it could not. */
+  /** Replaces the file; false if that failed. */
   save(content: StoredSessions): boolean {
     const { path, files, onProblem } = this.#options
     const { peer } = this
@@ -67,7 +66,7 @@ export class SessionStore {
       this.#failing = false
       return true
     } catch (error) {
-      // once per disturbance: it is tried again every few seconds
+      // logged once per failure: the write is retried every few seconds
       if (!this.#failing) onProblem(`secure sessions not written to ${path}: ${asOsError(error).message}`)
       this.#failing = true
       return false
@@ -80,12 +79,12 @@ export class SessionStore {
       files.rename(path, `${path}.damaged`)
       return `kept aside as ${path}.damaged`
     } catch (error) {
-      return `not kept aside: ${asOsError(error).message}`
+      return `not copied: ${asOsError(error).message}`
     }
   }
 }
 
-/** Fills `found`; answers what is wrong with the text, null when nothing is. */
+/** Fills `found`; returns what is wrong with the text, null if nothing is. */
 function parseInto(found: Map<number, SecureSession>, text: string, peer?: string): string | null {
   let content: unknown
   try {

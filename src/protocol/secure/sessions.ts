@@ -1,11 +1,9 @@
-// The secure sessions by AID (docs/protocol.md section 6): the component as the reference has it, with expiry and its file. It
-// trusts its callers; which packets count is decided by SecureClient and SecureServer (X7, S13), which stand on
-// it.
+// The secure sessions by AID (docs/protocol.md section 6): the component of the reference, with expiry and its file. It
+// trusts its callers; SecureClient and SecureServer, which use it, decide which packets count (X7, S13).
 //
-// What fails: only its file, see SessionStore; the sessions in memory are right all the same. Their number is bounded:
-// when it is reached, the oldest that no secure packet has confirmed goes first, so invented AIDs push out no working
-// session. With a monotonic clock handed in, a jump of the time (the first sync of a board without a clock) ends no
-// session.
+// Errors: only its file can fail, see SessionStore; the sessions in memory stay valid. Their number is bounded: at the limit,
+// the oldest without a confirmed secure packet is evicted, so that invented AIDs evict no working session. With a monotonic
+// clock, a jump of the time (the first sync of a board without a clock) ends no session.
 import { systemClock } from '../../lib/clock'
 import { type Files, realFiles } from '../../lib/files'
 import { secondTimers, type Timers } from '../../lib/timers'
@@ -18,6 +16,7 @@ import {
   keptForm,
   keyedOn,
   keyOf,
+  type OtherKey,
   plaintextReceived,
   plaintextSent,
   recordOf,
@@ -29,13 +28,13 @@ import {
 export type { SessionRecord }
 
 export interface SecureSessionsOptions {
-  /** a session that is not used in this time is dropped */
+  /** a session that is not used for this time is dropped */
   expireSeconds?: number
   /** null: in memory only */
   storePath?: string | null
-  /** the one server these sessions are with; the file is used for no other */
+  /** the one server of these sessions; the file of another server is not used */
   peer?: string
-  /** no key is derived from a timestamp at or below */
+  /** no key is derived from a timestamp up to this */
   timeSyncThreshold?: number
   /** UNIX seconds */
   now?: () => number
@@ -49,11 +48,11 @@ export interface SecureSessionsOptions {
 }
 
 const SAVE_SECONDS = 5
-/** a large file is written less often, so that invented AIDs wear no flash */
+/** a large file is written less often, so that invented AIDs do not wear the flash */
 const SAVED_PER_SECOND = 50
-/** a clock that runs away from the steady one by more than this has jumped */
+/** a difference to the monotonic clock of more than this is a jump */
 const JUMP_SECONDS = 60
-/** sessions that are written at once, each time a key is new or confirmed, before later ones wait */
+/** new or confirmed keys that are written immediately; later ones are delayed */
 const BURST = 1000
 const MAX_SESSIONS = 16_384
 
@@ -71,12 +70,12 @@ export class SecureSessions {
   #cleanedAt: number
   #triedAt = Number.NEGATIVE_INFINITY
   #savedAt: number
-  /** now() minus mono() in seconds when last looked at */
+  /** now() minus mono() in seconds at the last check */
   #anchor = 0
   #lookedAt: number
-  /** the file differs in more than the time of the last access */
+  /** more than the time of the last access has changed since the last write */
   #changed = false
-  /** sessions that may be written at once; SAVED_PER_SECOND more each second */
+  /** sessions that may be written immediately; grows by SAVED_PER_SECOND each second */
   #room = BURST
   readonly #timers: Timers
   #armed = false
@@ -136,7 +135,7 @@ export class SecureSessions {
     return [...this.#sessions.keys()]
   }
 
-  /** This side sent plaintext with that timestamp (ms); only the first makes the pending key. */
+  /** This side sent plaintext with that timestamp (ms); only the first one makes the pending key. */
   noteLocalPlaintextSent(aid: number, timestampRaw: number, addr: unknown = null): SessionRecord {
     return recordOf(this.#move(aid, addr, state => plaintextSent(state, aid, timestampRaw)))
   }
@@ -146,7 +145,10 @@ export class SecureSessions {
     return recordOf(this.#move(aid, addr, state => plaintextReceived(state, aid, timestampRaw, this.timeSyncThreshold)))
   }
 
-  /** The other side says it holds the key; true when this side has one now. The pending key wins over the timestamp. */
+  /**
+   * The other side reports that it has the key; true if this side has one now. The pending key takes precedence over the
+   * timestamp.
+   */
   confirmSecureDict(aid: number, timestampRaw: number | null = null, addr: unknown = null): boolean {
     const { state } = this.#move(aid, addr, before => dictConfirmed(before, aid, timestampRaw, this.timeSyncThreshold))
     return keyOf(state) !== null
@@ -157,7 +159,7 @@ export class SecureSessions {
     this.#move(aid, addr, channelConfirmed)
   }
 
-  /** Keys the session on exactly that timestamp, whatever it had before, not yet confirmed. */
+  /** Sets the session's key to that of exactly this timestamp, not yet confirmed. */
   keyOn(aid: number, timestampRaw: number, addr: unknown = null): void {
     this.#move(aid, addr, state => keyedOn(state, aid, timestampRaw))
   }
@@ -182,24 +184,24 @@ export class SecureSessions {
     return session === undefined ? null : keyOf(session.state)
   }
 
-  /** True when a secure packet of that AID was understood, or the other side said so. */
+  /** True if a secure packet of that AID was understood, or the other side reported it. */
   isConfirmed(aid: number): boolean {
     return this.#get(aid)?.state.kind === 'SECURE'
   }
 
-  /** The key of a session; looking does not keep it alive, or strangers' packets would. */
+  /** The key of a session; does not keep it alive, since strangers' packets would do so. */
   peekKey(aid: number): Uint8Array | null {
     const session = this.#peek(aid)
     return session === undefined ? null : keyOf(session.state)
   }
 
-  /** The same of a confirmed channel; its peer's address, null when there is no such session. */
+  /** Like peekKey(), for a confirmed channel: its peer's address, null if there is no such session. */
   confirmedPeer(aid: number): string | null {
     const session = this.#peek(aid)
     return session?.state.kind === 'SECURE' ? (session.peerAddr ?? '') : null
   }
 
-  /** A valid packet came: the session lives on, and its peer is at that address now. */
+  /** A valid packet arrived: keeps the session alive and sets its peer's address. */
   heard(aid: number, addr: unknown = null): void {
     const session = this.#get(aid)
     const peerAddr = peerText(addr)
@@ -208,7 +210,22 @@ export class SecureSessions {
     this.#changed = true
   }
 
-  /** The session as it is shown; looking does not keep it alive. */
+  /** Keys other than the session's, newest first. */
+  others(aid: number): readonly OtherKey[] {
+    return this.#sessions.get(aid)?.others ?? []
+  }
+
+  /** `written`: they are written immediately, not with the next change. */
+  setOthers(aid: number, others: readonly OtherKey[], written: boolean): void {
+    const session = this.#sessions.get(aid)
+    if (!session) return
+    session.others = others
+    if (!written) return
+    this.#changed = true
+    this.#save('now')
+  }
+
+  /** The session in its displayed form; does not keep it alive. */
   session(aid: number): SessionRecord | null {
     const session = this.#sessions.get(aid)
     return session ? recordOf(session) : null
@@ -221,7 +238,7 @@ export class SecureSessions {
     this.save()
   }
 
-  /** Drops what was not used in expireSeconds. */
+  /** Drops sessions not used for expireSeconds. */
   expire(): void {
     const now = this.#time()
     this.#cleanedAt = now
@@ -233,7 +250,7 @@ export class SecureSessions {
     }
   }
 
-  /** What the file holds. */
+  /** The content of the file. */
   stored(): StoredSessions {
     const sessions: StoredSessions['sessions'] = {}
     for (const [aid, session] of this.#sessions) sessions[String(aid)] = keptForm(session)
@@ -241,14 +258,14 @@ export class SecureSessions {
   }
 
   /**
-   * Writes the file when a session changed and the last write is 5 s ago, longer with more than 250 sessions; else it does so then.
-   * Forced: at once, times of access included. The owner forces it at stop.
+   * Writes the file if a session changed and the last write was 5 s ago (longer with more than 250 sessions); otherwise
+   * delays the write until then. Forced: immediately, including times of access. The owner forces it at stop.
    */
   save(force = false): void {
     this.#save(force ? 'forced' : 'later')
   }
 
-  /** `now`: at once, as long as BURST allows. */
+  /** `now`: immediately, as long as BURST allows. */
   #save(how: 'later' | 'now' | 'forced'): void {
     if (!this.#store) return
     const now = this.#time()
@@ -260,7 +277,7 @@ export class SecureSessions {
       if (this.#changed) this.#arm(wait * 1000)
       return
     }
-    // times of access are worth a write only when the file would let living sessions expire
+    // times of access only need a write if live sessions would otherwise expire in the file
     const stale = size > 0 && (how === 'forced' || Math.abs(now - this.#savedAt) > this.expireSeconds / 4)
     if (!this.#changed && !stale) return
     this.#triedAt = now
@@ -285,7 +302,7 @@ export class SecureSessions {
     return this.#sessions.get(aid)
   }
 
-  /** Called per packet: without sessions it costs nothing, with them one look at the clock. */
+  /** Called per packet: costs nothing without sessions, and one clock read with sessions. */
   #get(aid: number): SecureSession | undefined {
     if (this.#sessions.size === 0) return undefined
     const now = this.#cleanSometimes()
@@ -314,7 +331,7 @@ export class SecureSessions {
     session.peerAddr = peerAddr
     if (state.kind === 'SECURE') this.#unproven.delete(aid)
     else this.#unproven.add(aid)
-    // after a kill packets under a new key may come from a broker, and a key that was confirmed keeps strangers out (X37)
+    // after a kill, a broker may still deliver packets with a new key, and a confirmed key keeps strangers out (X37)
     this.#save(matters ? 'now' : 'later')
     return session
   }
@@ -326,7 +343,7 @@ export class SecureSessions {
     return now
   }
 
-  /** UNIX seconds; when the clock jumped, what was noted before moves along. */
+  /** UNIX seconds; if the clock jumped, shifts the noted times. */
   #time(): number {
     const now = this.#now()
     if (now === this.#lookedAt) return now
@@ -355,7 +372,7 @@ export class SecureSessions {
   }
 }
 
-/** An address as the reference writes it: a pair in Python's form, else as it is. */
+/** An address in the reference's format: a pair in Python's form, else unchanged. */
 const peerText = (addr: unknown): string | null => {
   if (addr === null || addr === undefined || addr === '') return null
   if (!Array.isArray(addr)) return String(addr)

@@ -1,6 +1,6 @@
-// One secure session (specification "States and transitions"): its states, the moves between them, and the
-// two forms it is shown and kept in. Pure: nothing here reads a clock or a file. A move that does not apply returns the
-// state unchanged; a kept form that does not hold together reads as null.
+// One secure session (specification "States and transitions"): its states, the transitions, and its displayed and stored
+// forms. Pure: reads no clock or file. A transition that does not apply returns the state unchanged; an inconsistent stored
+// form is read as null.
 import { deriveSessionKey } from '../../wire/cipher'
 
 /** The key of a plaintext packet this side sent, until the other side confirms it. */
@@ -11,7 +11,7 @@ interface PendingKey {
 
 interface Keyed {
   readonly pending: PendingKey | null
-  /** null: the packet carried no usable time, so there is nothing to derive from */
+  /** null: the packet had no usable time to derive a key from */
   readonly key: Uint8Array | null
   /** timestamp (ms) the key was derived from */
   readonly keyTimestamp: number | null
@@ -36,23 +36,20 @@ export const dictReady = (state: SessionState): boolean =>
 const keyTimestampOf = (state: SessionState): number | null =>
   state.kind === 'DICT_READY' || state.kind === 'SECURE' ? state.keyTimestamp : null
 
-/** The state with a key (or none) in use; a channel that is confirmed stays so. */
+/** The state with the given key (or none) in use; a confirmed channel stays confirmed. */
 const ready = (state: SessionState, key: Uint8Array | null, keyTimestamp: number | null): SessionState => {
   const keyed = { pending: pendingOf(state), key, keyTimestamp }
   return state.kind === 'SECURE' ? { kind: 'SECURE', dictReady: true, ...keyed } : { kind: 'DICT_READY', ...keyed }
 }
 
-/** This side sent plaintext: the first one makes the pending key. */
+/** This side sent plaintext: the first packet makes the pending key. */
 export function plaintextSent(state: SessionState, aid: number, timestamp: number): SessionState {
   if (keyOf(state) || pendingOf(state)) return state
   const pending = { timestamp, key: deriveSessionKey(aid, timestamp) }
   return state.kind === 'INIT' ? { kind: 'PLAINTEXT_SENT', pending } : { ...state, pending }
 }
 
-/**
- * The other side sent plaintext: ready in any case, with a key when its time is above `threshold` and there is none
- * yet.
- */
+/** The other side sent plaintext: always becomes ready; with a key if its time is above `threshold` and there is none yet. */
 export function plaintextReceived(
   state: SessionState,
   aid: number,
@@ -64,7 +61,7 @@ export function plaintextReceived(
   return ready(state, deriveSessionKey(aid, timestamp), timestamp)
 }
 
-/** The other side holds the key: the pending one wins over the timestamp. */
+/** The other side has the key: the pending one takes precedence over the timestamp. */
 export function dictConfirmed(
   state: SessionState,
   aid: number,
@@ -75,11 +72,11 @@ export function dictConfirmed(
   const pending = pendingOf(state)
   if (pending) return ready(state, pending.key, pending.timestamp)
   if (timestamp !== null && timestamp > threshold) return ready(state, deriveSessionKey(aid, timestamp), timestamp)
-  // ready without a key is taken back: confirming is about the key
+  // a ready state without a key is reset: a confirmation needs a key
   return state.kind === 'DICT_READY' ? INITIAL : state.kind === 'SECURE' ? { ...state, dictReady: false } : state
 }
 
-/** A secure packet was understood, or the other side says so. */
+/** A secure packet was understood, or the other side reports it. */
 export function channelConfirmed(state: SessionState): SessionState {
   if (state.kind === 'SECURE') return state
   return {
@@ -91,7 +88,7 @@ export function channelConfirmed(state: SessionState): SessionState {
   }
 }
 
-/** Keyed on that timestamp whatever was before (X7). */
+/** Sets the key of that timestamp, whatever the state was (X7). */
 export const keyedOn = (state: SessionState, aid: number, timestamp: number): SessionState => ({
   kind: 'DICT_READY',
   pending: pendingOf(state),
@@ -99,21 +96,25 @@ export const keyedOn = (state: SessionState, aid: number, timestamp: number): Se
   keyTimestamp: timestamp,
 })
 
-/** A session with what surrounds its state. */
+/** A key other than the session's: its timestamp, and the sender to which it was named; "" for the previous key. */
+export type OtherKey = readonly [timestamp: number, from: string]
+
+/** A session: its state and metadata. */
 export interface SecureSession {
   state: SessionState
   /** UNIX seconds of the last access */
   last: number
   peerAddr: string | null
+  others?: readonly OtherKey[]
 }
 
-/** A session as it is shown, field for field the reference's. */
+/** The displayed form, with the reference's fields. */
 export interface SessionRecord extends KeptSession {
   pending_key: Uint8Array | null
   key: Uint8Array | null
 }
 
-/** A session as its file has it. */
+/** The stored form. */
 export interface KeptSession {
   last: number
   peer_addr: string | null
@@ -124,12 +125,14 @@ export interface KeptSession {
   dict_ready: boolean
   decrypt_confirmed: boolean
   state: SessionState['kind']
+  /** not of the reference; absent where there are none */
+  other_keys?: readonly OtherKey[]
 }
 
 const hex = (bytes: Uint8Array | null): string | null =>
   bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')
 
-export function keptForm({ state, last, peerAddr }: SecureSession): KeptSession {
+export function keptForm({ state, last, peerAddr, others }: SecureSession): KeptSession {
   const pending = pendingOf(state)
   return {
     last,
@@ -141,6 +144,7 @@ export function keptForm({ state, last, peerAddr }: SecureSession): KeptSession 
     dict_ready: dictReady(state),
     decrypt_confirmed: state.kind === 'SECURE',
     state: state.kind,
+    ...(others?.length && { other_keys: others }),
   }
 }
 
@@ -151,12 +155,13 @@ export const recordOf = (session: SecureSession): SessionRecord => ({
 })
 
 const time = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value) && value >= 0
+const isOtherKey = (one: OtherKey | null): boolean => time(one?.[0])
 const keyFrom = (value: unknown): Uint8Array | null =>
   typeof value === 'string' && /^[0-9a-f]{64}$/.test(value) ? Buffer.from(value, 'hex') : null
 
 /**
- * A session from its file; null when it is none. The flags tell the state: peers write them in more combinations than
- * we do.
+ * A session from its file; null if it is not valid. The state is derived from the flags: peers write more combinations of
+ * them than we do.
  */
 export function sessionFrom(value: unknown): SecureSession | null {
   if (typeof value !== 'object' || value === null) return null
@@ -168,8 +173,10 @@ export function sessionFrom(value: unknown): SecureSession | null {
   const pending = pendingKey && { timestamp: time(pending_timestamp) ? pending_timestamp : 0, key: pendingKey }
   const keyed = { pending, key, keyTimestamp: time(first_plaintext_ts) ? first_plaintext_ts : null }
   const ready = kept['dict_ready'] === true
+  const others = Array.isArray(kept['other_keys']) ? kept['other_keys'].filter(isOtherKey) : []
   return {
     last,
+    others,
     peerAddr: typeof peer_addr === 'string' ? peer_addr : null,
     state:
       kept['decrypt_confirmed'] === true

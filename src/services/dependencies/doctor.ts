@@ -1,5 +1,5 @@
-// Loads each part once, in a process of its own: a file that brings its process down is detected without bringing this one
-// down. Tells the error's code and what it means. Never throws.
+// Loads each part once, in a separate process, so that a file that crashes its process is detected without crashing this one.
+// Reports the error code and its meaning. Never throws.
 
 import type { CheckedPart } from './manifest-parts'
 import { run } from './program'
@@ -8,7 +8,7 @@ interface Diagnosis {
   readonly name: string
   readonly file: string
   readonly ok: boolean
-  /** ENOENT, EACCES, ERR_DLOPEN_FAILED …; null when it loads, or cannot with this Node, which `hint` says then */
+  /** ENOENT, EACCES, ERR_DLOPEN_FAILED …; null if it loads, or if this Node version cannot load it, which `hint` then says */
   readonly errno: string | null
   readonly error?: string
   readonly hint?: string
@@ -16,7 +16,7 @@ interface Diagnosis {
 
 const TIMEOUT_MS = 20_000
 
-/** run by the child; argv: kind, path */
+/** program of the child process; argv: kind, path */
 const CHILD = `
 const [kind, path] = process.argv.slice(1)
 try {
@@ -33,7 +33,7 @@ process.exit()
 `
 
 const HINTS: readonly [RegExp, string][] = [
-  [/^ENOENT/, 'os-node deps sync brings it back, or says which file to copy where'],
+  [/^ENOENT/, 'os-node deps sync restores it, or says which file to copy where'],
   [/^EACCES|^EPERM/, 'let the user of os-node read the file: chmod a+r'],
   [
     /GLIBC_|GLIBCXX_|version .* not found/,
@@ -46,11 +46,11 @@ const HINTS: readonly [RegExp, string][] = [
   [/noexec|failed to map segment/, 'its file system is mounted noexec: mount it exec, or install os-node elsewhere'],
   [/cannot open shared object file/, 'a library it needs is not installed; the message names it'],
   [/SyntaxError|Unexpected|Invalid or unexpected/, 'the bundle is damaged: os-node deps repair'],
-  [/^signal/, 'it brings the process down: os-node deps repair, and tell its makers if that does not help'],
+  [/^signal/, 'it crashes the process: os-node deps repair; if that does not help, report it'],
 ]
 
 const hintOf = (text: string): string =>
-  HINTS.find(([sign]) => sign.test(text))?.[1] ?? 'os-node deps check tells whether the file is as it was built'
+  HINTS.find(([sign]) => sign.test(text))?.[1] ?? 'os-node deps check shows whether the file was changed'
 
 export async function diagnose(
   part: Pick<CheckedPart, 'name' | 'kind' | 'file' | 'path'>,
@@ -69,13 +69,13 @@ export async function diagnose(
   try {
     reported = JSON.parse(stdout) as typeof reported
   } catch {
-    // it ended before it could say anything
+    // it ended without output
   }
   if (reported.ok) return { name, file, ok: true, errno: null }
-  // the one part that not every Node can load, and that only its medium needs
+  // the only part that not every Node version can load, and that only its medium needs
   if (reported.error?.includes('SSL_set_quic'))
     return { name, file, ok: true, errno: null, hint: 'QUIC needs Node 22 or 24' }
   const errno = reported.errno ?? why ?? `exit ${code}`
-  const error = reported.error ?? 'the process that loaded it ended without a word'
+  const error = reported.error ?? 'the process that loaded it ended without output'
   return { name, file, ok: false, errno, error, hint: hintOf(reported.error ? `${errno} ${error}` : `signal ${errno}`) }
 }

@@ -1,6 +1,6 @@
-// The plugin dependency_manager: whether the parts of os-node are as they were built (check), whether they load (doctor), and
-// how they come back (sync, repair, install). What fails is reported part by part; nothing is laid in place that the manifest
-// does not name, with its SHA-256.
+// The plugin dependency_manager checks whether the parts of os-node are as built (check) and whether they load (doctor), and
+// restores them (sync, repair, install). Errors are reported per part; a file is only installed if the manifest names it with
+// its SHA-256.
 import { asOsError, errno, OsError } from '../../lib/errors'
 import { nearest } from '../../lib/nearest'
 import type { CliHandler, PluginDefinition, PluginHost, Service } from '../contract'
@@ -43,7 +43,7 @@ export class DependencyManager implements Service {
     return { ok, missing_total, damaged, busy: this.#busy }
   }
 
-  /** Every part of this machine held against the manifest. Throws NOT_FOUND without one. */
+  /** Compares every part of this machine with the manifest. Throws NOT_FOUND without a manifest. */
   check(): {
     ok: boolean
     version: string
@@ -71,7 +71,7 @@ export class DependencyManager implements Service {
     }
   }
 
-  /** Loads every part in a process of its own. Throws NOT_FOUND. */
+  /** Loads every part in a separate process. Throws NOT_FOUND. */
   async doctor(signal?: AbortSignal): Promise<{ ok: boolean; details: Awaited<ReturnType<typeof diagnose>>[] }> {
     const details = []
     for (const part of this.#here(this.#manifest)) {
@@ -81,7 +81,7 @@ export class DependencyManager implements Service {
     return { ok: details.every(({ ok }) => ok), details }
   }
 
-  /** Brings back what is missing, and keeps a copy of what is well for a later repair. Throws NOT_FOUND, LOCKED. */
+  /** Restores missing parts, and keeps a copy of intact ones for a later repair. Throws NOT_FOUND, LOCKED. */
   sync(signal?: AbortSignal): Promise<{ ok: boolean; restored: Restored[]; copies: number; copies_error?: string }> {
     return this.#alone('sync', async () => {
       const restored = await this.#restoreAll(['missing'], signal)
@@ -89,7 +89,7 @@ export class DependencyManager implements Service {
     })
   }
 
-  /** Brings back what is damaged or missing. Throws NOT_FOUND, LOCKED. */
+  /** Restores damaged or missing parts. Throws NOT_FOUND, LOCKED. */
   repair(signal?: AbortSignal): Promise<{ ok: boolean; restored: Restored[] }> {
     return this.#alone('repair', async () => {
       const restored = await this.#restoreAll(['missing', 'damaged', 'unreadable'], signal)
@@ -97,7 +97,7 @@ export class DependencyManager implements Service {
     })
   }
 
-  /** Brings exactly one part. `file`: from there and nowhere else. Throws NOT_FOUND, LOCKED. */
+  /** Installs exactly one part. `file`: the only source to use. Throws NOT_FOUND, LOCKED. */
   install(
     name: string,
     { file, force = false, signal }: { file?: string; force?: boolean; signal?: AbortSignal } = {},
@@ -172,7 +172,7 @@ export class DependencyManager implements Service {
             signal,
             ...(typeof from === 'string' && { file: from }),
           })
-          return outcome(value, value.already ? `${value.name} is as it was built` : reported(value))
+          return outcome(value, value.already ? `${value.name} is unchanged` : reported(value))
         },
       },
     }
@@ -195,7 +195,7 @@ export class DependencyManager implements Service {
     return partsHere(manifest, this.#platform)
   }
 
-  /** By its name, by its name without the platform, or by the name of its package. */
+  /** Finds a part by its name, its name without the platform, or its package name. */
   #find(name: string): Part {
     const parts = this.#here(this.#manifest)
     const found =
@@ -242,7 +242,7 @@ export class DependencyManager implements Service {
   }
 
   async #alone<T>(what: string, work: () => Promise<T>): Promise<T> {
-    if (this.#busy) throw new OsError('LOCKED', `${this.#busy} is under way`, { hint: 'try again when it is over' })
+    if (this.#busy) throw new OsError('LOCKED', `${this.#busy} is running`, { hint: 'try again when it has ended' })
     this.#busy = what
     try {
       return await work()
@@ -253,7 +253,7 @@ export class DependencyManager implements Service {
 }
 
 const reported = ({ name, ok, from, error, copy }: Restored): string => {
-  if (ok) return `${name}: brought back (${from})`
+  if (ok) return `${name}: restored (${from})`
   const byHand = copy ? `\n  copy ${copy.from}\n  to   ${copy.to}` : ''
   return `${name}: ${error}${byHand}`
 }

@@ -1,7 +1,7 @@
-// The parts os-node is made of, held against the manifest that the build wrote into the bundle: each is there and as built,
-// missing, damaged, or cannot be read. Parts for other kinds of machine are left out.
+// Compares the parts of os-node with the manifest that the build wrote into the bundle: each is as built, missing, damaged,
+// or unreadable. Parts for other platforms are left out.
 //
-// What fails: a bundle without a manifest (it was changed by hand, or its end is gone) counts as damaged. Never throws.
+// Errors: a bundle without a manifest (edited by hand, or truncated) counts as damaged. Never throws.
 import { createHash } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,39 +12,39 @@ import { asOsError, errno, orElse } from '../../lib/errors'
 const MARK = '\n//# osNodeManifest='
 
 const PART = v.object({
-  /** of its own: `quic-linux-x64` */
+  /** unique: `quic-linux-x64` */
   name: v.string(),
   kind: v.picklist(['bundle', 'native']),
   version: v.string(),
-  /** below the folder of the bundle */
+  /** path relative to the folder of the bundle */
   file: v.string(),
   platform: v.optional(v.string()),
   sha256: v.string(),
   bytes: v.number(),
-  /** the npm package that the file is in too */
+  /** the npm package that also contains the file */
   package: v.optional(v.object({ name: v.string(), version: v.string(), file: v.string() })),
-  /** the bundle carries these bytes too, and unpacks them where the file is missing */
+  /** the bundle contains these bytes too, and unpacks them if the file is missing */
   inside: v.optional(v.boolean()),
 })
 const MANIFEST = v.object({ version: v.string(), parts: v.array(PART) })
 export type Part = v.InferOutput<typeof PART>
 export type Manifest = v.InferOutput<typeof MANIFEST>
 
-/** `inside`: no file, and none is needed, for the bundle carries it */
+/** `inside`: the file is missing but not needed, since the bundle contains it */
 type PartState = 'ok' | 'inside' | 'missing' | 'damaged' | 'unreadable'
 
 export interface CheckedPart extends Part {
   readonly path: string
   readonly state: PartState
-  /** of the file as it is */
+  /** of the current file */
   readonly found_sha256: string | null
-  /** errno where it cannot be read */
+  /** errno if it cannot be read */
   readonly errno?: string
 }
 
 export const PLATFORM = `${process.platform}-${process.arch}`
 
-/** Folder of the bundle: this file's, or below the root that tests name. */
+/** Folder of the bundle: the folder of this file, or one below the root set by tests. */
 export function distFolder(): string {
   const root = process.env.OS_NODE_TEST_ROOT
   return root ? join(root, 'dist') : __dirname
@@ -52,11 +52,11 @@ export function distFolder(): string {
 
 export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 
-/** The bytes that the bundle's hash is of, and the manifest behind them (null: there is none that can be read). */
+/** The bytes covered by the bundle's hash, and the manifest after them (null: no readable manifest). */
 export function splitBundle(bytes: Buffer): { code: Buffer; manifest: Manifest | null } {
   const at = bytes.lastIndexOf(MARK)
   const last = at < 0 ? '' : bytes.toString('latin1', at + MARK.length)
-  // the code itself holds the mark too
+  // the code itself contains the mark too
   if (!/^[A-Za-z0-9+/=]+\n$/.test(last)) return { code: bytes, manifest: null }
   const text = Buffer.from(last, 'base64').toString('utf8')
   try {
@@ -66,7 +66,7 @@ export function splitBundle(bytes: Buffer): { code: Buffer; manifest: Manifest |
   }
 }
 
-/** What this program is made of. Null: the bundle cannot be read or has no manifest. */
+/** The manifest of this program. Null: the bundle cannot be read or has no manifest. */
 export const readManifest = (dist = distFolder()): Manifest | null =>
   orElse(null, () => splitBundle(readFileSync(join(dist, 'os-node.js'))).manifest)
 
@@ -74,7 +74,7 @@ export const readManifest = (dist = distFolder()): Manifest | null =>
 export const partsHere = ({ parts }: Manifest, platform = PLATFORM): Part[] =>
   parts.filter(part => part.platform === undefined || part.platform === platform)
 
-/** Nothing has to be done about it. */
+/** True if the part needs no repair. */
 export const isWell = ({ state }: CheckedPart): boolean => state === 'ok' || state === 'inside'
 
 export function checkPart(part: Part, dist = distFolder()): CheckedPart {
@@ -92,7 +92,7 @@ export function checkPart(part: Part, dist = distFolder()): CheckedPart {
 
 let known: { stamp: string; problems: { name: string; problem: string }[] } | undefined
 
-/** Size and time of a file, to see whether it is worth another look. */
+/** Size and time of a file, to detect whether it changed. */
 function stampOf(path: string): string {
   try {
     const { size, mtimeMs, ino } = statSync(path)
@@ -102,10 +102,10 @@ function stampOf(path: string): string {
   }
 }
 
-/** What is wrong with the parts of this machine, in words; files that did not change are not read again. */
+/** Problems with the parts of this machine, as text; unchanged files are not read again. */
 export function problemsOf(dist = distFolder()): readonly { name: string; problem: string }[] {
   const manifest = readManifestOnce(dist)
-  if (!manifest) return [] // built without one: nothing is known to be missing
+  if (!manifest) return [] // built without a manifest: no part is known to be missing
   const here = partsHere(manifest)
   const stamp = here.map(({ file }) => stampOf(join(dist, file))).join(' ')
   if (known?.stamp === stamp) return known.problems
@@ -119,7 +119,7 @@ export function problemsOf(dist = distFolder()): readonly { name: string; proble
 
 const manifests = new Map<string, Manifest | null>()
 
-/** The manifest as it was when it was first read: a bundle replaced meanwhile is another release. */
+/** The manifest at the first read: a bundle replaced since then is another release. */
 function readManifestOnce(dist: string): Manifest | null {
   if (!manifests.has(dist)) manifests.set(dist, readManifest(dist))
   return manifests.get(dist)!

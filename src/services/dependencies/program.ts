@@ -1,9 +1,9 @@
-// Other programs, started without a shell: arguments are words, never text to be read again. A program that is not there, takes
-// too long or is stopped is an outcome like any other. Never throws.
+// Runs other programs without a shell: arguments are words that are never parsed again. If a program is missing, times out or
+// is stopped, the outcome says so. Never throws.
 import { execFile } from 'node:child_process'
 
 interface Ran {
-  /** null: it did not run to its end */
+  /** null: it did not run to completion */
   readonly code: number | null
   readonly stdout: string
   readonly stderr: string

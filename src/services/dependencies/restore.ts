@@ -1,6 +1,5 @@
-// Brings a part back: from a copy kept in the data directory, else by npm; in any case only bytes
-// with the SHA-256 of the manifest are laid in its place, by a rename. Where none of it works the answer says which file to
-// copy where. What fails is in its result.
+// Restores a part: from a copy kept in the data directory, else with npm. Only bytes with the SHA-256 of the manifest are
+// installed, by a rename. If neither works, the result says which file to copy to which path. Errors are in the result.
 import {
   chmodSync,
   closeSync,
@@ -24,7 +23,7 @@ export interface RestoreParts {
   readonly dataDir: string
   /** the npm program */
   readonly npm: string
-  /** '' : the one npm uses */
+  /** '': npm's default */
   readonly registry: string
   readonly timeoutMs: number
   readonly signal?: AbortSignal
@@ -33,10 +32,10 @@ export interface RestoreParts {
 export interface Restored {
   readonly name: string
   readonly ok: boolean
-  /** where the bytes came from */
+  /** source of the bytes */
   readonly from?: 'copy' | 'npm' | 'file'
   readonly error?: string
-  /** what to do by hand */
+  /** the manual remedy */
   readonly copy?: { readonly from: string; readonly to: string; readonly sha256: string }
 }
 
@@ -44,10 +43,10 @@ type Source = readonly [from: NonNullable<Restored['from']>, read: () => Buffer 
 
 const copiesOf = (dataDir: string): string => join(dataDir, 'parts')
 
-/** The bytes a part's hash is of. */
+/** The bytes covered by a part's hash. */
 const hashed = (part: Part, bytes: Buffer): Buffer => (part.kind === 'bundle' ? splitBundle(bytes).code : bytes)
 
-/** Keeps a copy of a part that is as it was built, for a later repair. Throws the system's error. */
+/** Keeps a copy of an intact part for a later repair. Throws the system's error. */
 export function keepCopy(part: CheckedPart, dataDir: string): boolean {
   const path = join(copiesOf(dataDir), part.sha256)
   const bytes = readFileSync(part.path)
@@ -60,7 +59,7 @@ export function keepCopy(part: CheckedPart, dataDir: string): boolean {
   return true
 }
 
-/** Takes the copies of older releases away. Throws the system's error. */
+/** Removes the copies of older releases. Throws the system's error. */
 export function dropOtherCopies(wanted: readonly Part[], dataDir: string): void {
   const dir = copiesOf(dataDir)
   const names = new Set(wanted.map(part => part.sha256))
@@ -104,7 +103,7 @@ function sourcesOf(part: CheckedPart, parts: RestoreParts, file: string | undefi
   ]
 }
 
-/** One file of an npm package; its scripts are not run. Throws an Error that says why not. */
+/** One file of an npm package; its scripts are not run. Throws an Error with the reason. */
 async function byNpm(
   { name, version, file }: NonNullable<Part['package']>,
   { dataDir, npm, registry, timeoutMs, signal }: RestoreParts,
@@ -138,7 +137,7 @@ async function byNpm(
   }
 }
 
-/** npm names the reason first and its log last. */
+/** npm prints the reason first and the path of its log last. */
 const lastLine = (text: string): string =>
   text
     .split('\n')
@@ -147,7 +146,7 @@ const lastLine = (text: string): string =>
     .slice(0, 2)
     .join(' ') || 'unknown reason'
 
-/** All or nothing; a program that runs keeps the old file until it ends. */
+/** Atomic; a running program keeps the old file until it ends. */
 function place(path: string, bytes: Buffer, mode: number): void {
   mkdirSync(dirname(path), { recursive: true })
   const temporary = `${path}.${process.pid}.tmp`

@@ -1,5 +1,5 @@
-// The plugin env_guard: collects what is missing on this machine (devices, rights, packages) with what to do about it and
-// whether it is over. It looks a second after its start or a change of a link and every so often, and never runs anything.
+// The plugin env_guard: lists what is missing on this machine (devices, permissions, packages), with the remedy and whether
+// it is resolved. It checks a second after its start or a link change, and at an interval, and never runs anything.
 import { join } from 'node:path'
 import { addonProblem } from '../../checks/devices'
 import { readRemedies, writeRemedies } from '../../checks/remedies'
@@ -10,7 +10,7 @@ import { problemsOf } from '../dependencies/manifest-parts'
 import { type Issue, IssueBook, type IssueStatus, STATUSES } from './issues'
 import { findIssues, type ProbeParts } from './probes'
 
-/** links change in swarms at a start, which a look would hold up as well */
+/** delay: many links change at a start, and a check would slow them down */
 const SETTLE_MS = 1000
 
 export interface EnvGuardParts extends Partial<Pick<ProbeParts, 'parts' | 'addon' | 'look'>> {
@@ -69,7 +69,7 @@ export class EnvGuardService implements Service {
     for (const undo of this.#undo.splice(0)) undo()
   }
 
-  /** Looks at once. Every issue then. `save` false: the file stays as it is. */
+  /** Checks now and returns every issue. `save` false: the file is not written. */
   check(save = true): Issue[] {
     const { config, gateway, logger, clock, files } = this.#host
     const { parts = problemsOf, addon = addonProblem, look } = this.#parts
@@ -175,7 +175,9 @@ export class EnvGuardService implements Service {
         run: ({ force }) => {
           const { files, dataDir } = this.#host
           if (files.exists(this.#resources) && force !== true)
-            throw new OsError('BAD_REQUEST', `${this.#resources} is there`, { hint: 'give --force to write it anew' })
+            throw new OsError('BAD_REQUEST', `${this.#resources} already exists`, {
+              hint: 'use --force to overwrite it',
+            })
           files.mkdir(join(dataDir, 'env_guard'))
           writeRemedies(this.#resources, files)
           return { value: { ok: true, file: this.#resources } }
@@ -202,7 +204,7 @@ export class EnvGuardService implements Service {
     try {
       this.check()
     } catch (error) {
-      this.#host.logger.warn(`could not look: ${asOsError(error).message}`)
+      this.#host.logger.warn(`the check failed: ${asOsError(error).message}`)
     }
     const seconds = Number(this.#host.settings().check_interval_s)
     if (this.#running && seconds > 0) this.#cancel = this.#timers.after(seconds * 1000, () => this.#look())

@@ -1,7 +1,7 @@
-// Issues: what is missing, since when, and whether it still is. Kept in <data>/env_guard/status.json, bounded; what is
-// over longest leaves first. Written when the set changes, not at every look.
+// Issues: what is missing, since when, and whether it still is. Stored in <data>/env_guard/status.json, bounded; the issues
+// resolved longest ago are dropped first. Written when the set changes, not at every check.
 //
-// What fails: a file that cannot be read begins anew, one that cannot be written is logged; both lose history only.
+// Errors: an unreadable file starts a new one, a failed write is logged; both only lose history.
 import { createHash } from 'node:crypto'
 import { dirname } from 'node:path'
 import * as v from 'valibot'
@@ -17,11 +17,11 @@ export type IssueStatus = (typeof STATUSES)[number]
 /** The result of a check. */
 export interface EnvIssue {
   readonly kind: Kind
-  /** device, file, package or link it is about */
+  /** the device, file, package or link concerned */
   readonly resource: string
   readonly message: string
   readonly remedy: string
-  /** links that wait for it */
+  /** links that need it */
   readonly needed_by: readonly string[]
 }
 
@@ -60,13 +60,16 @@ export class IssueBook {
     for (const issue of this.#read()) this.#issues.set(issue.id, issue)
   }
 
-  /** Open ones first, then the newest. */
+  /** Open issues first, then the newest. */
   list(): Issue[] {
     const rank = ({ status }: Issue): number => STATUSES.indexOf(status === 'ignored' ? 'ignored' : status)
     return [...this.#issues.values()].sort((a, b) => rank(a) - rank(b) || b.last_at - a.last_at)
   }
 
-  /** Takes over the result of a whole check: what it did not detect is resolved. Returns what is new. `save` false: in RAM only. */
+  /**
+   * Applies the result of a complete check: issues it did not detect are resolved. Returns new issues. `save` false: in RAM
+   * only.
+   */
   take(findings: readonly EnvIssue[], now: number, save = true): Issue[] {
     const fresh: Issue[] = []
     const seen = new Set<string>()
@@ -99,7 +102,7 @@ export class IssueBook {
     return fresh
   }
 
-  /** Undefined where there is no such issue. */
+  /** Undefined if the issue does not exist. */
   set(id: string, status: IssueStatus, now: number): Issue | undefined {
     const issue = this.#issues.get(id)
     if (!issue) return undefined
@@ -109,7 +112,7 @@ export class IssueBook {
     return next
   }
 
-  /** Forgets everything, or what is over. How many. */
+  /** Forgets all issues, or the resolved ones. Returns the number. */
   clear(resolvedOnly: boolean): number {
     const gone = [...this.#issues.values()].filter(({ status }) => !resolvedOnly || status === 'resolved')
     for (const { id } of gone) this.#issues.delete(id)
@@ -128,7 +131,7 @@ export class IssueBook {
       const file = JSON.parse(this.#files.read(this.#path).toString('utf8')) as { issues?: unknown }
       return v.parse(v.array(ISSUE), file.issues)
     } catch (error) {
-      if (errno(error) !== 'ENOENT') this.#logger.warn(`${this.#path} begins anew: ${asOsError(error).message}`)
+      if (errno(error) !== 'ENOENT') this.#logger.warn(`${this.#path} is replaced: ${asOsError(error).message}`)
       return []
     }
   }

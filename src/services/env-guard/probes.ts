@@ -1,5 +1,5 @@
-// Looks for what is missing on this machine: devices that the configuration names, rights to use them, links that are down
-// for want of one, packages and files of os-node. It only looks: nothing is opened, run or changed. Never throws.
+// Checks what is missing on this machine: devices named in the configuration, permissions for them, links that are down
+// because of them, packages and files of os-node. It only checks: nothing is opened, run or changed. Never throws.
 import { configuredDevices, type DeviceAccess, deviceAccess, userName } from '../../checks/devices'
 import { type Kind, type Remedy, remedyFor } from '../../checks/remedies'
 import type { ConfigStore } from '../../config'
@@ -10,24 +10,24 @@ import type { EnvIssue } from './issues'
 export interface ProbeParts {
   readonly config: ConfigStore
   readonly remedies: readonly Remedy[]
-  /** absent without a gateway */
+  /** absent without a running gateway */
   readonly links?: Readonly<Record<string, LinkReport>>
-  /** parts of os-node that are missing or damaged, in words */
+  /** missing or damaged parts of os-node, with the problem as text */
   readonly parts: () => readonly { name: string; problem: string }[]
-  /** why the native addon does not load; null: it does */
+  /** why the native addon does not load; null: it loads */
   readonly addon: () => string | null
   /** the file system, for tests */
   readonly look?: (path: string) => DeviceAccess
 }
 
-/** how drivers begin to say that what they need is not on this machine */
+/** how drivers start a message about something missing on this machine */
 const ABSENT =
   /^(?:there is no (?:serial port|I2C bus|interface)|this machine has no|no (?:adapter|GPIO chip|line of this|1-Wire|[A-Z]+\d\w*:)|none of )/
 
-/** a reason that goes on with advice */
+/** a reason followed by advice */
 const MISSING_INTERFACE = /^there is no interface [^\s:]+(?=: )/
 
-/** What a link that is down lacks, by its reason and hint; null: nothing of this machine. */
+/** What a link that is down needs from this machine, by its reason and hint; null: nothing. */
 function lackOf(reason: string, hint: string): Kind | null {
   if (hint === ERRORS.NO_ACCESS.hint || /EACCES|EPERM|permission|no right/i.test(reason)) return 'permission'
   if (/native addon missing|no driver|package|NO_PREBUILT|modprobe/i.test(`${reason} ${hint}`)) return 'package'
@@ -64,13 +64,13 @@ export function findIssues({ config, remedies, links, parts, addon, look = devic
   for (const [name, link] of Object.entries(links ?? {})) {
     if (link.state !== 'down' || link.reason === undefined) continue
     const kind = lackOf(link.reason, link.hint ?? '')
-    // a chip on a bus that is there is the link's own
+    // a missing chip on an existing bus is a problem of the link
     const file = /\/dev\/[\w./:-]*\w(?![\w./:-]*\w| 0x)/.exec(link.reason)
     const path = file?.[0] ?? /interface (\w+)/.exec(link.reason)?.[1]
     const resource = path ?? (kind === 'package' && /native addon/.test(link.reason) ? 'native addon' : name)
-    // what the driver advises would be reported twice: the remedy says it
+    // leave out the driver's advice, since the remedy repeats it
     const reason = MISSING_INTERFACE.exec(link.reason)?.[0] ?? link.reason
-    // a device that was looked at above is said already
+    // the device was already reported above
     if (kind && !(path && findings.has(`${kind} ${path}`))) add(kind, resource, `${name}: ${reason}`, [name])
   }
   return [...findings.values()]

@@ -1,11 +1,12 @@
-// The port forwarder at work: holds packets against the rules and sends copies on. Packets of other nodes are looked at as
-// receivers take them, and are logged and acknowledged as always; what this node dispatches, and its own packets that an uplink
-// takes, are looked at on their way out.
+// The running port forwarder: matches packets against the rules and sends copies on. Packets of other nodes are matched when
+// receivers accept them, and are logged and acknowledged as usual; packets that this node dispatches, and own packets that an
+// uplink accepts, are matched when they are sent.
 //
-// What fails: a packet whose checksum is wrong is not sent on; one that comes again from the same address within seconds is
-// not either (`repeated`), which ends circles of forwarders; one that cannot be deciphered or made whole (`frames: plain` or `full`
-// without the key of its sender, `full` before its first FULL) is counted `undecodable`; one that goes on encrypted is counted
-// `ciphertext`, with one warning per rule; a target that is down costs its packets, counted there.
+// Errors: a packet with a wrong checksum is not forwarded. A packet repeated from the same address within seconds is not
+// forwarded (`repeated`), which ends loops between forwarders. A packet that cannot be decrypted or completed (`frames:
+// plain` or `full` without its sender's key, `full` before its first FULL) is counted `undecodable`. A packet forwarded
+// encrypted is counted `ciphertext`, with one warning per rule. Packets for a target that is down are dropped and counted
+// there.
 
 import { type Logger, silentLogger } from '../../lib/logger'
 import { LruMap } from '../../lib/lru-map'
@@ -18,13 +19,13 @@ import { Outbox, type TargetCounters } from './outbox'
 import { type PacketFacts, type Rule, RuleBook, type Target, targetText } from './rules'
 
 interface RuleCounters {
-  /** packets that the rule took */
+  /** packets that matched the rule */
   matched: number
-  /** of these: sent to a target, once for each */
+  /** of these, packets sent to a target, counted once per target */
   forwarded: number
   failed: number
   undecodable: number
-  /** packets of secure sessions that went on encrypted (`frames: raw`): only who has their key can read them */
+  /** packets of secure sessions forwarded encrypted (`frames: raw`): only the owner of their key can read them */
   ciphertext: number
   /** UNIX ms of the last match */
   last_at: number | null
@@ -36,7 +37,7 @@ interface ForwarderParts {
   readonly logger?: Logger
   readonly now: () => number
   readonly maxPending: number
-  /** medium of a dispatch that names none */
+  /** medium of a dispatch without a medium */
   readonly defaultMedium: () => string
 }
 
@@ -46,7 +47,7 @@ const REPEAT_MS = 5000
 const MAX_REMEMBERED = 4096
 
 export class Forwarder {
-  /** total: packets held against the rules */
+  /** total: packets matched against the rules */
   readonly counters = {
     total: 0,
     matched: 0,
@@ -61,9 +62,9 @@ export class Forwarder {
   readonly #logger: Logger
   readonly #rules = new Map<string, RuleCounters>()
   readonly #outboxes = new Map<string, Outbox>()
-  /** names of devices by their id on the wire */
+  /** device names by their id on the wire */
   readonly #names = new LruMap<number, string>(MAX_DEVICES)
-  /** when a packet was last sent on */
+  /** when a packet was last forwarded */
   readonly #recent = new LruMap<string, number>(MAX_REMEMBERED)
   #book = new RuleBook([])
   #undo: (() => void)[] = []
@@ -77,7 +78,7 @@ export class Forwarder {
     return this.#undo.length > 0
   }
 
-  /** Begins to look at packets; does nothing while it does. */
+  /** Starts matching packets; does nothing if already started. */
   start(): void {
     if (this.running) return
     const { gateway, node } = this.#parts
@@ -87,7 +88,7 @@ export class Forwarder {
     node.dispatch = wrapped
     this.#undo = [
       () => {
-        // what was there before, unless another caller replaced ours
+        // restore the original, unless another caller replaced ours
         if (node.dispatch !== wrapped) return
         if (own) node.dispatch = original
         else delete (node as Partial<PluginNode>).dispatch
@@ -99,7 +100,7 @@ export class Forwarder {
         if (!this.#book.empty) this.#take(packet, 'in', mediumInfo(medium)?.name ?? medium, address)
       }),
       gateway.onSent(({ packet, medium }) => {
-        // those of other nodes were looked at as they came in
+        // packets of other nodes were matched when they were received
         if (!this.#book.empty && this.#isOwn(packet)) this.#take(packet, 'out', medium, 'local')
       }),
       gateway.onFact(({ fact, link }) => {
@@ -115,7 +116,7 @@ export class Forwarder {
     await Promise.all(outboxes.map(outbox => outbox.close()))
   }
 
-  /** Works by these rules from now on; counters of rules that stay go on. */
+  /** Uses these rules from now on; counters of unchanged rules continue. */
   use(rules: readonly Rule[]): void {
     this.#book = new RuleBook(rules, this.#logger)
     const names = new Set(rules.map(rule => rule.name))
@@ -128,7 +129,7 @@ export class Forwarder {
     }
   }
 
-  /** Which rules would take such a packet. */
+  /** The rules that match such a packet. */
   matching(packet: PacketFacts): Rule[] {
     return this.#book.matching(packet)
   }
@@ -150,7 +151,9 @@ export class Forwarder {
     for (const key of Object.keys(this.counters)) this.counters[key as keyof typeof this.counters] = 0
   }
 
-  /** What this node sends: to the targets, and the usual way unless a rule says that it goes to its targets only. */
+  /**
+   * A packet that this node sends: to the targets, and also the usual way unless a rule says that only its targets get it.
+   */
   async #dispatched(
     original: PluginNode['dispatch'],
     packet: Uint8Array | string,
@@ -195,7 +198,7 @@ export class Forwarder {
       return { rules: [], sent: [] }
     }
     counters.matched++
-    // the bytes are the medium's, and go on later
+    // the medium reuses the bytes, and they are sent later
     const copy = packet.slice()
     return { rules, sent: rules.flatMap(rule => this.#forward(rule, copy)) }
   }
@@ -275,7 +278,7 @@ export class Forwarder {
     this.#names.set(aid, name)
   }
 
-  /** The name of a device that was not heard of yet is in its first FULL. */
+  /** The name of an unknown device is in its first FULL. */
   #deviceOf(aid: number | null, packet: Uint8Array): string | null {
     if (aid === null) return null
     const known = this.#names.get(aid)

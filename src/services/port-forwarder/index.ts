@@ -1,5 +1,5 @@
-// The plugin port_forwarder: packets that match rules go on to other media. Rules are kept in a file of the data directory and
-// count at once; what else there is to know of them is in rules.ts and forwarder.ts.
+// The plugin port_forwarder: forwards packets that match rules to other media. Rules are stored in a file of the data
+// directory and apply immediately; see rules.ts and forwarder.ts.
 import { join, resolve } from 'node:path'
 import { OsError } from '../../lib/errors'
 import { mediumInfo } from '../../links/registry'
@@ -146,7 +146,7 @@ export class PortForwarderService implements Service {
     }))
   }
 
-  /** Adds a rule and works by it from now on. Throws BAD_REQUEST, STORAGE. */
+  /** Adds a rule and applies it immediately. Throws BAD_REQUEST, STORAGE. */
   addRule(input: unknown, replace = false): Rule {
     const rule = this.#saved.add(input, replace)
     this.#forwarder.use(this.#rules)
@@ -248,7 +248,7 @@ export class PortForwarderService implements Service {
     return `rule-${n}`
   }
 
-  /** What is to be done before the targets of a rule take anything. */
+  /** What must be done before the targets of a rule accept packets. */
   #hint({ to }: Rule): { hint?: string } {
     const off = to.find(({ medium, ...options }) => {
       const transporter = this.#host.node.transporterManager.open(medium, options)
@@ -258,7 +258,7 @@ export class PortForwarderService implements Service {
     return off ? { hint: `${off} is switched off: os-node transporter-toggle --name ${off} --enable` } : {}
   }
 
-  /** Rules are to work after a restart too. Returns whether they do. */
+  /** Makes the plugin start with the gateway, so that rules survive a restart. Returns whether it does. */
   async #keepOn(): Promise<boolean> {
     const { gateway, config, name, settings, logger } = this.#host
     if (gateway) await this.#host.start()

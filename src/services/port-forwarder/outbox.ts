@@ -1,5 +1,5 @@
-// Sends to one target, packet after packet in their order. Bounded: what finds no place is dropped and counted. A target that
-// does not answer costs its own packets only; the transporter opens it again with the next one.
+// Sends packets to one target, in order. Bounded: packets beyond the limit are dropped and counted. A target that does not
+// answer only delays its own packets; the transporter reopens it with the next one.
 
 import { asOsError } from '../../lib/errors'
 import { SerialQueue } from '../../lib/serial-queue'
@@ -8,7 +8,7 @@ import type { Transporter } from '../../node/transporters'
 export interface TargetCounters {
   sent: number
   failed: number
-  /** had no room */
+  /** the queue was full */
   dropped: number
   pending: number
   last_error?: string
@@ -27,7 +27,7 @@ export class Outbox {
     this.#limit = limit
   }
 
-  /** True when the medium took the packet. The bytes are not copied. Never throws. */
+  /** True if the medium accepted the packet. The bytes are not copied. Never throws. */
   send(packet: Uint8Array): Promise<boolean> {
     const { counters } = this
     if (this.#closed || counters.pending >= this.#limit) {

@@ -1,5 +1,5 @@
-// The file of the rules. Read once; each change is written at once, atomically. A file that is there and cannot be read is
-// STORAGE, and stays as it is.
+// The file of the rules. Read once; each change is written immediately and atomically. An existing file that cannot be read
+// is STORAGE, and stays unchanged.
 import { dirname } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
 import { asOsError, errno, OsError } from '../../lib/errors'
@@ -20,7 +20,7 @@ export class RuleStore {
     this.#rules = this.#read()
   }
 
-  /** In the order they were added. */
+  /** In insertion order. */
   get rules(): readonly Rule[] {
     return this.#rules
   }
@@ -29,16 +29,16 @@ export class RuleStore {
     return this.#rules.find(rule => rule.name === name)
   }
 
-  /** Adds a rule. Throws BAD_REQUEST (the name is taken, unless `replace`), STORAGE. */
+  /** Adds a rule. Throws BAD_REQUEST (the name is in use, unless `replace`), STORAGE. */
   add(input: unknown, replace = false): Rule {
     const rule = checkRule(input)
     const known = this.find(rule.name)
     if (known && !replace)
-      throw new OsError('BAD_REQUEST', `there is a rule ${rule.name} already`, {
-        hint: 'give --replace, or another name',
+      throw new OsError('BAD_REQUEST', `rule ${rule.name} already exists`, {
+        hint: 'use --replace, or another name',
       })
     if (!known && this.#rules.length >= MAX_RULES)
-      throw new OsError('BAD_REQUEST', `there are ${MAX_RULES} rules, the most there may be`)
+      throw new OsError('BAD_REQUEST', `there are ${MAX_RULES} rules, the maximum`)
     this.#write(known ? this.#rules.map(old => (old === known ? rule : old)) : [...this.#rules, rule])
     return rule
   }
@@ -71,12 +71,12 @@ export class RuleStore {
     }
     try {
       const { rules } = JSON.parse(text) as { rules?: unknown }
-      if (!Array.isArray(rules)) throw new OsError('BAD_REQUEST', 'it holds no list of rules')
+      if (!Array.isArray(rules)) throw new OsError('BAD_REQUEST', 'it contains no list of rules')
       return rules.map(checkRule)
     } catch (cause) {
       throw new OsError('STORAGE', `${this.path}: ${asOsError(cause).message}`, {
         cause,
-        hint: 'mend the file, or move it away to begin without rules',
+        hint: 'repair the file, or move it away to start without rules',
       })
     }
   }

@@ -1,8 +1,8 @@
-// Rules of the port forwarder: what a packet must be, and where it goes then. Rules are in named sets; in each set the first
-// match by priority (highest first, then as they were added) counts, and every set has its say. A rule may send to many.
+// Rules of the port forwarder: which packets match, and where they are sent. Rules are in named sets; in each set only the
+// first match by priority counts (highest first, then insertion order), and all sets apply. A rule may have several targets.
 //
-// What fails: a rule that says nothing sensible is BAD_REQUEST with its key; the file of rules is checked as a whole and never
-// overwritten when it is damaged (STORAGE).
+// Errors: an invalid rule is BAD_REQUEST with its key. The rule file is checked completely and never overwritten if it is
+// damaged (STORAGE).
 import * as v from 'valibot'
 import { allowList } from '../../gateway/receive/allow-list'
 import { OsError } from '../../lib/errors'
@@ -29,9 +29,9 @@ const RULE = v.strictObject({
   enabled: v.optional(v.boolean(), true),
   /** higher first */
   priority: v.optional(v.pipe(v.number(), v.integer(), v.minValue(-1000), v.maxValue(1000)), 0),
-  /** in: what receivers take; out: what this node sends of its own, by an uplink or a dispatch */
+  /** in: received packets; out: packets of this node, sent by an uplink or a dispatch */
   direction: v.optional(v.picklist(['in', 'out', 'both']), 'both'),
-  /** media it comes by; empty: any */
+  /** media of the packet; empty: any */
   medium: texts,
   /** addresses, address ranges, or an address as the medium writes it; empty: any */
   source: texts,
@@ -40,11 +40,11 @@ const RULE = v.strictObject({
   /** ids on the wire or device names; empty: any */
   device: texts,
   /**
-   * raw: as they are; plain: packets of secure sessions deciphered; full: also each as one that stands alone, so that a target may
-   * begin anywhere
+   * raw: unchanged; plain: packets of secure sessions are decrypted; full: also converted to packets that decode without
+   * earlier ones, so that a target may start at any packet
    */
   frames: v.optional(v.picklist(['raw', 'plain', 'full']), 'raw'),
-  /** false: what is dispatched here goes to the targets only */
+  /** false: packets dispatched here are sent to the targets only */
   copy: v.optional(v.boolean(), true),
   to: v.pipe(v.array(TARGET), v.minLength(1), v.maxLength(64)),
 })
@@ -52,20 +52,20 @@ const RULE = v.strictObject({
 export type Rule = v.InferOutput<typeof RULE>
 export type Target = v.InferOutput<typeof TARGET>
 
-/** What a rule is matched against. */
+/** The properties of a packet that rules match. */
 export interface PacketFacts {
   readonly direction: 'in' | 'out'
   /** the specification's spelling */
   readonly medium: string
   readonly address: string
   readonly cmd: number
-  /** null: the command has none */
+  /** null: the command has no AID */
   readonly aid: number | null
-  /** name of the device; looked up only when a rule needs it */
+  /** name of the device; looked up only if a rule needs it */
   device(): string | null
 }
 
-/** A checked rule, defaults filled in. Throws BAD_REQUEST. */
+/** A checked rule with defaults. Throws BAD_REQUEST. */
 export function checkRule(input: unknown): Rule {
   const result = v.safeParse(RULE, input)
   if (!result.success) {
@@ -116,7 +116,7 @@ export function commandBytes(word: string): number[] {
   })
 }
 
-/** The rules in the form that packets are held against. */
+/** The rules, prepared for matching. */
 export class RuleBook {
   readonly #sets: { rule: Rule; matches: (packet: PacketFacts) => boolean }[][]
 
@@ -155,7 +155,7 @@ function compile(rule: Rule, logger: Logger): (packet: PacketFacts) => boolean {
   return packet => {
     if (rule.direction !== 'both' && rule.direction !== packet.direction) return false
     if (media.size > 0 && !media.has(packet.medium)) return false
-    // a rule without commands means readings: pings and requests belong to their link
+    // a rule without commands matches readings only: pings and requests belong to their link
     if (commands.size > 0 ? !commands.has(packet.cmd) : !isData(packet.cmd)) return false
     if (rule.source.length > 0 && !from(packet.address)) return false
     if (names.size === 0) return true

@@ -1,8 +1,8 @@
-// What every suite is made of: named checks that pass or throw. One that fails costs the others nothing. Between checks the
-// event loop gets its turn, so that a gateway that tests itself goes on working.
+// Every suite is a list of named checks that pass or throw. A failed check does not stop the others. Checks yield to the
+// event loop between them, so that a gateway that tests itself keeps working.
 import { asOsError, OsError } from './program'
 
-/** Passes, or throws what is wrong. */
+/** Passes, or throws the problem. */
 export type Check = readonly [name: string, run: () => void | Promise<void>]
 
 interface Failure {
@@ -16,11 +16,11 @@ interface SuiteReport {
   readonly fail: number
   readonly ms: number
   readonly failures: readonly Failure[]
-  /** names of the checks that passed; with verbosity 2 only */
+  /** names of passed checks; with verbosity 2 only */
   readonly passed?: readonly string[]
 }
 
-/** Longest time between two turns of the event loop, as far as single checks allow. */
+/** Maximum time between two yields to the event loop, unless a single check takes longer. */
 const SLICE_MS = 20
 const MAX_ERROR = 400
 
@@ -29,16 +29,16 @@ const messageOf = (thrown: unknown): string => {
   return message.length > MAX_ERROR ? `${message.slice(0, MAX_ERROR)}…` : message
 }
 
-/** Lets timers and sockets have their turn. */
+/** Yields to timers and sockets. */
 export const breathe = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 export interface RunOptions {
-  /** 0 counts, 1 what failed, 2 the names of all */
+  /** 0 counts, 1 names of failed checks, 2 names of all */
   readonly verbosity?: number
   readonly signal?: AbortSignal
 }
 
-/** Runs checks in order. Throws TIMEOUT when the signal ends it. */
+/** Runs checks in order. Throws TIMEOUT if the signal is aborted. */
 export async function runChecks(
   name: string,
   checks: Iterable<Check>,

@@ -1,4 +1,4 @@
-// The commands of the test runner: component, stress, all, compare, full_load, integration, audit. Exit code 1 when anything
+// The commands of the test runner: component, stress, all, compare, full_load, integration, audit. Exit code 1 if anything
 // failed.
 import type { CliHandler, CommandIo, CommandOutcome, OptionSpec, OptionValues } from '../contract'
 import type { AuditReport } from './audit'
@@ -22,11 +22,11 @@ export interface FullLoad {
   readonly ok: boolean
   readonly cpus: number
   readonly fail: number
-  /** one for each core */
+  /** one per core */
   readonly runs: readonly StressSummary[]
 }
 
-/** What the commands run; TestRunner of runner.ts. */
+/** The suites behind the commands; TestRunner of runner.ts. */
 interface Suites {
   component(options: RunOptions): Promise<Outcome>
   integration(options: RunOptions): Promise<Outcome>
@@ -43,7 +43,7 @@ const VERBOSITY: Record<string, OptionSpec> = {
 
 const VERBOSE = (options: OptionValues): number => Number(options.verbosity ?? 1)
 
-/** Options of the command line → those of a stress run; what was not set stays out. */
+/** Options of the command line → options of a stress run, without defaults. */
 function stressOf(options: OptionValues): Partial<StressOptions> {
   const out: Record<string, unknown> = {}
   for (const name of Object.keys(STRESS_OPTIONS)) {

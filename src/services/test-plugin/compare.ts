@@ -1,12 +1,12 @@
-// compare: the same readings through every core that is built in; rates side by side, and whether the bytes are the same (D12:
-// both cores give identical bytes for every input). With one core there is nothing to compare, and it says so.
+// compare: sends the same readings through every built-in core, and shows the rates and whether the bytes are equal (D12:
+// both cores give identical bytes for every input). With one core only it reports that there is nothing to compare.
 import { breathe } from './checks'
 import { type CoreTable, coreMaker, namesOf, ucum, whyMissing } from './cores'
 import { counted, createNativeChecks, Receiver } from './program'
 import { Histogram } from './stress/histogram'
 import { isSame, type Row, ringOf } from './stress/readings'
 
-/** µs of one packet; of a batch, or of frames decoded together, the mean of its packets */
+/** µs per packet; for batches, or frames decoded together, the mean */
 interface Latency {
   readonly p50: number
   readonly p95: number
@@ -15,7 +15,7 @@ interface Latency {
 }
 
 type Kind = 'full' | 'diff' | 'heart' | 'batch' | 'decode'
-/** one call; `n` counts them */
+/** one call; `n` is its number */
 type Run = (n: number) => void
 interface Rate {
   readonly pps: number
@@ -28,9 +28,9 @@ interface CoreRates {
   readonly full_pps: number
   readonly diff_pps: number
   readonly heart_pps: number
-  /** DIFFs made in batches of 256 */
+  /** DIFFs encoded in batches of 256 */
   readonly batch_pps: number
-  /** DIFFs decoded 256 at a time, their sums done by the native core for rscore */
+  /** DIFFs decoded 256 at a time; rscore lets the native core compute the checksums */
   readonly decode_pps: number
   readonly latency_us: Readonly<Record<Kind, Latency>>
 }
@@ -39,11 +39,11 @@ export interface Comparison {
   readonly ok: boolean
   readonly cores: readonly CoreRates[]
   readonly packets_compared: number
-  /** null: there is one core only */
+  /** null: there is only one core */
   readonly equal: boolean | null
   /** at most ten */
   readonly differences: readonly { core: string; packet: number; hex: string; reference: string }[]
-  /** packets whose values came back otherwise */
+  /** packets whose decoded values differ */
   readonly wrong: number
   readonly note: string
 }
@@ -52,7 +52,7 @@ const DEVICES = 4
 const ROUNDS = 256
 const BATCH = 256
 const WINDOWS = 3
-/** what is measured of each core, and how many packets a call makes */
+/** what is measured for each core, and packets per call */
 const KINDS: readonly (readonly [Kind, per: number])[] = [
   ['full', 1],
   ['diff', 1],
@@ -68,7 +68,7 @@ const MOST_DIFFERENCES = 10
 const rings = (precision: number): (readonly Row[])[] =>
   Array.from({ length: DEVICES }, (_, device) => ringOf(device, precision))
 
-/** Every kind of packet: first FULLs, DIFFs, HEARTs where nothing changed, and refused rows between. */
+/** Every kind of packet: first FULLs, DIFFs, HEARTs without changes, and refused rows in between. */
 function packetsOf(make: CoreTable[string], precision: number): { packet: Buffer; row: Row }[] {
   const core = make({ precision })
   const all = rings(precision)
@@ -76,7 +76,7 @@ function packetsOf(make: CoreTable[string], precision: number): { packet: Buffer
     const device = n % DEVICES
     const round = Math.floor(n / DEVICES)
     const ring = all[device]!
-    // every fourth round repeats the one before
+    // every fourth round repeats the previous one
     const row = ring[(round % 4 === 3 ? round - 1 : round) % ring.length]!
     const strategy = round === 0 || round % 50 === 49 ? 'FULL' : 'DIFF'
     const readings = round % 10 === 9 ? [...row.readings, ['X', 'OK', Number.NaN, 'Pa'] as const] : row.readings
@@ -87,8 +87,9 @@ function packetsOf(make: CoreTable[string], precision: number): { packet: Buffer
 }
 
 /**
- * Packets a second of each run: the best of several short windows, which they take in turns, so that a neighbour on the machine counts less and
- * what V8 compiled for one serves all; a call makes `per` of them. Then how long a packet took, over one window more.
+ * Packets a second of each run: the best of several short windows. The runs alternate, so that other load on the machine
+ * matters less and all use the same compiled code; a call processes `per` packets. Then the time per packet, over one more
+ * window.
  */
 async function inTurns(runs: readonly Run[], per: number, tell: () => void): Promise<Rate[]> {
   const calls = Math.max(1, 256 / per)
@@ -130,7 +131,7 @@ function latencyOf(run: Run, per: number): Latency {
   return { p50: at(0.5), p95: at(0.95), p99: at(0.99), max: us(times.max) }
 }
 
-/** A pass of frames through a receiver that is new to them, one batch a call. */
+/** Passes frames to a receiver that has not seen them, one batch per call. */
 function decoder(make: CoreTable[string], name: string, precision: number): Run {
   const ring = ringOf(0, precision)
   const core = make({ precision })
@@ -153,7 +154,7 @@ function decoder(make: CoreTable[string], name: string, precision: number): Run 
   }
 }
 
-/** What is measured of a core; each on templates of its own. */
+/** What is measured for a core; each measurement has its own templates. */
 function runsOf(make: CoreTable[string], name: string, precision: number): Record<Kind, Run> {
   const ring = ringOf(0, precision)
   const at = (n: number): Row => ring[n % ring.length]!
@@ -201,10 +202,10 @@ async function ratesOf(cores: CoreTable, precision: number, tell: () => void): P
   })
 }
 
-/** Tells how many of how many measurements are done. */
+/** Called with the number of finished measurements and the total. */
 export type CompareProgress = (done: number, of: number) => void
 
-/** Throws nothing for differences: they are the result. */
+/** Does not throw for differences: they are the result. */
 export async function compareCores(
   cores: CoreTable,
   precision = 4,

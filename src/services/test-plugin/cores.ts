@@ -1,4 +1,4 @@
-// The cores that are built in, by name, as stress and compare use them.
+// The built-in cores by name, for stress and compare.
 
 import type { Core } from '../../pipeline/core'
 import type { UnitResolver, WireUnits } from '../../pipeline/wireunit'
@@ -8,7 +8,7 @@ interface CoreSettings {
   readonly precision?: number
 }
 
-/** name → a new core with templates of its own */
+/** name → a new core with its own templates */
 export type CoreTable = Readonly<Record<string, (settings: CoreSettings) => Core>>
 
 export const ucum: UnitResolver & WireUnits = { ...wireUnits(), resolve, resolveList }
@@ -21,7 +21,7 @@ export const BUILT_IN_CORES: CoreTable = {
   }),
 }
 
-/** The maker of a core. Throws NOT_FOUND, with the names there are. */
+/** The factory of a core. Throws NOT_FOUND, with the existing names. */
 export function coreMaker(cores: CoreTable, name: string): CoreTable[string] {
   const maker = Object.hasOwn(cores, name) ? cores[name] : undefined
   if (maker) return maker

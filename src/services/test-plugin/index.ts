@@ -6,7 +6,7 @@ export { inventoryOf } from './audit/inventory'
 export { type TestParts, TestRunner } from './runner'
 export { runStressChild } from './stress/child'
 
-/** What the program hands in: its own file, the library, what there is to be tested. */
+/** What the program passes in: its own file, the library, and the inventory to test. */
 export const testPlugin = (parts: TestParts): PluginDefinition => ({
   name: 'test_plugin',
   summary: 'self-test, stress and audit',

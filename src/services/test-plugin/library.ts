@@ -1,4 +1,4 @@
-// The library as the vectors see it: the classes that were handed in, and the functions of the lower rooms.
+// The library for the vectors: the classes passed in, and the functions of the lower rooms.
 import {
   crc8,
   crc16,

@@ -1,7 +1,7 @@
 // Bars in plain text, for a terminal and a log file alike.
 const WIDTH = 40
 
-/** One line for each value: what it is of, its bar (the largest is WIDTH long, what is not 0 has one mark at least), and the value. */
+/** One line per value: its label, its bar (WIDTH for the largest, at least one mark unless 0), and the value. */
 export function bars(rows: readonly (readonly [label: string, value: number])[], unit = ''): string[] {
   const most = Math.max(0, ...rows.map(([, value]) => value))
   const longest = Math.max(0, ...rows.map(([label]) => label.length))

@@ -1,6 +1,6 @@
-// Everything the self-test uses of the program. In dist/os-node-selftest.js the build puts the running program's own exports in the
-// place of this module, so that no part of the gateway is loaded twice. No other module of this folder imports values from
-// outside of it; the build refuses one that does.
+// Everything the self-test uses of the program. In dist/os-node-selftest.js the build replaces this module with the running
+// program's own exports, so that no part of the gateway is loaded twice. No other module of this folder imports values from
+// outside of it; the build checks this.
 
 export { coreProblem, createNativeChecks, createNativeCore } from '../../cores'
 export { counted } from '../../lib/counted'

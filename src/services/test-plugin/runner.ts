@@ -1,8 +1,8 @@
-// The test runner (specification, "Test runner service"). Every suite works in a temporary folder and on the loopback, so
-// that none touches the data of a gateway; inside one, stress works in threads of its own.
+// The test runner (specification, "Test runner service"). Every suite uses a temporary folder and the loopback interface, so
+// that none touches the data of a gateway; inside a gateway, stress runs in its own threads.
 //
-// What fails is in the results: counts of failed checks or packets. An error is thrown only for options out of range
-// (BAD_REQUEST), a core that is not built in (NOT_FOUND), and a run that was ended from outside (TIMEOUT).
+// Errors: failed checks or packets are counted in the results. An error is thrown only for options out of range
+// (BAD_REQUEST), a core that is not built in (NOT_FOUND), and a cancelled run (TIMEOUT).
 import { availableParallelism } from 'node:os'
 import type { Terminal } from '../../lib/progress'
 import type { PluginHost, Service } from '../contract'
@@ -23,20 +23,20 @@ import type { StressSummary } from './stress/summary'
 import type { Lib } from './vectors/common'
 
 export interface TestParts {
-  /** the file of the program: processes, threads and the SQL worker run it again */
+  /** the file of the program; processes, threads and the SQL worker run it again */
   readonly script: string
   /** the library under test */
   readonly library: Pick<Lib, 'Engine' | 'Fusion'> & { readonly Node: NodeClass }
-  /** what there is, for the audit */
+  /** the inventory for the audit */
   readonly inventory: () => Promise<Inventory>
   readonly cores?: CoreTable
-  /** where progress bars go */
+  /** shows progress bars */
   readonly terminal?: Terminal
 }
 
-/** packets of full_load for each CPU, by default */
+/** default packets of full_load per CPU */
 const LOAD_PER_CPU = 100_000
-/** and of one batch: only in batches the cores differ */
+/** batch size: the cores only differ in batches */
 const LOAD_BATCH = 256
 
 export class TestRunner implements Service {
@@ -53,7 +53,7 @@ export class TestRunner implements Service {
     this.#cores = parts.cores ?? BUILT_IN_CORES
   }
 
-  /** The self-test built into the program; `verbosity` 0 counts, 1 names what failed, 2 names all. */
+  /** The built-in self-test; `verbosity` 0 counts, 1 names what failed, 2 names all. */
   runComponent(verbosity = 1): Promise<Outcome> {
     return this.component({ verbosity })
   }
@@ -63,7 +63,7 @@ export class TestRunner implements Service {
     return this.#noted('component', failsOf, () => runComponent(libraryOf(library), options))
   }
 
-  /** A node sends to a second process of this program, on the loopback. */
+  /** A node sends to a second process of this program, on the loopback interface. */
   runIntegration(): Promise<Outcome> {
     return this.integration()
   }
@@ -73,7 +73,7 @@ export class TestRunner implements Service {
     return this.#noted('integration', failsOf, () => runIntegration(library.Node, script, options))
   }
 
-  /** Packets through a core; see StressOptions. */
+  /** Sends packets through a core; see StressOptions. */
   runStress(
     total = STRESS_DEFAULTS.total,
     workers = STRESS_DEFAULTS.workers,
@@ -102,7 +102,7 @@ export class TestRunner implements Service {
     })
   }
 
-  /** The same by names; what is left out is taken from the settings of the plugin. */
+  /** Like runStress(), with named options; the plugin's settings are the defaults. */
   stress(options: Partial<StressOptions> = {}, signal?: AbortSignal): Promise<StressOutcome> {
     const { script, terminal } = this.#parts
     const gateway = this.#host?.gateway !== undefined
@@ -126,7 +126,7 @@ export class TestRunner implements Service {
     )
   }
 
-  /** Self-test, integration and stress, one after the other. */
+  /** Self-test, integration and stress, one after another. */
   runAll(
     stress_total = STRESS_DEFAULTS.total,
     stress_workers = STRESS_DEFAULTS.workers,
@@ -167,7 +167,7 @@ export class TestRunner implements Service {
     return { ok, component, integration, stress: { summary, fail } }
   }
 
-  /** Rates and bytes of the cores that are built in, measured in a thread of its own. */
+  /** Rates and bytes of the built-in cores, measured in a separate thread. */
   compare(): Promise<Comparison> {
     return this.#noted(
       'compare',
@@ -176,7 +176,7 @@ export class TestRunner implements Service {
         const { cores, script, terminal } = this.#parts
         const bar = new ProgressBar(this.#host?.gateway ? undefined : terminal, 1)
         const tell = (done: number, of: number): void => bar.show(done, of)
-        // a thread knows the built-in ones alone
+        // a thread only knows the built-in cores
         const comparing = cores
           ? compareCores(cores, this.#precision, tell)
           : compareApart(script, this.#precision, tell)
@@ -185,7 +185,7 @@ export class TestRunner implements Service {
     )
   }
 
-  /** Stress with all CPUs in batches, on every core that is built in. */
+  /** Stress in batches with all CPUs, on every built-in core. */
   async fullLoad(options: Partial<StressOptions> = {}, signal?: AbortSignal): Promise<FullLoad> {
     const cpus = availableParallelism()
     const runs: StressSummary[] = []
@@ -208,7 +208,7 @@ export class TestRunner implements Service {
     )
   }
 
-  /** What runs now, and how each suite ended last: `at` in UNIX seconds. */
+  /** The running suite, and how each suite ended last: `at` in UNIX seconds. */
   status(): Record<string, unknown> {
     return {
       running: [...this.#running],
@@ -239,7 +239,7 @@ export class TestRunner implements Service {
     return this.#host?.config.get<number>('engine_settings.precision') ?? 4
   }
 
-  /** What the configuration says of stress runs. */
+  /** The configured options of stress runs. */
   #settings(): Partial<StressOptions> {
     const settings = this.#host?.settings() ?? {}
     return Object.fromEntries(

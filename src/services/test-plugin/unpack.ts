@@ -1,4 +1,4 @@
-// What the build packs into the program: JSON, Brotli, base64.
+// Unpacks data that the build packs into the program: JSON, Brotli, base64.
 import { brotliDecompressSync } from 'node:zlib'
 
 export const unpack = (packed: string): unknown =>

@@ -1,5 +1,5 @@
-// The admin token of a data directory: `<data>/token.json` holds its scrypt hash and nothing else. What fails: a file that is
-// there and cannot be read is STORAGE, and no token is accepted until a new one is made.
+// The admin token of a data directory: `<data>/token.json` contains only its scrypt hash.
+// Errors: an existing file that cannot be read is STORAGE, and no token is accepted until a new one is created.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
@@ -13,14 +13,14 @@ const tokenPath = (dataDir: string): string => join(dataDir, 'token.json')
 /** A new token: 32 random bytes as base64url, 43 characters. */
 export const makeToken = (): string => randomBytes(32).toString('base64url')
 
-/** hashes of this process that no file holds yet, by data directory */
+/** hashes of this process that are not stored yet, by data directory */
 const unkept = new Map<string, string>()
 
-/** The stored hash, or null when there is none yet. Throws STORAGE. */
+/** The stored hash, or null if there is none yet. Throws STORAGE. */
 export function storedToken(dataDir: string, files = realFiles): string | null {
   try {
     const { hash } = Object(JSON.parse(files.read(tokenPath(dataDir)).toString('utf8'))) as { hash?: unknown }
-    if (typeof hash !== 'string') throw new TypeError('it holds no hash')
+    if (typeof hash !== 'string') throw new TypeError('it contains no hash')
     return hash
   } catch (error) {
     if (errno(error) === 'ENOENT') return unkept.get(dataDir) ?? null
@@ -31,7 +31,7 @@ export function storedToken(dataDir: string, files = realFiles): string | null {
   }
 }
 
-/** Makes a token, stores its hash, and returns it; it cannot be read later. The old one stops working. */
+/** Creates a token, stores its hash, and returns it; it cannot be read later. The old token becomes invalid. */
 export async function newToken(dataDir: string, files = realFiles): Promise<string> {
   const token = makeToken()
   writableDir(dataDir, files)
@@ -39,7 +39,7 @@ export async function newToken(dataDir: string, files = realFiles): Promise<stri
   return token
 }
 
-/** The token of a first start. Where the disk refuses, it is valid in this process and `later` gets what writes it. */
+/** The token of a first start. If the disk refuses, it is valid in this process and `later` gets the write to retry. */
 export async function firstToken(
   dataDir: string,
   later: (name: string, write: () => void, error: unknown) => void,
@@ -51,7 +51,7 @@ export async function firstToken(
   } catch (error) {
     if (!diskFault(error)) throw error
     unkept.set(dataDir, hash)
-    // one that a command made meanwhile stays
+    // keep a token that a command created meanwhile
     later('the token', () => realFiles.exists(tokenPath(dataDir)) || keep(dataDir, hash), error)
   }
   return token
@@ -59,7 +59,7 @@ export async function firstToken(
 
 function keep(dataDir: string, hash: string, files = realFiles): void {
   const kept = JSON.stringify({ hash })
-  // the upstream that a gateway starts for itself opens by the same token
+  // the local upstream uses the same token
   const upstream = tokenPath(join(dataDir, 'upstream'))
   if (files.exists(upstream)) atomicWrite(upstream, kept, files)
   files.mkdir(dataDir)

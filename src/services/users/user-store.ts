@@ -1,8 +1,8 @@
 // The users of the HTTP service, in `<data>/web_users.json`: `{users: [{username, role, enabled, created_at, updated_at,
-// password_hash?}]}`. Names differ by more than case. A user without a password exists, but cannot log in.
+// password_hash?}]}`. Names must differ by more than case. A user without a password exists, but cannot log in.
 //
-// What fails: a file that is there and cannot be read (STORAGE) lets no user in and is not overwritten; a name that is taken
-// (USER_EXISTS), unknown (NOT_FOUND) or no name (BAD_REQUEST); a write that fails changes nothing.
+// Errors: an existing file that cannot be read (STORAGE) admits no user and is not overwritten. A name is in use
+// (USER_EXISTS), unknown (NOT_FOUND) or invalid (BAD_REQUEST). A failed write changes nothing.
 import { dirname, join } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
 import { type Clock, systemClock } from '../../lib/clock'
@@ -11,7 +11,7 @@ import { type Files, realFiles } from '../../lib/files'
 import { hashSecret, verifySecret } from '../../lib/scrypt'
 import { isRole, type Role } from './roles'
 
-/** What every face shows of a user; times are UNIX seconds. */
+/** The public fields of a user; times are UNIX seconds. */
 interface UserView {
   readonly username: string
   readonly role: Role
@@ -45,10 +45,10 @@ const MAX_USERS = 1000
 const NAME = /^[\p{L}\p{N}][\p{L}\p{N}_.@-]{0,63}$/u
 const MAX_PASSWORD_CHARS = 1024
 
-/** a hash of no user's password: an unknown name takes as long as a wrong password */
+/** the hash of no user's password: an unknown name takes as long as a wrong password */
 const UNKNOWN_USER = `scrypt$16384$8$1$${'A'.repeat(22)}$${'A'.repeat(43)}`
 
-/** What names of users are compared by. */
+/** The comparison key of a user name. */
 export const userKey = (username: string): string => username.normalize('NFC').toLowerCase()
 
 const viewOf = ({ username, role, enabled, created_at, updated_at }: StoredUser): UserView => ({
@@ -72,7 +72,7 @@ export class UserStore {
     this.#clock = clock
   }
 
-  /** In the order of their names. Throws STORAGE. */
+  /** Sorted by name. Throws STORAGE. */
   list(): UserView[] {
     return [...this.#all().values()].map(viewOf).sort((a, b) => (a.username < b.username ? -1 : 1))
   }
@@ -95,7 +95,7 @@ export class UserStore {
     const users = this.#all()
     if (users.has(userKey(name)))
       throw new OsError('USER_EXISTS', 'user already exists', { details: { username: name } })
-    if (users.size >= MAX_USERS) throw new OsError('BAD_REQUEST', `there are ${MAX_USERS} users, the most there may be`)
+    if (users.size >= MAX_USERS) throw new OsError('BAD_REQUEST', `there are ${MAX_USERS} users, the maximum`)
     const now = this.#now()
     return this.#put({
       username: name,
@@ -134,12 +134,12 @@ export class UserStore {
   async verify(username: string, password: string): Promise<UserView | null> {
     const user = this.#all().get(userKey(username))
     const right = await verifySecret(password, user?.password_hash ?? UNKNOWN_USER)
-    // looked up again: it may have been changed while the hash was made
+    // looked up again: it may have changed during the hashing
     const now = this.#all().get(userKey(username))
     return right && user?.password_hash !== undefined && now === user && user.enabled ? viewOf(user) : null
   }
 
-  /** Another value than before once anything of the user changed; undefined when there is none, or a disabled one. */
+  /** A value that changes whenever the user changes; undefined for an unknown or disabled user. */
   stamp(username: string): unknown {
     const user = this.#all().get(userKey(username))
     return user?.enabled ? user : undefined
@@ -186,7 +186,7 @@ export class UserStore {
     }
     try {
       const { users } = Object(JSON.parse(text)) as { users?: StoredUser[] }
-      if (!Array.isArray(users)) throw new TypeError('it holds no users')
+      if (!Array.isArray(users)) throw new TypeError('it contains no users')
       return new Map(users.map(checked).map(user => [userKey(user.username), user]))
     } catch (error) {
       throw this.#unreadable(error)
@@ -196,7 +196,7 @@ export class UserStore {
   #unreadable(cause: unknown): OsError {
     return new OsError('STORAGE', `${this.path} cannot be read: ${asOsError(cause).message}`, {
       cause,
-      hint: 'mend or move the file; the admin token works without it',
+      hint: 'repair or move the file; the admin token works without it',
     })
   }
 
@@ -211,7 +211,7 @@ export class UserStore {
   }
 }
 
-/** One entry of the file; throws a TypeError for what is none. An unknown role counts as the least. */
+/** One entry of the file; throws a TypeError if it is invalid. An unknown role counts as the lowest. */
 function checked(user: StoredUser): StoredUser {
   if (typeof user?.username !== 'string') throw new TypeError('a user without a name')
   const { username, role, enabled, created_at = 0, updated_at = created_at, password_hash } = user

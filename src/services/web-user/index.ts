@@ -1,7 +1,7 @@
-// The plugin web_user (specification, "Web service object"): starts and stops the HTTP service, shows what it shows, and keeps
-// its users. The service itself is handed in, since it is on a higher floor.
+// The plugin web_user (specification, "Web service object"): starts and stops the HTTP service, returns its display data, and
+// manages its users. The service itself is passed in, since it is in a higher layer.
 //
-// What fails: where there is no HTTP service to start, or no display, the call is UNSUPPORTED; a port in use is PORT_BUSY.
+// Errors: without an HTTP service or a display, the call is UNSUPPORTED; a port in use is PORT_BUSY.
 import { counted } from '../../lib/counted'
 import { OsError } from '../../lib/errors'
 import type {
@@ -47,13 +47,13 @@ export class WebUserService implements Service {
     this.#host = host
   }
 
-  /** True when it listens there now. Throws UNSUPPORTED, PORT_BUSY, NETWORK, LOCKED. */
+  /** True if it listens there now. Throws UNSUPPORTED, PORT_BUSY, NETWORK, LOCKED. */
   async start(host: string | null = null, port: number | null = null): Promise<boolean> {
     await this.#web.start(host, port)
     return this.#web.state().running
   }
 
-  /** False when it did not run. */
+  /** False if it did not run. */
   async stop(): Promise<boolean> {
     return (await this.#host.web?.stop()) ?? false
   }
@@ -64,7 +64,7 @@ export class WebUserService implements Service {
     return { running, users: users.list().length, data_file: users.path, uptime_s, host, port, url }
   }
 
-  /** What GET /api/dashboard answers; `sections`: these only. */
+  /** The response of GET /api/dashboard; `sections`: only these. */
   buildDashboard(sections?: readonly string[]): Promise<Record<string, unknown>> {
     return this.#web.dashboard(sections)
   }
@@ -92,11 +92,11 @@ export class WebUserService implements Service {
           const started = await this.#web.start((host as string) ?? null, (port as number) ?? null)
           const status = this.status()
           const value = { ok: status.running, started, ...status }
-          const text = `web page on ${status.url ?? 'nothing'}${started ? '' : ' (it was there already)'}`
+          const text = `web page on ${status.url ?? 'nothing'}${started ? '' : ' (already running)'}`
           const { ended } = this.#web
           const stays = ended !== undefined && (block === true || !this.#host.gateway)
           if (!stays) return { value, text, exitCode: status.running ? 0 : 1 }
-          // in a gateway the caller is another process: its message goes as a row
+          // in a gateway the caller is another process: the message is sent as a row
           if (this.#host.gateway) return { rows: until(value, ended.call(this.#web, signal)) }
           print(text)
           return { exitCode: await ended.call(this.#web, signal) }
@@ -178,25 +178,25 @@ export class WebUserService implements Service {
 
   get #web(): WebService {
     const { web } = this.#host
-    if (!web) throw new OsError('UNSUPPORTED', 'there is no HTTP service here', { hint: 'start one with os-node run' })
+    if (!web) throw new OsError('UNSUPPORTED', 'no HTTP service here', { hint: 'start one with os-node run' })
     return web
   }
 
   get #display(): DisplayAccess {
     const { display } = this.#host
-    if (!display) throw new OsError('UNSUPPORTED', 'there is no display here')
+    if (!display) throw new OsError('UNSUPPORTED', 'no display here')
     return display
   }
 }
 
-/** The value at once, and the end when it has come. */
+/** Yields the value immediately, and the end when it has settled. */
 async function* until(value: unknown, end: Promise<unknown>): AsyncGenerator<unknown> {
   yield value
   await end
 }
 
 function changeOf({ password, role, enable, disable, ...others }: OptionValues): UserChange {
-  // the command line has put the password in its place; what comes another way has no stdin
+  // the command line has already replaced it with the password; other callers have no stdin
   if (others['password-stdin']) throw new OsError('USAGE', '--password-stdin works on a command line only')
   if (enable && disable) throw new OsError('USAGE', 'either --enable or --disable')
   return {

@@ -1,5 +1,5 @@
-// Two forms of an HTTP service in a program: a gateway at work has a server, which is stopped, started and moved
-// to another address by itself; where none runs, the service comes with a gateway that is started for it.
+// The HTTP service of a program has two forms: a running gateway has a server, which is stopped, started and moved to another
+// address separately; without a gateway, the service starts one.
 
 import type { ConfigStore } from '../../config'
 import { type Clock, systemClock } from '../../lib/clock'
@@ -8,7 +8,7 @@ import { SerialQueue } from '../../lib/serial-queue'
 import type { WebService, WebState } from '../contract'
 import { UserStore } from '../users'
 
-/** What is needed of a server. One is made for each address. */
+/** The required methods of a server. One is created per address. */
 export interface ServerLike {
   readonly running: boolean
   readonly port: number
@@ -21,14 +21,14 @@ export interface ServerLike {
 
 interface GatewayWebParts {
   make(host: string, port: number): ServerLike
-  /** where it listens by default */
+  /** the default host */
   readonly host: string
   readonly port: number
   readonly users: UserStore
   readonly clock?: Clock
 }
 
-/** The HTTP service of a gateway at work. */
+/** The HTTP service of a running gateway. */
 export class GatewayWeb implements WebService {
   readonly users: UserStore
   readonly #parts: GatewayWebParts
@@ -36,7 +36,7 @@ export class GatewayWeb implements WebService {
   #place: { host: string; port: number }
   #made: ServerLike | undefined
   #since = 0
-  /** a start and a stop at the same time go one after the other */
+  /** concurrent starts and stops run one after another */
   readonly #turns = new SerialQueue()
   #ended: (() => void)[] = []
 
@@ -61,7 +61,7 @@ export class GatewayWeb implements WebService {
       place.host !== this.#place.host || (place.port !== this.#place.port && place.port !== this.#server.port)
     if (this.#server.running && !moves) return false
     if (moves) {
-      // the new one must listen before the old one goes: an address that is taken changes nothing
+      // the new one must listen before the old one closes: an address in use changes nothing
       const next = this.#parts.make(place.host, place.port)
       const same = this.#server.running && place.port === this.#server.port && place.port !== 0
       if (same) await this.#stop()
@@ -111,7 +111,7 @@ export class GatewayWeb implements WebService {
   }
 }
 
-/** A gateway that was started for its HTTP service. */
+/** A gateway started for its HTTP service. */
 interface StartedForWeb {
   readonly done: Promise<number>
   /** `url` of its page */
@@ -120,13 +120,13 @@ interface StartedForWeb {
 
 interface LocalWebParts {
   readonly config: ConfigStore
-  /** starts a gateway that ends with the signal; throws LOCKED, PORT_BUSY … */
+  /** starts a gateway that ends when the signal is aborted; throws LOCKED, PORT_BUSY … */
   start(place: { host?: string; webPort?: number }, signal: AbortSignal): Promise<StartedForWeb>
   dashboard(sections?: readonly string[]): Promise<Record<string, unknown>>
   readonly clock?: Clock
 }
 
-/** The HTTP service where no gateway runs: it shows a gateway, so one is started with it. */
+/** The HTTP service without a running gateway: it shows a gateway, so it starts one. */
 export class LocalWeb implements WebService {
   readonly users: UserStore
   readonly #parts: LocalWebParts
@@ -157,7 +157,7 @@ export class LocalWeb implements WebService {
     if (!running) return false
     running.stop.abort()
     const code = await running.gateway.done
-    if (code !== 0) throw new OsError('STORAGE', 'the gateway could not commit its log to the end')
+    if (code !== 0) throw new OsError('STORAGE', 'the gateway could not commit its log completely')
     return true
   }
 
@@ -185,7 +185,7 @@ export class LocalWeb implements WebService {
     return running.gateway.done.finally(() => signal.removeEventListener('abort', stop))
   }
 
-  /** As the files have it: the sections that are displayed, and the users. */
+  /** From the files: the displayed sections and the users. */
   async dashboard(sections?: readonly string[]): Promise<Record<string, unknown>> {
     const shown = await this.#parts.dashboard(sections?.filter(name => name !== 'users'))
     return !sections || sections.includes('users') ? { ...shown, users: this.users.list() } : shown

@@ -1,5 +1,5 @@
-// The questions of the data API, answered by a database server with the rows and in the order of the sqlite view (pages.ts,
-// window.ts): packets by time, then by their place in the log, the newest first; what a caller gives is always bound (S10).
+// The queries of the data API on a database server, with the same rows and order as the sqlite view (pages.ts, window.ts):
+// packets by time, then by their log position, newest first; values from a caller are always bound (S10).
 import { uuidBytes, uuidText } from '../../log'
 import { type Fact, factToDict } from '../../pipeline/fact'
 import { Buckets, historyOf } from '../history'
@@ -24,7 +24,7 @@ import {
 } from '../shapes'
 import type { Connection, Dialect } from './connection'
 
-/** no time is beyond, and a bigint holds it */
+/** later than every time, and fits a bigint */
 const FAR = 2 ** 53
 const BY_TIME = 'p.timestamp_raw DESC, p.seq DESC, p.writer DESC'
 
@@ -223,7 +223,10 @@ export class Answers {
   }
 }
 
-/** the sum behind a mean must not overflow: values are divided by 2^64, which changes no digit; what underflows is nothing beside others */
+/**
+ * the sum behind a mean must not overflow: values are divided by 2^64, which keeps all digits; underflowing values are
+ * negligible
+ */
 const SMALLER = 'CASE WHEN ABS(v) < 1e-280 THEN 0e0 ELSE v * 5.421010862427522e-20 END'
 
 const valuesOf = ([count, min, max, sum]: (number | null)[]): Values => [

@@ -1,7 +1,7 @@
-// What the store needs of a database server, and what each dialect brings: how to connect, its tables, its statements where
-// they differ. Values are always bound, never written into the text of a statement (S10).
+// What the store needs of a database server, and what each dialect provides: the connection, its tables, and statements that
+// differ. Values are always bound, never written into the text of a statement (S10).
 //
-// What fails: DB_UNREACHABLE, DB_LOGIN, DB_SCHEMA, TIMEOUT, STORAGE; a connection that failed is not used again.
+// Errors: DB_UNREACHABLE, DB_LOGIN, DB_SCHEMA, TIMEOUT, STORAGE; a connection is not used again after an error.
 import { createHash, X509Certificate } from 'node:crypto'
 import type { ConnectionOptions } from 'node:tls'
 import { OsError } from '../../lib/errors'
@@ -12,82 +12,82 @@ import type { ServerSetup } from './setup'
 /** Rows are arrays of columns; each `?` in a statement is one value. */
 export interface Connection {
   rows(sql: string, values?: readonly unknown[]): Promise<unknown[][]>
-  /** how many rows changed */
+  /** the number of changed rows */
   run(sql: string, values?: readonly unknown[]): Promise<number>
 }
 
 export interface ServerConnection extends Connection {
   /** why it cannot be used any more */
   readonly lost: OsError | undefined
-  /** All of `work` or nothing. */
+  /** Runs `work` atomically. */
   transaction<T>(work: (on: Connection) => Promise<T>): Promise<T>
-  /** Ends it at once; what runs fails. */
+  /** Closes it immediately; running statements fail. */
   close(): void
 }
 
-/** A fact on its way to the server. */
+/** A fact to be sent to the server. */
 export interface PacketRow {
   readonly seq: number
   readonly uuid: Uint8Array
   readonly fact: Fact
   readonly tRaw: number
-  /** whole UNIX seconds of it */
+  /** its time in integer UNIX seconds */
   readonly seconds: number
-  /** of t_raw as it came, whatever the clock records say later: the partition of the packet */
+  /** of the original t_raw, whatever later clock records say: the partition of the packet */
   readonly day: number
   readonly createdAt: number
   readonly boot: number
-  /** 0: its time is right, 1: no time source has confirmed it, 2: it is ahead of time */
+  /** 0: its time is correct, 1: no time source has confirmed it, 2: its time is in the future */
   readonly unsynced: number
 }
 
 export interface Dialect {
   readonly name: string
-  /** `lost` is called when the server ends the connection. Throws DB_UNREACHABLE, DB_LOGIN. */
+  /** `lost` is called if the server closes the connection. Throws DB_UNREACHABLE, DB_LOGIN. */
   connect(setup: ServerSetup, lost?: (error: OsError) => void): Promise<ServerConnection>
   /** Statements of each version of the tables, from the first. */
   readonly migrations: readonly (readonly string[])[]
-  /** the function that names where the tables lie */
+  /** the function that returns the schema of the tables */
   readonly schema: string
   /** statements around a migration, so that only one gateway runs it */
   readonly lock: string
   readonly unlock: string
   /** FROM of sensor rows `s` with their packets `p` */
   readonly sensors: string
-  /** index, id, status, value and unit of a row of them; the id and the unit alone */
+  /** index, id, status, value and unit of a sensor row; and only the id and the unit */
   readonly columns: string
   readonly sensorId: string
   readonly unit: string
-  /** type of a whole number in a CAST */
+  /** type of an integer in a CAST */
   readonly whole: string
   /** integer division */
   divide(what: string, by: string): string
-  /** a text as it is stored, and back */
+  /** encodes a text for storage; and decodes it */
   stored(text: string): string
   read(value: unknown): string
   /** the column of the uuid, a placeholder for one, and the uuid as a value */
   readonly uuidColumn: string
   readonly uuidPlace: string
   uuidValue(uuid: Uint8Array): unknown
-  /** Makes room for packets of these days (UNIX days); cheap where there is room. */
+  /** Creates partitions for packets of these days (UNIX days); cheap if they exist. */
   prepareDays(on: ServerConnection, days: ReadonlySet<number>, today: number): Promise<void>
-  /** Inserts what is not there yet; how many that were. */
+  /** Inserts new packets; returns their number. */
   insert(on: Connection, writer: number, rows: readonly PacketRow[]): Promise<number>
-  /** Removes packets of days before `day`; those whose time no time source has confirmed stay. */
+  /** Removes packets of days before `day`; those with an unconfirmed time stay. */
   retain(on: ServerConnection, day: number): Promise<void>
 }
 
-/** names are keys of an index, which takes no longer ones */
+/** names are index keys, which have a maximum length */
 const LONGEST = 2000
 
-/** A name whose UTF-8 is longer is cut, and a hash of all of it keeps it apart from others. */
+/** Truncates a name with a longer UTF-8 form, and adds a hash of the complete name to keep it unique. */
 export function short(text: string): string {
   if (text.length * 3 <= LONGEST || Buffer.byteLength(text) <= LONGEST) return text
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 32)
   return `${Buffer.from(text).toString('utf8', 0, LONGEST - 48)}\u2026${hash}`
 }
 
-/** Compares a certificate with the host of the configuration; the libraries compare that of an address with "localhost". */
+/** Compares a certificate with the configured host; for an address, the libraries would compare it with "localhost". */
 export const nameCheck =
   (host: string): NonNullable<ConnectionOptions['checkServerIdentity']> =>
   (_name, { raw }) => {
@@ -99,20 +99,20 @@ export const nameCheck =
 interface ServerError extends Error {
   readonly code?: string | number
   readonly errno?: number
-  /** of an address that has several */
+  /** of a host with several addresses */
   readonly errors?: readonly Error[]
 }
 
-/** max_statement_time of MariaDB, which mysql2 has no name for */
+/** MariaDB's error for max_statement_time, which mysql2 has no name for */
 const TOO_LONG = 1969
-/** codes of the system and of both libraries for a server that is not there */
+/** error codes of the system and of both libraries for an unreachable server */
 const AWAY =
   /^(E(CONN\w+|NOENT|ACCES|NOTFOUND|AI_AGAIN|HOSTUNREACH|NETUNREACH|TIMEDOUT|PIPE)|CONNECT\w*|CONNECTION\w*|PROTOCOL_CONNECTION_LOST|08\w+|57P0\d|53300|ER_SERVER_SHUTDOWN|ER_CON_COUNT_ERROR|ER_CONNECTION_KILLED)$/
 const LOGIN =
   /^(28\w+|3D000|42501|ER_ACCESS_DENIED\w*|ER_DBACCESS_DENIED_ERROR|ER_BAD_DB_ERROR|ER_TABLEACCESS_DENIED_ERROR|AUTH\w+|SASL\w+)$/
 const SLOW = /^(57014|55P03|ER_STATEMENT_TIMEOUT|ER_QUERY_TIMEOUT|ER_LOCK_WAIT_TIMEOUT)$/
 
-/** The error of a library or a server as one of ours; its message names what the server said. */
+/** Converts the error of a library or a server; its message contains the server's text. */
 export function serverError(thrown: unknown): OsError {
   if (thrown instanceof OsError) return thrown
   const { code = '', errno, message = String(thrown), errors } = thrown as ServerError

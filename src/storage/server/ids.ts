@@ -1,26 +1,27 @@
-// The ID allocator that several receivers share: tables os_ids, os_id_addresses and os_id_state of a PostgreSQL database (D15, D20), which postgres.ts makes.
-// One call is one transaction, which locks the one row of os_id_state first: allocators work one after the other, in batches, so
-// no id is granted twice, and the quotas of X38 count over all receivers. Times are UNIX seconds of the server's clock.
+// The ID allocator that several receivers share: tables os_ids, os_id_addresses and os_id_state of a PostgreSQL database
+// (D15, D20), created by postgres.ts. One call is one transaction, which first locks the only row of os_id_state: allocators
+// work one after another, in batches, so that no id is granted twice, and the quotas of X38 count over all receivers. Times
+// are UNIX seconds of the server's clock.
 //
-// What fails: a request over its quota or an exhausted range has an error of its own among the answers, and takes nothing; a
-// server that goes away fails the whole call, and nothing of it happened or all of it did: the same bytes get the same ids again.
+// Errors: a request over its quota or an exhausted range gets its own error among the answers, and takes nothing. If the
+// server becomes unreachable, the complete call fails, and all or none of it was done: the same bytes get the same ids again.
 import { OsError } from '../../lib/errors'
 import { networkOf } from '../../protocol/address'
 import { OFFER_SECONDS, POOL_INTERVAL_MS, PROVED_IDS, UNPROVED } from '../../protocol/ids/quota'
 import { type Connection, type ServerConnection, short } from './connection'
 
-/** Who wants ids. `key` '': the device is not recognised again. */
+/** A request for ids. `key` '': the device is not recognised again. */
 export interface IdRequest {
   readonly key: string
-  /** what the device says of itself, JSON */
+  /** metadata of the device, JSON */
   readonly meta: string
   /** network of the sender, for the quotas; null: this gateway itself, without quotas */
   readonly address: string | null
-  /** number of the request, which its ACK names */
+  /** number of the request, repeated in its ACK */
   readonly seq: number
-  /** a pool of so many; 0: one id for the device itself */
+  /** size of the pool; 0: one id for the device itself */
   readonly pool: number
-  /** hash of address and bytes: the same within seconds is answered the same */
+  /** hash of address and bytes: an equal request within seconds gets the same answer */
   readonly request: string
 }
 
@@ -30,7 +31,7 @@ export interface IdWork {
   readonly leaseSeconds: number
   readonly poolSeconds: number
   readonly requests: readonly IdRequest[]
-  /** ids of valid data packets, and from where */
+  /** ids of valid data packets, with their addresses */
   readonly heard: readonly { readonly id: number; readonly address: string | null }[]
   readonly acknowledged: readonly { readonly seq: number; readonly address: string }[]
 }
@@ -42,22 +43,22 @@ type IdResult =
 export interface IdAnswer {
   /** in the order of the requests */
   readonly results: readonly IdResult[]
-  /** of the ids that were heard: those in use */
+  /** the heard ids that are in use */
   readonly known: readonly number[]
-  /** networks of senders that a packet proved now: it came under an id granted to them */
+  /** networks of senders that were proved by a packet with an id granted to them */
   readonly proved: readonly string[]
   readonly allocated: number
   readonly released: number
   readonly next: number
   /** ids of addresses that are not proved */
   readonly unproved: number
-  /** offers taken back by this call */
+  /** offers that this call took back */
   readonly takenBack: number
 }
 
-/** the same bytes within this get the same ids */
+/** the same bytes within this time get the same ids */
 const REPEAT_SECONDS = 15
-/** ids whose lease has ended that one call takes back at most */
+/** maximum of expired ids taken back per call */
 const RECLAIM = 512
 
 interface Row {
@@ -81,11 +82,11 @@ interface State {
   readonly now: number
 }
 
-/** An array as PostgreSQL reads it in a text. */
+/** An array in PostgreSQL's text format. */
 const list = (values: readonly (string | number | null)[]): string =>
   `{${values.map(value => (typeof value === 'string' ? `"${value.replace(/["\\]/g, '\\$&')}"` : (value ?? 'NULL'))).join(',')}}`
 
-/** The same with every list of the values as such a text. */
+/** The list, with every array in it converted to that text. */
 const texts = (values: readonly unknown[]): unknown[] =>
   values.map(value => (Array.isArray(value) ? list(value) : value))
 
@@ -113,7 +114,7 @@ export function allocate(on: ServerConnection, work: IdWork): Promise<IdAnswer> 
   })
 }
 
-/** Frees ids whose lease has ended; how many of them were only offered. */
+/** Frees expired ids; returns how many of them were only offered. */
 async function reclaim(tx: Connection, state: State): Promise<number> {
   const freed = await tx.rows(
     `UPDATE os_ids SET taken_back = state = 'offered', state = 'free', device_key = NULL, request = NULL, meta = '{}', ts = ?
@@ -138,7 +139,7 @@ async function reclaim(tx: Connection, state: State): Promise<number> {
   return freed.filter(([, back]) => back).length
 }
 
-/** Valid packets came: their ids stay in use, and an address is proved by one under an id granted to it. */
+/** Valid packets arrived: keeps their ids in use, and marks an address as proved by an id granted to it. */
 async function hear(
   tx: Connection,
   state: State,
@@ -183,7 +184,7 @@ async function acknowledge(tx: Connection, state: State, work: IdWork): Promise<
   )
 }
 
-/** Answers requests in order: what they need is read in one go, and what was granted is written in one. */
+/** Answers requests in order: reads everything they need in one query, and writes the grants in one statement. */
 async function serve(tx: Connection, state: State, work: IdWork): Promise<IdResult[]> {
   const { requests } = work
   const keyOf = ({ key }: IdRequest): string => short(key.replaceAll('\0', '\u2400'))
@@ -277,7 +278,7 @@ async function serve(tx: Connection, state: State, work: IdWork): Promise<IdResu
 const inAll = ({ held }: Account, pool: number): number =>
   pool > 0 ? UNPROVED.pools : held === 0 ? UNPROVED.first : UNPROVED.more
 
-/** Why the address gets no new ids; undefined: it does (X38). */
+/** Why the address gets no new ids; undefined: it gets them (X38). */
 function quota(account: Account, state: State, pool: number): string | undefined {
   const { held, proved, poolAt } = account
   if (pool > 0 && !proved && state.now - poolAt < POOL_INTERVAL_MS / 1000) return 'one pool a minute'
@@ -290,7 +291,7 @@ function admitted(account: Account, { unproved }: State, pool: number): number {
   return Math.min(Math.max(1, pool), account.proved ? own : Math.min(own, inAll(account, pool) - unproved))
 }
 
-/** Up to `count` ids in the order they are granted: freed ones, new ones, those that were offered in vain. */
+/** Up to `count` ids in the order they are granted: freed, new, then unused offers. */
 async function available(tx: Connection, state: State, { first, last }: IdWork, count: number): Promise<number[]> {
   const freed = async (back: boolean, limit: number): Promise<number[]> =>
     limit <= 0

@@ -1,8 +1,8 @@
-// Brings the tables of a database up to the version of this build. Only one gateway does it at a time; each version is one
-// step, so that an update finds data of any older version.
+// Migrates the tables of a database to the version of this build. Only one gateway does it at a time; each version is one
+// step, so that data of any older version can be updated.
 //
-// What fails: a version newer than this build is DB_SCHEMA, and nothing is changed; so is a database without tables for a
-// program that only reads.
+// Errors: a version newer than this build is DB_SCHEMA, and nothing is changed; so is a database without tables for a
+// read-only program.
 import { OsError } from '../../lib/errors'
 import type { Dialect, ServerConnection } from './connection'
 

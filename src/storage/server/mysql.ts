@@ -1,9 +1,9 @@
-// The dialect `mysql`, by the package `mysql2`: MySQL 8 and MariaDB 10.6 or newer. Packets and sensors are two tables of texts as
-// bytes, which neither pads nor folds; the views os_packets and os_sensors show the tables of the specification. Old packets are
-// removed row by row.
+// The dialect `mysql`, with the package `mysql2`: MySQL 8 and MariaDB 10.6 or newer. Packets and sensors are two tables with
+// texts as bytes, which are neither padded nor case-folded; the views os_packets and os_sensors show the tables of the
+// specification. Old packets are removed row by row.
 //
-// Where the two servers differ: the limit of a statement is max_statement_time in MariaDB and counts for all of them, and
-// max_execution_time in MySQL, which counts for SELECT alone; there a batch is ended by the time-out of this side.
+// Differences between the servers: the time limit of a statement is max_statement_time in MariaDB and applies to all
+// statements; in MySQL it is max_execution_time and applies to SELECT only, so there the client's timeout ends a batch.
 import { createConnection, type Connection as Library, type ResultSetHeader } from 'mysql2'
 import { OsError } from '../../lib/errors'
 import { type Connection, type Dialect, type PacketRow, type ServerConnection, serverError, short } from './connection'
@@ -80,7 +80,7 @@ class Mysql implements ServerConnection {
     this.#library = library
   }
 
-  /** Prepared, so that numbers come in binary, to the last bit. */
+  /** Prepared, so that numbers are transferred in binary, without rounding. */
   rows(sql: string, values: readonly unknown[] = []): Promise<unknown[][]> {
     return new Promise((resolve, reject) =>
       this.#library.execute({ sql, rowsAsArray: true }, values as never[], (error, rows) =>
@@ -105,7 +105,7 @@ class Mysql implements ServerConnection {
       await this.run('COMMIT')
       return result
     } catch (error) {
-      await this.run('ROLLBACK').catch(() => undefined) // the server does it when the connection is gone
+      await this.run('ROLLBACK').catch(() => undefined) // the server does it when the connection is closed
       throw error
     }
   }
@@ -123,10 +123,10 @@ async function connect(
     ...(host.startsWith('/') ? { socketPath: host } : { host, port }),
     ...{ database, user, password, ...(tls && { ssl: { ...tls, verifyIdentity: tls.rejectUnauthorized } }) },
     ...{ charset: 'utf8mb4', connectTimeout: 10_000, maxPreparedStatements: PREPARED },
-    // rows that an update leaves as they are do not count
+    // rows that an update leaves unchanged are not counted
     flags: ['-FOUND_ROWS'],
   })
-  // the library names no address to TLS, which then compares the certificate with the name of the socket
+  // the library passes no address to TLS, which then compares the certificate with the name of the socket
   Object.assign((library as unknown as { stream: object }).stream, { _host: host })
   const connection = new Mysql(library)
   let open = false
@@ -168,14 +168,14 @@ async function insert(on: Connection, writer: number, rows: readonly PacketRow[]
       return [writer, seq, k + 1, stored(id), stored(status), number(value), stored(unit)]
     }),
   )
-  // unlike INSERT IGNORE this hides no error but the key that is there already
+  // unlike INSERT IGNORE this only hides duplicate key errors
   const inserted = await on.run(
     'INSERT INTO os_packets_data VALUES ? ON DUPLICATE KEY UPDATE seq = os_packets_data.seq',
     [packets],
   )
   if (sensors.length > 0)
     await on.run('INSERT INTO os_sensors_data VALUES ? ON DUPLICATE KEY UPDATE seq = os_sensors_data.seq', [sensors])
-  // sensors of packets that were there already
+  // remove sensors of packets that already existed
   if (inserted < rows.length)
     await on.run(
       `DELETE s FROM os_sensors_data s LEFT JOIN os_packets_data p ON p.writer = s.writer AND p.seq = s.seq

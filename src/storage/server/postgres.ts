@@ -1,9 +1,9 @@
-// The dialect `postgresql`, by the package `postgres`. One row holds a packet with its sensors in arrays, so that a packet is one
-// insert; the views os_packets and os_sensors show the tables of the specification. Batches go in as one statement,
-// INSERT … SELECT unnest(…) ON CONFLICT DO NOTHING. Packets are partitioned by the day of their t_raw as it came, which a clock
-// record does not move, so the uuid is unique over all partitions; days far from today share the partition os_packets_rest.
+// The dialect `postgresql`, with the package `postgres`. One row contains a packet with its sensors in arrays, so that a
+// packet is one insert; the views os_packets and os_sensors show the tables of the specification. A batch is one statement,
+// INSERT … SELECT unnest(…) ON CONFLICT DO NOTHING. Packets are partitioned by the day of their original t_raw, which a clock
+// record does not change, so the uuid is unique over all partitions; days far from today share the partition os_packets_rest.
 //
-// PostgreSQL keeps no NUL in a text: it is stored as two characters, see stored().
+// PostgreSQL allows no NUL in a text: it is stored as two characters, see stored().
 import postgres from 'postgres'
 import { OsError } from '../../lib/errors'
 import { uuidText } from '../../log'
@@ -18,12 +18,12 @@ import {
 } from './connection'
 import type { ServerSetup } from './setup'
 
-/** any number that no other program is likely to lock */
+/** an arbitrary number that other programs are unlikely to lock */
 const LOCK = 8_046_731_002
-/** packets of days farther back go to the partition of the rest */
+/** packets of older days are stored in the partition os_packets_rest */
 const DAYS_BACK = 3660
 const DAYS_AHEAD = 2
-/** between the texts of the sensors of one packet */
+/** separates the texts of the sensors of one packet */
 const SEPARATOR = '\x1f'
 const ESCAPE = '\u241b'
 const HIDDEN: Readonly<Record<string, string>> = { '\0': '0', [SEPARATOR]: '1', [ESCAPE]: '2' }
@@ -69,7 +69,7 @@ const TABLES = [
   'CREATE INDEX os_packets_unsynced ON os_packets_data (writer, boot) WHERE unsynced = 1',
   'CREATE TABLE os_packets_rest PARTITION OF os_packets_data DEFAULT',
 ]
-/** of the allocator that receivers share (ids.ts) */
+/** of the shared allocator (ids.ts) */
 const ID_TABLES: readonly string[] = [
   `CREATE TABLE os_ids (
     id BIGINT PRIMARY KEY,
@@ -134,7 +134,7 @@ const quoted = (text: string): string => `"${/["\\]/.test(text) ? text.replace(/
 const partition = (day: number): string =>
   `os_packets_${new Date(day * 86_400_000).toISOString().slice(0, 10).replaceAll('-', '')}`
 
-/** `?` of a statement as $1, $2 … */
+/** Replaces each `?` of a statement with $1, $2 … */
 const numbered = (sql: string): string => {
   let n = 0
   return sql.replaceAll('?', () => `$${++n}`)
@@ -194,7 +194,7 @@ async function connect(
     ...(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port }),
     ...{ database, user, pass: password, ssl: tls && { ...tls, checkServerIdentity: nameCheck(host) } },
     ...{ max: 1, max_lifetime: null, fetch_types: false, connect_timeout: 10 },
-    // bigint, and the sum of bigint
+    // bigint, and sums of bigint
     types: { number: { to: 20, from: [20, 1700], serialize: String, parse: Number } },
     connection: { application_name: 'os-node', statement_timeout: statementMs, client_encoding: 'UTF8' },
     onnotice: () => undefined,

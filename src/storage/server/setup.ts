@@ -1,12 +1,12 @@
-// What the worker of a database server gets: storage.sql.driver of Config.json with its defaults and the contents of the files
-// it names. The password is that of OS_DB_PASSWORD, else of driver.password_file, else driver.password.
+// The setup of a database server's worker: storage.sql.driver of Config.json with defaults and the contents of the files it
+// names. The password is OS_DB_PASSWORD, else driver.password_file, else driver.password.
 //
-// What fails: a file that cannot be read is CONFIG_INVALID; it is read again at every new try.
+// Errors: a file that cannot be read is CONFIG_INVALID; it is read again at every retry.
 import { resolve } from 'node:path'
 import { asOsError, OsError } from '../../lib/errors'
 import { readRegular } from '../../lib/files'
 
-/** storage.sql.driver of Config.json, as far as servers use it */
+/** The keys of storage.sql.driver of Config.json that servers use. */
 export interface ServerDriver {
   readonly host?: string | undefined
   readonly port?: number | undefined
@@ -33,9 +33,9 @@ export interface ServerSetup {
   readonly password: string
   readonly tls: false | { readonly rejectUnauthorized: boolean; readonly [file: string]: string | boolean }
   readonly statementMs: number
-  /** 0: everything is kept */
+  /** 0: all packets are kept */
   readonly retentionDays: number
-  /** the number of the log that is written; left out: the tables are only read */
+  /** the number of the log to write; absent: the tables are only read */
   readonly origin?: number
 }
 

@@ -1,23 +1,23 @@
-// The facts of a log on a database server. A batch of records is one transaction that also moves the writer's seq at the server:
-// a worker that begins again goes on behind it, so nothing is written twice, and a clock record moves the times of its boot
-// once. Two workers of one log (an old one whose commit was on its way when it was killed) do not both write: the seq at the
-// server must be the one that was read. A packet that was delivered twice is one row by its uuid.
+// The facts of a log on a database server. A batch of records is one transaction that also updates the writer's seq at the
+// server: a restarted worker continues after it, so nothing is written twice, and a clock record moves the times of its boot
+// only once. Two workers of one log (an old one killed during its commit) cannot both write: the seq at the server must equal
+// the one that was read. A duplicate packet is one row, by its uuid.
 //
-// What fails: see connection.ts. A statement that does not come back ends the connection after the time-out of statements.
+// Errors: see connection.ts. A statement that does not return ends the connection after the statement timeout.
 import { OsError } from '../../lib/errors'
 import { type LogRecord, packetUuid } from '../../log'
 import type { Connection, Dialect, PacketRow, ServerConnection } from './connection'
 import { migrate } from './migrate'
 import type { ServerSetup } from './setup'
 
-/** as in the sqlite view: a fact ahead of time, which last_seen does not follow (X36) */
+/** as in the sqlite view: a fact with a time in the future, which does not update last_seen (X36) */
 const AHEAD = 2
-/** the server's own time-out comes first */
+/** the server's own timeout should come first */
 const GRACE_MS = 5000
 const DAY_MS = 86_400_000
-/** no time is beyond that is one; its days and seconds fit the columns */
+/** above every valid time; its days and seconds fit the columns */
 const FAR = 2 ** 53
-/** packets of one statement */
+/** packets per statement */
 const MOST = 4000
 
 interface Writer {
@@ -45,7 +45,7 @@ export class ServerStore {
     this.counts.duplicates = duplicates!
   }
 
-  /** Connects, brings the tables up to date and finds where the log goes on. */
+  /** Connects, updates the tables and finds the seq at which the log continues. */
   static async open(dialect: Dialect, setup: ServerSetup, lost: (error: OsError) => void): Promise<ServerStore> {
     const on = await dialect.connect(setup, lost)
     const { origin } = setup
@@ -68,7 +68,7 @@ export class ServerStore {
     return this.#writer?.seq
   }
 
-  /** Takes records of the log in order, all of them up to `upTo`. */
+  /** Writes records of the log in order, all of them up to `upTo`. */
   async apply(records: Iterable<LogRecord>, upTo: number): Promise<void> {
     const writer = this.#writer!
     const [parts, nowMs] = partsOf(records)
@@ -104,7 +104,7 @@ export class ServerStore {
     this.#retained = today
   }
 
-  /** The clock was set: times of that boot that no time source had confirmed move with it; uuids stay (D18). */
+  /** The clock was set: moves unconfirmed times of that boot; uuids stay (D18). */
   async #move(on: Connection, { boot, seq, quality, clock }: LogRecord): Promise<void> {
     const { offsetMs } = clock!
     await on.run(
@@ -115,7 +115,10 @@ export class ServerStore {
   }
 }
 
-/** Facts in rows of at most MOST, clock records between them; and the newest time of the log that is no mere guess (0: none). */
+/**
+ * Splits records into groups of at most MOST facts with the clock records in between; also returns the newest reliable time
+ * of the log (0: none).
+ */
 function partsOf(records: Iterable<LogRecord>): [(PacketRow[] | LogRecord)[], number] {
   const parts: (PacketRow[] | LogRecord)[] = []
   let open: PacketRow[] | undefined
@@ -149,7 +152,7 @@ function rowOf({ seq, boot, wallMs, quality, link, fact }: LogRecord): PacketRow
   }
 }
 
-/** Ends a connection whose statements do not come back. */
+/** Closes a connection whose statements do not return. */
 export async function within<T>(
   on: ServerConnection,
   { statementMs }: ServerSetup,

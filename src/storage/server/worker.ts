@@ -1,7 +1,7 @@
-// The worker of a database server: dist/os-node-sql.js, a program of its own beside the bundle with both libraries in it, read
-// only where storage.sql.dialect names a server. It is fed and asked like the worker of the sqlite view. It ends at the first
-// failure of the server, with the reason; the main thread starts a new one after a growing pause, which goes on where the
-// server is. Questions have a connection of their own, so that a long one does not hold up the facts.
+// The worker of a database server: dist/os-node-sql.js, a separate program next to the bundle that contains both libraries,
+// read only if storage.sql.dialect names a server. It gets batches and queries like the worker of the sqlite view. It ends at
+// the first failure of the server, with the reason; the main thread starts a new one after a backoff, which continues at the
+// server's seq. Queries use a separate connection, so that a long one does not delay the facts.
 import { getHeapStatistics } from 'node:v8'
 import { parentPort, workerData } from 'node:worker_threads'
 import { OsError } from '../../lib/errors'
@@ -28,13 +28,16 @@ async function runServerWorker(): Promise<void> {
   }
   if (setup.version !== __VERSION__)
     return end(
-      new OsError('E_SQL_VERSION', `os-node-sql.js is of os-node ${__VERSION__}, this is os-node ${setup.version}`),
+      new OsError(
+        'E_SQL_VERSION',
+        `os-node-sql.js belongs to os-node ${__VERSION__}, this is os-node ${setup.version}`,
+      ),
     )
   const dialect = DIALECTS.find(({ name }) => name === setup.dialect)!
   const store = await ServerStore.open(dialect, setup, end).catch(end)
   const state = (): WorkerState => ({ counts: { ...store.counts }, heap: heap(), hole: false })
   const query = questions(dialect, setup)
-  // with a connection of its own, for a device waits for its id
+  // with a separate connection, since a device waits for its id
   const ids = questions(dialect, setup)
   const ask = (question: Question | IdQuestion) => (question.name === 'ids' ? ids : query)(question)
 
@@ -60,7 +63,7 @@ async function runServerWorker(): Promise<void> {
   say({ type: 'ready', windows: [], ...(store.seq !== undefined && { seq: store.seq }), ...state() })
 }
 
-/** Answers one question after the other, over a connection that is opened when it is needed. */
+/** Answers queries one after another, over a connection that is opened when needed. */
 function questions(dialect: Dialect, setup: ServerSetup): (question: Question | IdQuestion) => Promise<unknown> {
   let before: Promise<unknown> = Promise.resolve()
   let on: ServerConnection | undefined

@@ -1,8 +1,8 @@
-// Counts, times, lines and notices as people read them; measured values are in units/display.ts. Pure: no DOM, so the same file is
-// tested in Node.
+// Formats counts, times, lines and notices for people; measured values are in units/display.ts. Pure: no DOM, so that
+// the same file is tested in Node.
 import { plural } from '../../lib/counted'
 
-/** About four digits, the decimals steady from one value to the next: 0.042, 3.142, 42.5, 1,013. */
+/** About four digits, with the same number of decimals for similar values: 0.042, 3.142, 42.5, 1,013. */
 export function number(value: number, digits = 4): string {
   if (!Number.isFinite(value)) return '—'
   const size = Math.abs(value)
@@ -25,11 +25,11 @@ export function age(now: number, then: number): string {
   return `${Math.floor(s / 86_400)} d ago`
 }
 
-/** names of moments, which travel as UNIX milliseconds */
+/** names of points in time, which are UNIX milliseconds */
 const MOMENT = /(^|_)(at|since|until|last_sync|t_raw)$/
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d[\d:.]*Z$/
 
-/** A number under such a name, or an ISO text, as date and time of this place; undefined for anything else. */
+/** A number with such a name, or an ISO text, as local date and time; undefined for anything else. */
 export function momentText(name: string, value: unknown): string | undefined {
   const moment = typeof value === 'number' ? value > 1e12 && value < 4e12 && MOMENT.test(name) : ISO.test(String(value))
   return moment ? new Date(value as number | string).toLocaleString() : undefined
@@ -44,7 +44,7 @@ export function sparkline(values: readonly number[], width: number, height: numb
   const start = width - step * (values.length - 1)
   return values
     .map((value, k) => {
-      // a flat line runs in the middle
+      // a flat line is in the middle
       const y = span === 0 ? height / 2 : height - 1.5 - ((value - low) / span) * (height - 3)
       return `${(start + k * step).toFixed(1)},${y.toFixed(1)}`
     })
@@ -57,7 +57,7 @@ interface Notice {
   readonly bad: boolean
 }
 
-/** The part of a status that may be bad news. */
+/** The part of a status that may contain problems. */
 export interface News {
   readonly safe_mode?: string
   readonly config_problem?: string
@@ -73,7 +73,7 @@ export interface News {
   readonly disk?: { readonly reason: string; readonly in_ram: readonly string[]; readonly hint: string }
 }
 
-/** What a status says that keeps the gateway from its whole work, the worst first; safe mode is shown above every view. */
+/** The problems of a status that limit the gateway's work, the worst first; safe mode is shown above every view. */
 export function notices({ guard, config_problem, log, disk, attention = [], needs_restart = [] }: News): Notice[] {
   const list: Notice[] = []
   const say = (kind: string, text: string, bad: boolean): void => void list.push({ kind, text, bad })

@@ -1,5 +1,5 @@
-// The page: which view is at which address, and what is shown before anybody is signed in. A view that fails shows that
-// it did and leaves the others alone.
+// The page: the view of each address, and the sign-in. A view that fails shows its error and does not affect the
+// others.
 import './style/base.css'
 import './style/shell.css'
 import './style/parts.css'
@@ -84,7 +84,7 @@ function Page() {
     document.title = (alarms > 0 ? `(${alarms}) ` : '') + [view, name, 'os-node'].filter(Boolean).join(' · ')
   }, [place, name, state, connection, alarms])
 
-  // after a change of view the reader starts at its heading, as after loading a page
+  // after a change of view the focus is on its heading, as after loading a page
   const at = path.join('/')
   useEffect(() => {
     if (!first.current) {

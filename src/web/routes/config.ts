@@ -1,5 +1,5 @@
-// Configuration: single values, whole sections, options as a form needs them, and the page's own settings. Secrets leave
-// masked; a masked value that comes back changes nothing (X19). Sections are taken all or nothing (X20), options one by one.
+// Configuration: single values, complete sections, options for a form, and the page's own settings. Secrets are masked;
+// a masked value in a write changes nothing (X19). Sections are written all or nothing (X20), options one by one.
 
 import * as v from 'valibot'
 import { OsError } from '../../lib/errors'
@@ -10,7 +10,7 @@ import { type Call, type Route, route } from '../route'
 import * as s from '../schemas'
 import { optionList, optionSchema } from '../web-options'
 
-/** path segments no configuration key has, and no walk over an object should follow (S8) */
+/** path segments that no configuration key has, and that must not be followed in an object (S8) */
 const UNSAFE_SEGMENT = /(^|\.)(__proto__|prototype|constructor)(\.|$)/
 
 function show({ context, query }: Call): object {
@@ -22,7 +22,7 @@ function show({ context, query }: Call): object {
   return { ok: true, key, value: context.config.get(key) }
 }
 
-/** The answer of a change, with what the change brought that is worth a warning. */
+/** The answer of a change, with the new warnings it caused. */
 const advised =
   <Body>(run: (call: Call<Body>) => Promise<object>) =>
   async (call: Call<Body>): Promise<object> => {
@@ -33,7 +33,7 @@ const advised =
     return { ...answer, ...(warnings.length > 0 && { warnings }) }
   }
 
-/** `{key, value, value_type}` is one value, everything else sections. */
+/** `{key, value, value_type}` is one value, everything else is sections. */
 async function write({ context, body }: Call<Record<string, unknown>>): Promise<object> {
   const { key, value, value_type } = body
   if (typeof key === 'string' && Object.hasOwn(body, 'value')) {
@@ -50,10 +50,10 @@ const update = v.looseObject({ key: v.string(), value: s.anything, value_type: v
 
 const warnings = v.optional(v.array(s.text))
 
-/** any object: what of it is a key, and of the right type, the configuration knows */
+/** any object: the configuration checks its keys and types */
 const sections = v.record(v.string(), v.unknown())
 
-/** Dotted keys that a body of PUT /api/config names. */
+/** Dotted keys in the body of PUT /api/config. */
 function keysIn(body: Body): string[] {
   if (typeof body.key === 'string' && Object.hasOwn(body, 'value')) return [body.key]
   const found: string[] = []
@@ -72,7 +72,7 @@ const updatedKeys = ({ updates }: Body): string[] =>
 
 const isUpdate = (item: unknown): item is v.InferOutput<typeof update> => v.is(update, item) && item.key !== ''
 
-/** Each on its own: what can be written is, the rest is reported. */
+/** Each update separately: valid ones are written, the others are reported. */
 async function options({ context, body }: Call<{ updates: unknown[] }>): Promise<object> {
   const changed: object[] = []
   const failed: object[] = []
@@ -111,7 +111,7 @@ export const CONFIG: readonly Route[] = [
     method: 'GET',
     path: '/api/config',
     role: 'viewer',
-    summary: 'the whole configuration, or one value by its dotted key',
+    summary: 'the complete configuration, or one value by its dotted key',
     query: { key: text },
     answer: v.union([s.answer({ config: s.open }), s.answer({ key: s.text, value: s.anything })]),
     run: show,
@@ -144,7 +144,7 @@ export const CONFIG: readonly Route[] = [
     method: 'GET',
     path: '/api/options/schema',
     role: 'viewer',
-    summary: 'options by category, with what is allowed and what needs a restart',
+    summary: 'options by category, with allowed values',
     query: { only_writable: flag },
     answer: s.answer({
       schema: v.strictObject({
@@ -170,7 +170,7 @@ export const CONFIG: readonly Route[] = [
     path: '/api/options',
     role: 'admin',
     write: 'keys',
-    summary: 'changes options one by one and tells which failed',
+    summary: 'changes options one by one and reports failures',
     keys: updatedKeys,
     body: v.object({
       updates: v.pipe(
@@ -208,7 +208,7 @@ export const CONFIG: readonly Route[] = [
     path: '/api/reload',
     role: 'admin',
     write: 'state',
-    summary: 'reads Config.json again and takes over what changed',
+    summary: 'reads Config.json again',
     answer: v.looseObject({ ok: s.ok }),
     run: async ({ context }) => {
       if (!context.reload) throw new OsError('FORBIDDEN', 'the configuration cannot be read again here')

@@ -1,4 +1,4 @@
-// What can be switched: media, outputs of sources, plugins.
+// Switching of media, outputs of sources, and plugins.
 import * as v from 'valibot'
 import { auditText } from '../../commands/argv'
 import { OsError } from '../../lib/errors'
@@ -14,7 +14,7 @@ const transportBody = v.object({
   reload: v.optional(v.boolean(), false),
 })
 
-/** `enabled` switches (alone, a body without either switches on); `reload` makes the medium anew; both: one after the other. */
+/** `enabled` switches (a body without both keys switches on); `reload` recreates the medium; both: one after the other. */
 async function changeTransport({ context, body }: Call<v.InferOutput<typeof transportBody>>): Promise<object> {
   const { medium, enabled, reload } = body
   if (!context.media) throw new OsError('FORBIDDEN', 'media cannot be switched here')
@@ -46,7 +46,7 @@ function pluginsOf({ plugins }: WebContext): PluginsControl {
   return plugins
 }
 
-/** load, start and stop (but of the page itself) are open to operators, what is saved or runs a command only to admins. */
+/** load, start and stop (except of the page itself) are for operators; saving and running commands only for admins. */
 async function changePlugin({
   context,
   body,
@@ -56,7 +56,7 @@ async function changePlugin({
   const { plugin, action, sub_cmd, args = [], enabled } = body
   const plugins = pluginsOf(context)
   const done = { ok: true, plugin, action }
-  // the page is everybody's: an operator may start it, not stop it
+  // the page serves everybody: an operator may start it, not stop it
   if (action === 'stop' && normalizePluginName(plugin) === 'web_user') requireRole(session, 'admin')
   const words = typeof args === 'string' ? args.split(/\s+/).filter(Boolean) : args
   context.logger.info(
@@ -101,7 +101,7 @@ export const CONTROL: readonly Route[] = [
     path: '/api/transport',
     role: 'operator',
     write: 'keys',
-    summary: 'switches a medium on or off, or makes it anew from the configuration',
+    summary: 'switches a medium on or off, or recreates it',
     keys: ({ medium }) => (typeof medium === 'string' ? [medium] : []),
     body: transportBody,
     answer: v.strictObject({

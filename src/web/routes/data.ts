@@ -1,5 +1,4 @@
-// The data queries (specification "Data query endpoints"). What the database throws without a code of its own becomes
-// unavailable (X27).
+// The data queries (specification "Data query endpoints"). A database error without a code becomes unavailable (X27).
 import { asOsError, OsError } from '../../lib/errors'
 import type { HistoryQuery, PacketQuery, SensorQuery } from '../../storage'
 import type { Queries } from '../context'
@@ -8,7 +7,7 @@ import { limit, needed, offset, seconds, text } from '../query'
 import { type Call, type Route, route } from '../route'
 import * as s from '../schemas'
 
-/** The query as the database takes it, its answer in the requested units. */
+/** Runs a query and returns its answer in the requested units. */
 async function ask<Q>(
   { context, query }: Pick<Call, 'context' | 'query'>,
   run: (db: Queries, query: Q) => Promise<object | null>,

@@ -17,7 +17,7 @@ function displayOf({ display }: WebContext): DisplayControl {
 async function render({ context, params, query }: Call): Promise<object> {
   const section = params.section ?? ''
   if (section.trim() === '') throw new OsError('BAD_REQUEST', 'section is required')
-  // the registry also knows built-in sections by their bare id; a path of HTTP names both
+  // the registry also finds built-in sections by their bare id; an HTTP path has both names
   if (!section.includes(':')) throw new OsError('NOT_FOUND', 'section not found', { details: { section } })
   return { ok: true, ...(await displayOf(context).render(section, query.format)) }
 }

@@ -1,5 +1,5 @@
-// The one table of routes. Each says who may call it, what it changes, and by schemas what it takes and answers; a handler
-// returns the body of a 200 or throws an OsError. Tests walk this table (S2).
+// The table of routes. Each has its role, its write rule, and schemas of its input and answer; a handler returns the
+// body of a 200 or throws an OsError. Tests walk this table (S2).
 import type { Route } from '../route'
 import { CONFIG } from './config'
 import { CONTROL } from './control'

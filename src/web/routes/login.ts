@@ -1,4 +1,4 @@
-// Login and users. Hashes never leave; times are UNIX seconds.
+// Login and users. Answers never contain hashes; times are UNIX seconds.
 import * as v from 'valibot'
 import { OsError } from '../../lib/errors'
 import type { UserStore } from '../../services/users'
@@ -33,7 +33,7 @@ export const LOGIN: readonly Route[] = [
     method: 'POST',
     path: '/api/login',
     role: 'open',
-    summary: 'opens a session with username and password, or with the admin token; its name goes into X-Admin-Token',
+    summary: 'opens a session with user and password, or admin token; send its name in X-Admin-Token',
     body: login,
     answer: s.answer({ session: s.text, ...s.session }),
     run: async ({ access, body, remote }) => {
@@ -56,7 +56,7 @@ export const LOGIN: readonly Route[] = [
     method: 'GET',
     path: '/api/session',
     role: 'viewer',
-    summary: 'who one is, and until when',
+    summary: 'the current session',
     answer: s.answer({ ...s.session, auth_enabled: s.flag }),
     run: ({ session, context }) => ({ ok: true, ...session, auth_enabled: context.auth.enabled() }),
   }),
@@ -76,7 +76,7 @@ export const USERS: readonly Route[] = [
     path: '/users',
     role: 'admin',
     write: 'state',
-    summary: 'makes a user; one without a password cannot log in',
+    summary: 'creates a user; without a password it cannot log in',
     body: v.object({ username: s.needed('username'), ...changeable }),
     answer: s.answer(s.user),
     run: async ({ context, body }) => ({ ok: true, ...(await usersOf(context).add(body)) }),

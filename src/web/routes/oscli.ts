@@ -15,7 +15,7 @@ const executeBody = v.object({
 
 const cancelBody = v.object({ job_id: s.needed('job_id') })
 
-/** what a list shows of an output without include_output */
+/** characters of an output in a list without include_output */
 const PREVIEW_CHARS = 400
 
 function jobsOf({ jobs }: WebContext): JobRunner {
@@ -23,7 +23,7 @@ function jobsOf({ jobs }: WebContext): JobRunner {
   return jobs
 }
 
-/** The job with at most the first `chars` characters of each stream. */
+/** The job with at most `chars` characters of each stream. */
 function cut(job: Job, chars: number): Job {
   if (job.stdout.length <= chars && job.stderr.length <= chars) return job
   return { ...job, stdout: job.stdout.slice(0, chars), stderr: job.stderr.slice(0, chars), truncated: true }
@@ -47,7 +47,7 @@ export const OSCLI: readonly Route[] = [
     role: 'operator',
     write: 'state',
     audited: true,
-    summary: 'runs a command of os-node, never a shell; operators only what reads and what switches media and plugins',
+    summary: 'runs an os-node command, never a shell; operators: commands that read, or switch media and plugins',
     body: executeBody,
     answer: one,
     run: ({ context, body, session, remote, signal }) =>
@@ -57,7 +57,7 @@ export const OSCLI: readonly Route[] = [
     method: 'GET',
     path: '/api/oscli/jobs',
     role: 'operator',
-    summary: 'commands that ran, run and wait, newest first, or one by its id',
+    summary: 'commands, newest first, or one by its id',
     query: {
       id: text,
       limit: limit(20, 200),
@@ -73,7 +73,7 @@ export const OSCLI: readonly Route[] = [
     role: 'operator',
     write: 'state',
     audited: true,
-    summary: 'ends a command that waits or runs',
+    summary: 'ends a queued or running command',
     body: cancelBody,
     answer: s.answer({ job: one }),
     run: ({ context, body, session }) => ({

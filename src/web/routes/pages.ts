@@ -33,7 +33,7 @@ export const DASHBOARD: Route = route({
   method: 'GET',
   path: '/api/dashboard',
   role: 'viewer',
-  summary: 'everything at one look, or the parts named by sections=a,b',
+  summary: 'the dashboard, or its parts in sections=a,b',
   query: { sections: text, units },
   answer: s.answer({
     dashboard: v.looseObject({ service: s.open, timestamp: s.seconds, service_config: s.open }),

@@ -58,7 +58,7 @@ export const SYSTEM: readonly Route[] = [
     role: 'viewer',
     summary: 'this API as OpenAPI 3.1, from the schemas that check requests',
     answer: v.looseObject({ openapi: s.text, paths: s.open }),
-    // loaded at the first request: most gateways have none
+    // loaded at the first request, which most gateways never get
     run: async ({ context, routes }) => (await import('../openapi')).openApi(routes, context.version),
   }),
   route({
@@ -85,7 +85,7 @@ export const SYSTEM: readonly Route[] = [
     path: '/api/safe-mode',
     role: 'admin',
     write: 'state',
-    summary: 'leaves safe mode: the links open at once, crashes are counted anew',
+    summary: 'leaves safe mode: the links open, the crash count restarts',
     body: v.object({ leave: v.literal(true, 'leave must be true') }),
     answer: s.answer(safeMode),
     run: async ({ context }) => ({ ok: true, ...(await safeModeOf(context)(true)) }),
@@ -94,7 +94,7 @@ export const SYSTEM: readonly Route[] = [
     method: 'GET',
     path: '/api/update',
     role: 'viewer',
-    summary: 'versions of the SD image, and what became of the last update',
+    summary: 'versions of the SD image, and the last update',
     answer: v.looseObject({ ok: v.literal(true), board: s.text, slots: v.array(s.open) }),
     run: ({ context }) => updateOf(context).show(),
   }),
@@ -118,7 +118,7 @@ export const SYSTEM: readonly Route[] = [
     path: '/api/backup',
     role: 'operator',
     file: true,
-    summary: 'a backup as a file, as os-node backup writes it; with a passphrase (admins) also what is secret',
+    summary: 'a backup, as os-node backup writes it; with a passphrase (admins) including secrets',
     body: v.object({ passphrase }),
     run: ({ context: { backup, config, logger }, body: { passphrase }, session, remote }) => {
       if (!backup) throw new OsError('E_BACKUP', 'there is nothing to back up here')
@@ -134,7 +134,7 @@ export const SYSTEM: readonly Route[] = [
     role: 'admin',
     write: 'state',
     audited: true,
-    summary: 'a piece of a backup, base64, at its offset; 0 begins an upload anew',
+    summary: 'a piece of a backup, base64, at its offset; 0 starts again',
     body: v.object({
       offset: v.pipe(v.number(), v.integer(), v.minValue(0)),
       data: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]+={0,2}$/, 'data must be base64')),
@@ -159,7 +159,7 @@ export const SYSTEM: readonly Route[] = [
     method: 'GET',
     path: '/api/events',
     role: 'viewer',
-    summary: 'what happens, as server-sent events: reading, link, job',
+    summary: 'server-sent events: reading, link, job',
     query: { kinds: text, units },
     run: () => {
       throw new OsError('INTERNAL', 'a stream has no body')

@@ -1,4 +1,4 @@
-// net: whole nodes, on the core that is named, that pass packets to each other. `$k` is the packet of step k, `$k.response` its reply.
+// net: complete nodes, on the named core, that pass packets to each other. `$k` is the packet of step k, `$k.response` its reply.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type * as Library from '../../../src/index'
@@ -76,7 +76,7 @@ function run(node: LibraryNode, step: Request, packetOf: (text: string) => Buffe
   switch (step.do) {
     case 'transmit':
       try {
-        // the bytes of single packets are the same code on both cores, those of a batch are rscore's own
+        // the bytes of single packets come from the same code on both cores, those of a batch from rscore
         if (node.coreName === 'rscore')
           return sent(node.transmitBatch([{ sensors, ...(device_id && { device_id }), device_status, ...time }])[0]!)
         return sent(node.transmit(sensors, device_id, device_status, time))
@@ -102,7 +102,7 @@ function run(node: LibraryNode, step: Request, packetOf: (text: string) => Buffe
   }
 }
 
-/** A node keeps what it sends and what it receives apart; the reference has one session per id. */
+/** A node keeps sent and received state apart; the reference has one session per id. */
 function session(node: LibraryNode, aid: number): unknown {
   const { client, server } = node.security
   const record = (aid === node.assignedId ? client : server).sessions.session(aid)

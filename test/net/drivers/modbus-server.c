@@ -1,4 +1,4 @@
-/* A Modbus slave by libmodbus for the tests: other people's code at the other end.
+/* A Modbus slave with libmodbus for the tests: third-party code at the other end.
    modbus-server tcp PORT | rtu DEVICE SLAVE
    Holding register n holds n * 3, input register n holds 1000 + n, coil n is on where n is even, discrete input n where n
    divides by three; 200 of each. Whoever reads holding register 150 waits 700 ms for the answer; reading 151 ends the
@@ -23,8 +23,8 @@ static int asks_for(const uint8_t *query, int offset, int address) {
   return query[offset] == 3 && address >= first && address < first + count;
 }
 
-/* libmodbus takes what follows a request to another slave for that slave's answer, and so loses the next request when the
-   other one is dead. So requests to others are kept from it here. Gives the name of the terminal it is to use. */
+/* libmodbus takes the bytes after a request to another slave for that slave's answer, and so loses the next request when the
+   other one is dead. So requests to others are filtered out here. Returns the name of the terminal that it should use. */
 static const char *behind_a_filter(const char *device, int slave) {
   static char name[64];
   int inner, outer = open(device, O_RDWR | O_NOCTTY), terminal;

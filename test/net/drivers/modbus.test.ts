@@ -1,4 +1,4 @@
-// Modbus against slaves that are other people's code (libmodbus): TCP, and RTU over pairs of pseudo-terminals.
+// Modbus against slaves with third-party code (libmodbus): TCP, and RTU over pairs of pseudo-terminals.
 // Needs: cc modbus socat
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
@@ -73,7 +73,7 @@ const EVERYTHING = [
 const F = Math.fround(123.456)
 const WANTED = [0, 3, 6, 150, 100.7, 1, 0, 1, F, F]
 
-test('TCP: 200 reads of every table; exceptions by name', async () => {
+test('TCP: 200 reads of every table succeed; exceptions are reported by name', async () => {
   const port = await freePort()
   await run(server, 'tcp', String(port))
   const options = { host: 'localhost', port, timeout_ms: 10_000, registers: EVERYTHING }
@@ -85,7 +85,7 @@ test('TCP: 200 reads of every table; exceptions by name', async () => {
   assert.deepEqual(await errors(beyond), [undefined, 'slave 255, holding 200: illegal data address (exception 2)'])
 })
 
-test('TCP: late answers are not mixed up, a closed connection is made anew, a dead server is a lost link', async () => {
+test('TCP: late answers are not mixed up, a closed connection is reopened, a dead server is a lost link', async () => {
   const port = await freePort()
   const child = await run(server, 'tcp', String(port))
   const options = { host: '127.0.0.1', port, timeout_ms: 300 }
@@ -93,13 +93,13 @@ test('TCP: late answers are not mixed up, a closed connection is made anew, a de
   const slow = await open(modbusTcp.create('slow', { ...options, registers: holding(150) }, context))
   const quick = await open(modbusTcp.create('quick', { ...options, registers: holding(7) }, context), listener)
   assert.deepEqual(await errors(slow), ['no answer from slave 255'])
-  // the answer of 150 arrives while 7 is waited for: one request times out behind it, none gets the wrong value
+  // the answer of 150 arrives while 7 is awaited: one request behind it times out, none gets the wrong value
   for (let k = 0; k < 20; k++) {
     const [value] = await values(quick)
     assert.ok(value === 21 || value === null)
     await sleep(50)
   }
-  await until('the slave is asked again', async () => (await values(quick))[0] === 21)
+  await until('the slave is polled again', async () => (await values(quick))[0] === 21)
   const patient = { ...options, timeout_ms: 60_000, registers: holding(151) }
   const closes = await open(modbusTcp.create('closes', patient, context))
   assert.match((await errors(closes))[0]!, /no answer from slave 255: the connection is gone/)
@@ -113,7 +113,7 @@ test('TCP: late answers are not mixed up, a closed connection is made anew, a de
   })
 })
 
-test('TCP: closed while it connects and opened again: one connection, and the answers come', async () => {
+test('TCP: closed while it connects and opened again: one connection, and the answers arrive', async () => {
   const port = await freePort()
   await run(server, 'tcp', String(port)) // serves one connection until that is closed
   const source = modbusTcp.create('plc', { host: '127.0.0.1', port, registers: holding(7) }, context)
@@ -122,7 +122,7 @@ test('TCP: closed while it connects and opened again: one connection, and the an
   await open(source)
   await first
   assert.deepEqual(await values(source), [21])
-  // the same a moment later, with a connection under way
+  // the same a moment later, with a connection in progress
   await source.close()
   const second = assert.rejects(source.open(events().events), { code: 'LINK_DOWN' })
   await new Promise(setImmediate)
@@ -136,11 +136,11 @@ test('TCP: closed while it connects and opened again: one connection, and the an
 async function line(): Promise<{ ours: string; theirs: string }> {
   const [ours, theirs] = [join(dir, `a${started.length}`), join(dir, `b${started.length}`)]
   await run('socat', `pty,raw,echo=0,link=${ours}`, `pty,raw,echo=0,link=${theirs}`)
-  await until('the terminals are there', () => existsSync(ours) && existsSync(theirs))
+  await until('the terminals exist', () => existsSync(ours) && existsSync(theirs))
   return { ours, theirs }
 }
 
-test('RTU: 200 reads of every table beside a dead slave, which costs nearly nothing (R17)', async () => {
+test('RTU: 200 reads of every table next to a dead slave, which costs nearly nothing (R17)', async () => {
   const { ours, theirs } = await line()
   await run(server, 'rtu', theirs, '17')
   const options = { port: ours, baudrate: 19_200, timeout_ms: 10_000 }
@@ -158,7 +158,7 @@ test('RTU: 200 reads of every table beside a dead slave, which costs nearly noth
   assert.deepEqual(await errors(beyond), ['slave 17, holding 300: illegal data address (exception 2)'])
 })
 
-test('RTU: noise on the line and answers that come too late give no wrong value', async () => {
+test('RTU: noise on the line and late answers give no wrong value', async () => {
   const { ours, theirs } = await line()
   await run(server, 'rtu', theirs, '5')
   const options = { port: ours, baudrate: 19_200, timeout_ms: 300, slave: 5 }
@@ -166,8 +166,8 @@ test('RTU: noise on the line and answers that come too late give no wrong value'
   const quick = await open(modbusRtu.create('quick', { ...options, registers: holding(7) }, context))
   assert.deepEqual(await errors(slow), ['no answer from slave 5'])
   let noise = 0
-  await until('the slave is heard again', async () => {
-    // somebody else talks in between
+  await until('the slave answers again', async () => {
+    // another device sends in between
     writeFileSync(theirs, Buffer.from([0, 0xff, 5, 3, noise++ & 0xff]))
     const [value] = await values(quick)
     assert.ok(value === 21 || value === null)
@@ -175,7 +175,7 @@ test('RTU: noise on the line and answers that come too late give no wrong value'
   })
 })
 
-/** A slave behind a plug: every register holds its address. */
+/** A slave behind a plug: every register contains its address. */
 function slaveAt(plug: Plug, unit: number): void {
   plug.onBytes = bytes => {
     if (bytes.length !== 8 || bytes[0] !== unit) return
@@ -185,7 +185,7 @@ function slaveAt(plug: Plug, unit: number): void {
   }
 }
 
-test('RTU: an adapter pulled out is a lost link for all its sources, and is used again when it is back (R14)', async () => {
+test('RTU: an unplugged adapter is a lost link for all its sources, and is used again when it returns (R14)', async () => {
   const ptys = new Ptys()
   const plug = await ptys.port(join(dir, 'usb'))
   slaveAt(plug, 3)
@@ -232,7 +232,7 @@ test('RTU: a port whose driver cannot switch the direction is refused by name, w
   ptys.close()
 })
 
-test('a gateway reads, logs and tests Modbus sources; a server that is not there says why', async () => {
+test('a gateway reads, logs and tests Modbus sources; for an absent server it says why', async () => {
   const port = await freePort()
   await run(server, 'tcp', String(port))
   const tcp = { type: 'modbus_tcp', host: '127.0.0.1', interval_ms: 200, timeout_ms: 10_000 }
@@ -263,7 +263,7 @@ test('a gateway reads, logs and tests Modbus sources; a server that is not there
   const web = await freePort()
   await machine.start(['--port', String(web)], web)
   try {
-    // asked at once: a gateway that is just starting knows its sources, or waits until it does
+    // queried immediately: a gateway that is just starting knows its sources, or waits until it does
     const tested = machine.json('source', 'test', 'plc')
     assert.deepEqual(tested.readings, [
       { sensor_id: 'level', raw: '03 ef', status: 'ALARM', value: 100.7, unit: 'Cel' },

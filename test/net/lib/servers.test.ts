@@ -1,5 +1,5 @@
-// The helpers other tests stand on: a real broker that comes back with its data, dies with its test, and certificates
-// that real TLS takes or refuses for the reason they were made for.
+// The helpers that other tests rely on: a real broker that returns with its data, ends with its test, and certificates
+// that real TLS accepts, or refuses for the intended reason.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { makeCerts } from '../../lib/certs'
 import { removeDir, tempDir, until } from '../../lib/gateway'
 import { startMosquitto } from '../../lib/servers'
 
-// this file again, as a process that dies with a broker running
+// this file again, as a process that is killed with a broker running
 if (process.env.DIE_WITH_A_BROKER) {
   void startMosquitto({ dir: process.env.DIE_WITH_A_BROKER }).then(broker => {
     console.log(`broker ${broker.pid}`)
@@ -25,10 +25,10 @@ function tests(): void {
   after(() => removeDir(dir))
   const certs = makeCerts(dir)
 
-  /** The error code of a TLS handshake with a server that has this certificate; `ok` when there is none. */
+  /** The error code of a TLS handshake with a server that has this certificate; `ok` if there is none. */
   async function handshake(cert: string, key: string, ca = certs.ca): Promise<string> {
     const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, socket => socket.end())
-    server.on('tlsClientError', () => undefined) // the client's view is what is asked for
+    server.on('tlsClientError', () => undefined) // only the client's result is checked
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
     const { port } = server.address() as { port: number }
     try {
@@ -44,7 +44,7 @@ function tests(): void {
     }
   }
 
-  test('each certificate is taken or refused for its own reason', async () => {
+  test('each certificate is accepted, or refused for its own reason', async () => {
     assert.equal(await handshake(certs.serverCert, certs.serverKey), 'ok')
     assert.equal(await handshake(certs.foreignCert, certs.foreignKey, certs.otherCa), 'ok')
     assert.match(await handshake(certs.foreignCert, certs.foreignKey), /UNABLE_TO_(VERIFY|GET)/)
@@ -72,7 +72,7 @@ function tests(): void {
     }
   })
 
-  test('lines make it a TLS broker that asks for a client certificate', async () => {
+  test('configuration lines make it a TLS broker that requires a client certificate', async () => {
     const broker = await startMosquitto({
       lines: [
         `cafile ${certs.ca}`,

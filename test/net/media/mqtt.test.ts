@@ -72,7 +72,7 @@ function listener(t: TestContext, port: number, options: object = {}): MqttListe
 
 for (const version of [4, 5] as const)
   for (const qos of [0, 1, 2] as const)
-    test(`version ${version}, QoS ${qos}: packets in order up, answers down, a sender known by its topic`, async t => {
+    test(`version ${version}, QoS ${qos}: packets arrive in order, answers return, and a sender is identified by its topic`, async t => {
       const { port } = await broker(t)
       const up = sender(t, port, { protocol_version: version, qos })
       const down = listener(t, port, { protocol_version: version, qos })
@@ -96,14 +96,14 @@ for (const version of [4, 5] as const)
       const sent = Array.from({ length: 500 }, (_, k) => `packet ${k}`)
       const taken = await Promise.all(sent.map(text => up.send(Buffer.from(text))))
       assert.ok(taken.every(Boolean))
-      await until('all are there', () => got.length >= 500)
+      await until('all are present', () => got.length >= 500)
       assert.deepEqual(got, sent)
-      await until('the answer is there', () => answers.length > 0)
+      await until('the answer has arrived', () => answers.length > 0)
       assert.deepEqual(answers, ['answer'])
     })
 
 for (const qos of [1, 2] as const)
-  test(`QoS ${qos}: what was not settled comes again, what was settled does not`, async t => {
+  test(`QoS ${qos}: unsettled packets are delivered again, settled ones are not`, async t => {
     const { port } = await broker(t)
     const got: string[] = []
     const origins: PacketOrigin[] = []
@@ -117,7 +117,7 @@ for (const qos of [1, 2] as const)
     await up.open(heard().events)
     for (const text of ['a', 'b', 'c', 'd']) assert.ok(await up.send(Buffer.from(text)))
     await until('four are there', () => got.length === 4)
-    // the answers go out in the order of the packets: c waits for b
+    // the answers are sent in the order of the packets: c waits for b
     origins[0]!.settle!(true)
     origins[2]!.settle!(true)
     await sleep(100)
@@ -129,12 +129,12 @@ for (const qos of [1, 2] as const)
       origin.settle?.(true)
     })
     await second.open(heard().events)
-    await until('the rest comes again', () => again.length >= 3)
+    await until('the remaining packets are resent', () => again.length >= 3)
     await sleep(100)
     assert.deepEqual(again, ['b', 'c', 'd'])
   })
 
-test('a packet that could not be kept breaks the connection off, and comes again', async t => {
+test('a packet that could not be kept closes the connection, and is delivered again', async t => {
   const { port } = await broker(t)
   const down = listener(t, port)
   const { texts, events } = heard()
@@ -148,14 +148,14 @@ test('a packet that could not be kept breaks the connection off, and comes again
   await up.open(heard().events)
   assert.ok(await up.send(Buffer.from('once')))
   await until('it is lost', () => texts.length === 1)
-  assert.match(texts[0]!, /could not be kept/)
+  assert.match(texts[0]!, /could not be stored/)
   await down.open(events)
   await until('it comes again', () => got.length === 2)
   assert.deepEqual(got, ['once', 'once'])
 })
 
 for (const version of [4, 5] as const)
-  test(`version ${version}: no more packets are unsettled than max_in_flight says`, async t => {
+  test(`version ${version}: at most max_in_flight packets are unsettled`, async t => {
     const { port } = await broker(t, { lines: ['max_inflight_messages 0'] })
     const down = listener(t, port, { max_in_flight: 10, protocol_version: version })
     const origins: PacketOrigin[] = []
@@ -164,7 +164,7 @@ for (const version of [4, 5] as const)
     const up = sender(t, port)
     await up.open(heard().events)
     await Promise.all(Array.from({ length: 100 }, (_, k) => up.send(Buffer.from([k]))))
-    await until('ten are there', () => origins.length === 10)
+    await until('ten are present', () => origins.length === 10)
     await sleep(100)
     assert.equal(origins.length, 10)
     for (let k = 0; k < 100; k++) {
@@ -188,14 +188,14 @@ test('packets wait in the broker while the receiver is away', async t => {
     origin.settle?.(true)
   })
   await second.open(heard().events)
-  await until('all are there', () => got.length >= 2000)
+  await until('all are present', () => got.length >= 2000)
   assert.deepEqual(
     got,
     Array.from({ length: 2000 }, (_, k) => k),
   )
 })
 
-test('the state stands retained: online, offline at the close, offline by the will', async t => {
+test('the state is retained: online, offline at the close, offline by the will', async t => {
   const { port } = await broker(t)
   const states: string[] = []
   const watch = listener(t, port, { topics: { up: 'os/<aid>/state' } })
@@ -210,7 +210,7 @@ test('the state stands retained: online, offline at the close, offline by the wi
   await up.close()
   await until('offline', () => states.length === 2)
   assert.deepEqual(states, ['7 {"state":"online"}', '7 {"state":"offline"}'])
-  // whoever leaves without a goodbye has its will published
+  // a client that is killed has its will published
   const socket = connect(port, '127.0.0.1')
   await connectBroker({
     openSocket: async () => socket,
@@ -229,7 +229,7 @@ test('the state stands retained: online, offline at the close, offline by the wi
   assert.equal(states[2], '8 gone')
 })
 
-test('a node without an id speaks as new-<install>, and under its id once it has one', async t => {
+test('a node without an id connects as new-<install>, and under its id once it has one', async t => {
   const { port } = await broker(t)
   const down = listener(t, port)
   const from: string[] = []
@@ -249,7 +249,7 @@ test('a node without an id speaks as new-<install>, and under its id once it has
   await until('an answer', () => answers.length === 1)
   who.assign(42)
   assert.ok(await up.send(Buffer.from('I have it')), 'what is sent before it leaves arrives')
-  await until('it wants to connect anew', () => texts.length > 0)
+  await until('it reconnects', () => texts.length > 0)
   assert.equal(up.counters.errors, 0)
   assert.deepEqual(texts, ['wanted the id is 42 now: connects under it'])
   await up.open(events)
@@ -258,7 +258,7 @@ test('a node without an id speaks as new-<install>, and under its id once it has
   assert.deepEqual(from, ['/os/new-gateway00002', '/os/new-gateway00002', '/os/42'])
 })
 
-test('topics of one’s own, compatible topics, receivers that share', async t => {
+test('custom topics, compatible topics and shared receivers work', async t => {
   const { port } = await broker(t)
   const topics = { up: 'plant/<install>/<aid>/in', down: 'plant/<install>/<aid>/out', state: '' }
   const own = listener(t, port, { topics })
@@ -310,7 +310,7 @@ test('topics of one’s own, compatible topics, receivers that share', async t =
   assert.ok(counts[0]! > 20 && counts[1]! > 20, String(counts))
 })
 
-test('user and password: without them the broker refuses in words', async t => {
+test("without user and password the broker's refusal is shown in words", async t => {
   const dir = tempDir()
   t.after(() => removeDir(dir))
   const passwords = join(dir, 'passwords')
@@ -327,7 +327,7 @@ test('user and password: without them the broker refuses in words', async t => {
   assert.ok(await up.send(Buffer.from('x')))
 })
 
-test('a broker that goes away: lost, and what was under way is answered false', async t => {
+test('when a broker goes away the link is lost, and packets in flight are answered false', async t => {
   const server = await broker(t)
   const up = sender(t, server.port)
   const { texts, events } = heard()
@@ -342,7 +342,7 @@ test('a broker that goes away: lost, and what was under way is answered false', 
   assert.ok(await up.send(Buffer.from('z')))
 })
 
-test('a network that swallows everything: the keep-alive tells, and what was under way is answered false', async t => {
+test('when the network swallows everything the keep-alive detects it, and packets in flight are answered false', async t => {
   const { port } = await broker(t)
   let swallow = false
   const sockets: Socket[] = []

@@ -1,7 +1,7 @@
-// One file for the boards' processors: the addon, cross-compiled as the build does it, is loaded by Node for that processor under
-// qemu's user mode and put through the tests it passes here, QUIC's library as well; then the bundle alone in an empty folder
-// unpacks its own copy. arm64 has npm's Node 24; npm's last armv7 build is older than what os-node needs, so armv7 has Debian 13's
-// nodejs. What the emulator has no translation for says so and is left out.
+// One file for the boards' processors: the addon, cross-compiled as in the build, is loaded by Node for that processor under
+// qemu's user mode and passes the tests it passes here, and the QUIC library as well; then the bundle alone in an empty folder
+// unpacks its own copy. arm64 has npm's Node 24; npm's last armv7 build is older than os-node needs, so armv7 has Debian 13's
+// nodejs. Calls that the emulator does not translate are reported and left out.
 // Needs: x64 boards
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -26,7 +26,7 @@ import { removeDir, root } from '../../lib/gateway'
 interface Board {
   arch: string
   emulator: string
-  /** Fetches Node and its libraries into an empty folder. */
+  /** Downloads Node and its libraries into an empty folder. */
   fetch: (dir: string) => Promise<void>
   /** Node, and the folder of its libraries, below that one */
   node: string
@@ -56,15 +56,15 @@ const BOARDS: readonly Board[] = [
       try {
         await done('mmdebstrap', [...what, key, 'trixie', dir, MIRROR])
       } catch (error) {
-        // a mirror whose index is not the one that was signed still has the packages, whose hashes are known
+        // a mirror whose index is not the signed one still has the packages, whose hashes are known
         console.log(
           `the index of Debian cannot be used, packages are fetched by their hashes: ${(error as Error).message}`,
         )
         await fetchPinned(dir)
       }
-      // the emulator takes what is here for what is on the machine: devices and files of the system are to be the real ones
+      // the emulator sees this folder as the machine: devices and system files should be the real ones
       for (const name of ['dev', 'etc', 'tmp', 'var']) removeDir(join(dir, name))
-      // its base system is unpacked, not set up
+      // its base system is unpacked, not configured
       if (!existsSync(join(dir, 'lib'))) symlinkSync('usr/lib', join(dir, 'lib'))
     },
     node: 'usr/bin/node',
@@ -111,7 +111,7 @@ async function done(command: string, args: readonly string[]): Promise<void> {
   assert.equal(status, 0, `${command} ${args.join(' ')}: ${output}`)
 }
 
-/** Node for another processor: fetched once, kept in the user's cache. */
+/** Node for another processor: downloaded once, kept in the user's cache. */
 async function nodeFor({ arch, fetch }: Board): Promise<string> {
   const cache = process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache')
   const dir = join(cache, 'os-node-boards', `${arch}-1`)
@@ -132,7 +132,7 @@ async function nodeFor({ arch, fetch }: Board): Promise<string> {
 before(() => done(process.execPath, ['build.mjs', '--quic', '--quiet']))
 
 for (const board of BOARDS) {
-  test(`one file drives ${board.arch}: the addon passes its tests on that processor, and the bundle unpacks it`, {
+  test(`one file works on ${board.arch}: the addon passes its tests on that processor, and the bundle unpacks it`, {
     concurrency: true,
   }, async t => {
     const dir = await nodeFor(board)

@@ -1,5 +1,5 @@
-// `npm ci` in a clean clone: with a C compiler it builds the addon, without one it succeeds all the same and says so. Real
-// npm, with the project's own scripts; of the packages only the one that this needs, so that it takes seconds.
+// `npm ci` in a clean clone: with a C compiler it builds the addon, without one it also succeeds and says so. Real npm,
+// with the project's own scripts; only the one package that this needs, so that it takes seconds.
 // Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -33,7 +33,7 @@ function clone(t: TestContext): string {
   return dir
 }
 
-/** npm ci in `dir`; `path`: where programs are looked for. */
+/** npm ci in `dir`; `path`: where programs are searched. */
 function npmCi(dir: string, env: NodeJS.ProcessEnv = {}) {
   const ran = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--foreground-scripts'], {
     cwd: dir,
@@ -53,7 +53,7 @@ function programs(t: TestContext, ...names: string[]): string {
   return join(dir, 'bin')
 }
 
-test('npm ci builds the addon where a C compiler is', {
+test('npm ci builds the addon where a C compiler is installed', {
   skip: onPath('cc') ? false : 'this machine has no C compiler',
 }, t => {
   const { status, said, built, file } = npmCi(clone(t))
@@ -63,7 +63,7 @@ test('npm ci builds the addon where a C compiler is', {
   assert.equal(loaded.status, 0, String(loaded.stderr))
 })
 
-test('npm ci succeeds where none is, and says what is missing and how to get it', t => {
+test('npm ci succeeds without a compiler, and says what is missing and how to get it', t => {
   const path = programs(t, 'sh', 'env', 'node', 'npm')
   const { status, said, built } = npmCi(clone(t), { PATH: path, NODE: undefined, CC: undefined })
   assert.equal(status, 0, said)
@@ -74,9 +74,9 @@ test('npm ci succeeds where none is, and says what is missing and how to get it'
   )
 })
 
-test('a compiler without the headers of the C library is none', t => {
+test('a compiler without the headers of the C library counts as none', t => {
   const path = programs(t, 'sh', 'env', 'node', 'npm')
-  // knows its version, and finds no file to include
+  // prints its version, but finds no file to include
   const fake = '#!/bin/sh\n[ "$1" = --version ] && echo "cc 1" && exit 0\necho "stdio.h: No such file" >&2\nexit 1\n'
   writeFileSync(join(path, 'cc'), fake, { mode: 0o755 })
   const { status, said, built } = npmCi(clone(t), { PATH: path, NODE: undefined, CC: undefined })
@@ -85,7 +85,7 @@ test('a compiler without the headers of the C library is none', t => {
   assert.match(said, /linux-\w+ \(cc finds no C headers: apt-get install libc6-dev\).*; everything else works/)
 })
 
-test('C code that does not compile fails loudly where the compiler is whole', {
+test('C code that does not compile is an error if the compiler works', {
   skip: onPath('cc') ? false : 'this machine has no C compiler',
 }, t => {
   const dir = clone(t)

@@ -1,4 +1,4 @@
-// The packed tarball in an empty folder: the example of docs/library.md runs as it stands, its types compile without
+// The packed tarball in an empty folder: the example of docs/library.md runs unchanged, its types compile without
 // skipLibCheck, and an error that the caller does not catch shows no line of minified code.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -12,10 +12,10 @@ const run = (cwd: string, command: string, ...args: string[]) => {
   return { status: ran.status, stdout: ran.stdout, said: ran.stdout + ran.stderr }
 }
 
-test('the packed tarball in an empty folder: example, types and errors', t => {
+test('example, types and errors of the packed tarball work in an empty folder', t => {
   const dir = tempDir()
   t.after(() => removeDir(dir))
-  // the types are checked here too, so the bundle is the whole one
+  // the types are checked here too, so the bundle is the complete one
   const [{ filename }] = JSON.parse(
     run(root, 'npm', 'pack', '--json', '--ignore-scripts', '--pack-destination', dir).stdout,
   )
@@ -48,7 +48,7 @@ test('the packed tarball in an empty folder: example, types and errors', t => {
   )
   const types = ['--noEmit', '--strict', '--skipLibCheck', 'false', '--target', 'es2022', '--module', 'nodenext']
   const tsc = [join(root, 'node_modules/typescript/bin/tsc'), ...types]
-  // @types/node and nothing else: types of other packages that the source uses are not there for a user
+  // only @types/node: types of other packages used by the source are not installed for a user
   mkdirSync(join(empty, 'node_modules/@types'), { recursive: true })
   for (const name of ['@types/node', 'undici-types'])
     cpSync(join(root, 'node_modules', name), join(empty, 'node_modules', name), { recursive: true })
@@ -60,7 +60,7 @@ test('the packed tarball in an empty folder: example, types and errors', t => {
     "new Node('no.json')": /no\.json: no such file/,
     "new Node('Config.json').transmit('x')": /Node\.transmit: sensors must be a list, not "x"/,
     "new IdAllocator('.', 1, 5)": /new IdAllocator: options must be an object, not "\."/,
-    // a defect: something of the program's own falls over what it was handed
+    // a defect: internal code throws on its input
     "new Node('Config.json', { clock: {} }).transmit([['T1', 'OK', 1, 'Cel']])": /TypeError: .*is not a function/,
   }
   for (const [mistake, message] of Object.entries(mistakes)) {

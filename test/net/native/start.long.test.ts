@@ -1,5 +1,5 @@
 // `npm start` in a fresh clone, with npm's own registry: what it installs, how much memory its largest process takes, and
-// that the clone is clean afterwards; then what a tarball of that folder holds.
+// that the clone is clean after it; then the content of a tarball of that folder.
 // Needs: git
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
@@ -36,7 +36,7 @@ function peaks(pid: number, into: Map<string, number>): void {
   }
 }
 
-test('npm start in a fresh clone: small, and the clone stays as it was', {
+test('npm start in a fresh clone stays small, and leaves the clone unchanged', {
   skip: tracked.length > 0 ? false : 'this is no git repository',
 }, async t => {
   const dir = tempDir()
@@ -52,7 +52,7 @@ test('npm start in a fresh clone: small, and the clone stays as it was', {
   const child = spawn('npm', ['start', '--', '--port', String(port)], {
     cwd: dir,
     env: { ...process.env, OS_NODE_CONFIG: undefined, OS_NODE_DATA_DIR: undefined },
-    detached: true, // a group of its own, so that Ctrl-C can be sent to all of it
+    detached: true, // its own process group, so that Ctrl-C can be sent to all of it
   })
   let said = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', chunk => (said += chunk))
@@ -91,7 +91,7 @@ test('npm start in a fresh clone: small, and the clone stays as it was', {
   await ended
   assert.equal(git(dir, 'status', '--porcelain').stdout, '', 'the clone is as it was')
 
-  // what is packed holds nothing of this machine
+  // the tarball contains nothing of this machine
   const packed = spawnSync('npm', ['pack', '--json', '--ignore-scripts'], { cwd: dir, encoding: 'utf8' })
   const [{ filename, files }] = JSON.parse(packed.stdout)
   const names = files.map((file: { path: string }) => file.path) as string[]

@@ -1,5 +1,5 @@
-// The ID allocator that receivers share, against real PostgreSQL: several processes and several connections at once, quotas over all
-// of them, leases, and a range that ends (X5, X38, D15).
+// The ID allocator that receivers share, against real PostgreSQL: several processes and several connections in parallel, quotas over
+// all of them, leases, and an exhausted range (X5, X38, D15).
 // Long: more devices and rounds
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
@@ -18,7 +18,7 @@ before(async () => {
 })
 after(() => server?.stop())
 
-/** Connections to a database of its own, and a question to it as rows. */
+/** Connections to a separate database, and a query to it as rows. */
 async function world(connections: number) {
   const { driver } = await server.fresh()
   const open: ServerConnection[] = []
@@ -39,7 +39,7 @@ const work = (more: Partial<IdWork>): IdWork => ({
 const idsOf = (answer: IdAnswer): number[] => answer.results.flatMap(result => ('ids' in result ? result.ids : []))
 const codes = (answer: IdAnswer): string[] => answer.results.map(result => ('ids' in result ? 'ok' : result.code))
 
-test('several connections at once: no id is given twice, each device has one id everywhere and keeps it', async t => {
+test('over several parallel connections no id is assigned twice, and each device has one id everywhere and keeps it', async t => {
   const { open, ask, close } = await world(6)
   t.after(close)
   const random = prng(3)
@@ -115,7 +115,7 @@ test('quotas of an address count over all receivers, until a packet under an id 
     await allocate(open[1]!, work({ requests: [pool()] })),
   ]
   assert.deepEqual(pools.map(codes), [['ok'], ['ID_QUOTA']], 'one pool a minute')
-  // from elsewhere, and under an id of another address: proves nothing
+  // from another address, and under an id of another address: proves nothing
   const not = await allocate(
     open[0]!,
     work({
@@ -135,7 +135,7 @@ test('quotas of an address count over all receivers, until a packet under an id 
   ])
 })
 
-test('unproved ids of all addresses together are bounded: for pools first, then for more ids of an address, then for any', async t => {
+test('unproved ids of all addresses together are limited: for pools first, then for more ids of an address, then for any', async t => {
   const { open, ask, close } = await world(1)
   t.after(close)
   let asked = 0
@@ -154,7 +154,7 @@ test('unproved ids of all addresses together are bounded: for pools first, then 
   assert.equal(await of(UNPROVED.first, '192.0.2.11'), 'ID_QUOTA')
 })
 
-test('an offer without an answer is taken back and given last; an ACK at any receiver keeps it, and so does a packet', async t => {
+test('an offer without an answer is taken back and assigned last; an ACK at any receiver keeps it, and so does a packet', async t => {
   const { open, ask, close } = await world(2)
   t.after(close)
   const address = '192.0.2.7'
@@ -173,7 +173,7 @@ test('an offer without an answer is taken back and given last; an ACK at any rec
   await ask(`UPDATE os_ids SET lease_expires_at = lease_expires_at - ${OFFER_SECONDS + 1}`)
   const after = await allocate(open[0]!, work({ requests: [device('d'), device('a')] }))
   assert.deepEqual([after.takenBack, ...idsOf(after)], [1, 4, 1])
-  // the range ends: what was offered in vain is left, then nothing, and what a device has it keeps
+  // when the range is exhausted expired offers are assigned, then none, and devices keep their ids
   const last = await allocate(open[1]!, work({ last: 4, requests: [device('e'), device('f'), device('b')] }))
   assert.deepEqual(
     [codes(last), idsOf(last)],
@@ -184,7 +184,7 @@ test('an offer without an answer is taken back and given last; an ACK at any rec
   )
 })
 
-test('an id whose lease has ended is given to another device, the lowest first; a packet renews it in time', async t => {
+test('an id whose lease has ended is assigned to another device, the lowest first; a packet renews it in time', async t => {
   const { open, ask, close } = await world(1)
   t.after(close)
   const [on] = open

@@ -1,4 +1,4 @@
-// Facts that a database may not like, and the questions whose answers are compared over the dialects.
+// Facts that are difficult for a database, and the queries whose answers are compared across the dialects.
 import { type FlashLog, packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
 import type { Database } from '../../../src/storage'
@@ -13,7 +13,7 @@ export const factOf = (k: number, more: Partial<Fact> = {}): Fact => ({
   ...more,
 })
 
-/** Facts of every kind: later than others, twice, of unset clocks, ahead of time, with texts that a database may not like. */
+/** Facts of every kind: late, duplicated, with unset clocks, ahead of time, with texts that are difficult for a database. */
 export function fill(log: FlashLog, seed: number, count: number): string[] {
   const random = prng(seed)
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]!
@@ -58,7 +58,7 @@ export function fill(log: FlashLog, seed: number, count: number): string[] {
   return uuids
 }
 
-/** Answers to many questions; equal data gives equal answers. */
+/** Answers to many queries; equal data gives equal answers. */
 export async function answers(db: Database, uuids: readonly string[], seed: number): Promise<unknown[]> {
   const random = prng(seed)
   const maybe = <T>(list: readonly T[]): T | null => (random() < 0.5 ? null : list[Math.floor(random() * list.length)]!)

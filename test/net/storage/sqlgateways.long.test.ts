@@ -1,5 +1,6 @@
-// Whole processes with database servers: a gateway that writes to PostgreSQL and sends to an upstream that writes to MariaDB.
-// Both are killed, and so are both servers; in the end log and database of both sides have the same facts, each once.
+// Complete processes with database servers: a gateway that writes to PostgreSQL and sends to an upstream that writes to
+// MariaDB. Both are killed, and so are both servers; in the end log and database of both sides have the same facts, each
+// once.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -25,7 +26,7 @@ after(async () => {
   removeDir(dir)
 })
 
-test('kills of a gateway, its upstream and their database servers: nothing is lost, nothing is there twice', async () => {
+test('kills of a gateway, its upstream and their database servers lose and duplicate nothing', async () => {
   const random = prng(5)
   const [upPort, upWeb, gwWeb] = [await freeUdpPort(), await freePort(), await freePort()]
   const stores = {
@@ -66,7 +67,7 @@ test('kills of a gateway, its upstream and their database servers: nothing is lo
     }
     if (kill % 2 === 0) await server.restart()
   }
-  // what the sources had no time for
+  // the records that the sources had no time for
   await gw.stop('SIGTERM')
   gw.configure(config([]))
   await startGw()

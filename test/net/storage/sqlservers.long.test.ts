@@ -1,4 +1,4 @@
-// A database server's facts over kills of the program at the worst moment, and after an hour without the server. Minutes by nature.
+// A database server's facts over kills of the program at the worst moment, and after an hour without the server. Takes minutes.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
@@ -42,7 +42,7 @@ const WRITER = `
 
 for (const dialect of SERVER_DIALECTS)
   describe(dialect, () => {
-    test(`${KILLS} kills: what the log committed is at the server once`, async () => {
+    test(`${KILLS} kills: the server has what the log committed, once`, async () => {
       const sql = await servers[dialect].fresh()
       const dir = join(root, `kills-${dialect}`)
       const random = prng(11)

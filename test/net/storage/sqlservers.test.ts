@@ -1,4 +1,4 @@
-// The three dialects of storage.sql over the same facts: PostgreSQL and MariaDB as they run, sqlite beside them.
+// The three dialects of storage.sql over the same facts: real PostgreSQL and MariaDB servers, compared with sqlite.
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -79,7 +79,7 @@ function suite(dialect: ServerDialect): void {
     }
   }
 
-  test('answers are those of sqlite for the same facts', async t => {
+  test('answers equal those of sqlite for the same facts', async t => {
     const { log, database } = await world(t)
     const uuids = fill(log, 7, 1500)
     await log.flush()
@@ -114,7 +114,7 @@ function suite(dialect: ServerDialect): void {
     assert.deepEqual([again.status().packets, again.status().duplicates], [301, 1])
     assert.equal((await again.queryPackets()).total, 301)
     assert.equal((await again.querySensors()).total, 301)
-    // as seen by another program, in the tables of the specification
+    // as another program sees it, in the tables of the specification
     const { database } = sql.driver
     const rows = await servers[dialect].ask('SELECT COUNT(*), COUNT(DISTINCT packet_uuid) FROM os_packets', database)
     assert.deepEqual(rows[0]!.map(Number), [301, 301])
@@ -134,7 +134,7 @@ function suite(dialect: ServerDialect): void {
     assert.deepEqual(dict, (await again.queryPackets({ until: T0 / 1000 })).packets[0]!.payload_json)
   })
 
-  test('a database without this log is filled from the log, whatever the cursor says', async t => {
+  test('a database without this log is filled from the log, whatever the cursor is', async t => {
     const w = await world(t)
     for (let k = 0; k < 50; k++) w.log.appendFact(factOf(k), ONE)
     w.log.appendCursor('sql', 40)
@@ -144,7 +144,7 @@ function suite(dialect: ServerDialect): void {
     assert.equal((await db.queryPackets()).total, 50)
   })
 
-  test('clock records move the times of their boot once, also when a worker begins again', async t => {
+  test('clock records correct the times of their boot once, also when a worker restarts', async t => {
     const w = await world(t)
     const sql = await servers[dialect].fresh()
     w.log.appendFact(factOf(1), ONE, 'unsynced')
@@ -157,7 +157,7 @@ function suite(dialect: ServerDialect): void {
     const log = w.log
     log.appendClock({ trueWallMs: T0, offsetMs: 1000, source: 'ntp' }, 'synced')
     log.appendClock({ trueWallMs: T0, offsetMs: 1000, source: 'ntp' }, 'synced')
-    // the packet again, as it came: its uuid is that of its own time
+    // the packet again, unchanged: its uuid is that of its own time
     log.appendFact(factOf(1), ONE)
     await log.flush()
     const again = await w.database(sql)
@@ -170,7 +170,7 @@ function suite(dialect: ServerDialect): void {
     )
   })
 
-  test('names that no index takes are stored, shortened and apart', async t => {
+  test('names that no index accepts are stored shortened and stay distinct', async t => {
     const { log, database } = await world(t)
     const long = 'n'.repeat(30_000)
     for (const id of [long, `${long}m`, '☃'.repeat(9000)]) log.appendFact(factOf(0, { id }), ONE)
@@ -183,7 +183,7 @@ function suite(dialect: ServerDialect): void {
     assert.equal((await db.queryPackets({ device_id: long })).total, 1)
   })
 
-  test('a server that goes away is a state; facts wait in the log, and all of them arrive once it is back', async t => {
+  test('an absent server is a state; facts wait in the log, and all of them arrive once it returns', async t => {
     const { log, database } = await world(t)
     const db = await database(await servers[dialect].fresh())
     await caughtUp(log, db)
@@ -219,7 +219,7 @@ function suite(dialect: ServerDialect): void {
   const connect = ({ driver }: SqlConfig, more: object = {}) =>
     DIALECTS[dialect].connect(serverSetup(dialect, { ...driver, ...more }, root, {}))
 
-  test('TLS: a certificate of the authority for that host is taken, any other is an error', async () => {
+  test('TLS: a certificate of the authority for that host is accepted, any other is an error', async () => {
     const sql = await servers[dialect].fresh({ tls: 'on', tls_ca: certs.ca })
     const encrypted =
       dialect === 'postgresql'
@@ -239,7 +239,7 @@ function suite(dialect: ServerDialect): void {
       await assert.rejects(connect(sql, more), { code: 'DB_UNREACHABLE', message: /certificate|altnames/i })
   })
 
-  test('a server that is not there, a database and a user that do not exist, a wrong password: errors with a code', async () => {
+  test('an absent server, a database and a user that do not exist, and a wrong password are errors with a code', async () => {
     const sql = await servers[dialect].fresh()
     const port = await freePort()
     for (const more of [{ port }, { host: 'no-such-host.invalid' }, { host: join(root, 'no-socket') }])
@@ -249,7 +249,7 @@ function suite(dialect: ServerDialect): void {
     await assert.rejects(async () => connect(sql, { password_file: 'none' }), { code: 'CONFIG_INVALID' })
   })
 
-  test('tables of an older os-node are brought up to date by one of several at once, and keep their rows', async () => {
+  test('tables of an older os-node are migrated by one of several simultaneous writers, and keep their rows', async () => {
     const sql = await servers[dialect].fresh()
     const open = await Promise.all([1, 2, 3].map(() => connect(sql)))
     const [first] = open
@@ -268,7 +268,7 @@ function suite(dialect: ServerDialect): void {
     for (const on of open) on.close()
   })
 
-  test('two gateways write at once into one database: what both have is one packet', async t => {
+  test('two gateways write into one database at the same time: a packet that both have is stored once', async t => {
     const [one, two] = [await world(t), await world(t)]
     const sql = await servers[dialect].fresh()
     for (let k = 0; k < 400; k++) {
@@ -284,7 +284,7 @@ function suite(dialect: ServerDialect): void {
     assert.deepEqual([a!.packets + b!.packets, a!.duplicates + b!.duplicates], [400, 200])
   })
 
-  test('a wrong password is a state that says so and shows no password; the right one of a file is taken at the next try', async t => {
+  test('a wrong password is a state that says so and shows no password; the right one in a file is used at the next try', async t => {
     const { log, database } = await world(t)
     const file = join(root, `password-${dialect}`)
     writeFileSync(file, 'wrong-secret\n')
@@ -297,7 +297,7 @@ function suite(dialect: ServerDialect): void {
     await caughtUp(log, db)
   })
 
-  test('a statement that takes too long fails, and the facts are not held up', async t => {
+  test('a statement that takes too long fails, and the facts are not delayed', async t => {
     const { log, database } = await world(t)
     const sql = await servers[dialect].fresh({ statement_timeout_ms: 2000 })
     const { database: name } = sql.driver
@@ -331,7 +331,7 @@ function suite(dialect: ServerDialect): void {
     )
   })
 
-  test('packets older than the retention go, those of today stay', async t => {
+  test('packets older than the retention are removed, those of today stay', async t => {
     const { log, database } = await world(t)
     const sql = await servers[dialect].fresh({ retention_days: 3 })
     for (let day = 0; day < 6; day++) log.appendFact(factOf(day, { tRaw: T0 - day * 86_400_000 }), ONE, 'synced')
@@ -351,12 +351,13 @@ function suite(dialect: ServerDialect): void {
   })
 }
 
-// each waits for its server most of the time; within a dialect one after the other, for one of them kills the server
+// each waits for its server most of the time; within a dialect one after the other, because one of them kills the
+// server
 describe('servers', { concurrency: SERVER_DIALECTS.length }, () => {
   for (const dialect of SERVER_DIALECTS) describe(dialect, { concurrency: 1 }, () => suite(dialect))
 })
 
-test('without its file beside the bundle a server dialect says which one is missing', async t => {
+test('without its companion file a server dialect says which file is missing', async t => {
   const log = await newLog()
   const db = databaseOf(log, { dialect: 'postgresql' }, { serverScript: join(root, 'os-node-sql.js') })
   t.after(() => db.close().then(() => log.close()))
@@ -366,7 +367,7 @@ test('without its file beside the bundle a server dialect says which one is miss
   assert.match(db.status().reason!, /os-node-sql\.js/)
 })
 
-test('postgresql keeps a day in a partition of its own, and packets of a clock that is far off in one for the rest', async t => {
+test('postgresql keeps each day in its own partition, and packets with a wrong clock in the default one', async t => {
   const log = await newLog()
   const sql = await servers.postgresql.fresh()
   for (const tRaw of [T0, T0 + 1, T0 - 86_400_000, 5000, T0 + 86_400_000 * 400])

@@ -1,5 +1,5 @@
-// The terminal UI through a real ssh session: the screen, every key, the size of the terminal, little on the line, and nothing
-// left behind on the gateway when the line is cut.
+// The terminal UI through a real ssh session: the screen, every key, the size of the terminal, little traffic on the line, and
+// no process left on the gateway when the line is cut.
 // Needs: sshd
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -37,7 +37,7 @@ function tui(...args: string[]): Tty {
   return tty
 }
 
-test('every key works, sizes are followed, and the terminal is given back', async () => {
+test('every key works, sizes are followed, and the terminal is restored', async () => {
   const tty = tui('--interval', '0.5')
   await tty.shows(/pi-mast .*via gateway[\s\S]*assigned_id/)
   assert.ok(tty.screen.lines().every(line => line.length <= 80))
@@ -64,18 +64,18 @@ test('every key works, sizes are followed, and the terminal is given back', asyn
   assert.deepEqual([tty.screen.other, tty.screen.cursor, tty.screen.wraps], [false, true, true])
 })
 
-test('a look at the same data is a few bytes on the line', async () => {
+test('an unchanged screen is a few bytes on the line', async () => {
   const tty = tui('bios', '--section', 'config', '--interval', '0.2')
   await tty.shows('engine_settings')
   const { cleared, bytes, frames } = tty.screen
-  await until('some more looks', () => tty.screen.frames >= frames + 3 && !tty.screen.drawing)
+  await until('some more polls', () => tty.screen.frames >= frames + 3 && !tty.screen.drawing)
   assert.equal(tty.screen.cleared, cleared)
   assert.ok((tty.screen.bytes - bytes) / (tty.screen.frames - frames) < 150, `${tty.screen.bytes - bytes} bytes`)
   tty.type('q')
   assert.equal((await tty.end()).code, 0)
 })
 
-test('a line that is cut leaves nothing running on the gateway', async () => {
+test('a cut line leaves no process running on the gateway', async () => {
   const tty = tui('--interval', '0.41')
   await tty.shows('assigned_id')
   assert.equal(running('tui', '0.41', machine.config), 1)

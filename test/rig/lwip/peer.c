@@ -1,8 +1,8 @@
 /*
  * A board with the lwIP stack (Debian's liblwip), for tests: peer slip DEVICE OWN PEER, or peer tap NAME OWN PEER; OWN and PEER
  * are IPv4 addresses. It listens at UDP port 8080 and prints each payload as a line of hex; a line of hex on its standard
- * input is sent to PEER's port 8080, and what comes back to that socket is printed with `< ` before it.
- * The Debian library has no SLIP interface, so framing is here; IP, UDP and their checksums are lwIP's.
+ * input is sent to PEER's port 8080, and packets received by that socket are printed with `< ` before it.
+ * The Debian library has no SLIP interface, so framing is in this file; IP, UDP and their checksums are lwIP's.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /*
  * i2c-chips NAME FAULT CHIP[=VALUES] …: an adapter behind /dev/NAME, which speaks the kernel's i2c-dev interface, and the chips
- * on it: sht3x (at 0x44), ads1115 (0x48), ina219 (0x40), with what they measure as numbers with commas between.
+ * on it: sht3x (at 0x44), ads1115 (0x48), ina219 (0x40), with their values as numbers separated by commas.
  *   sht3x=23.5,41          °C and % of humidity
  *   ads1115=0.5,1,2.5,3.3  V at A0 to A3
  *   ina219=12,0.8          V of the bus and A through 0.1 Ω
- * While the file FAULT exists no transfer ends; with a number in it every transfer fails with that errno at once.
+ * While the file FAULT exists no transfer ends; with a number in it every transfer fails with that errno immediately.
  * Made with CUSE: gcc -o i2c-chips i2c-chips.c $(pkg-config --cflags --libs fuse3) -lm
  */
 #define FUSE_USE_VERSION 35
@@ -26,16 +26,16 @@
 enum { CHIPS = 4, REGISTERS = 8, ANSWER = 6 };
 
 struct chip {
-    /* what was written: the number of a register or a command, and its data. 0, or the errno of a byte not acknowledged */
+    /* the written bytes: the number of a register or a command, and its data. 0, or the errno of a byte not acknowledged */
     int (*put)(struct chip *self, const uint8_t *bytes, unsigned length);
     int (*get)(struct chip *self, uint8_t *bytes, unsigned length);
     uint16_t address;
     double values[4];
     uint16_t registers[REGISTERS];
-    unsigned at;            /* the register that is read next */
-    uint8_t answer[ANSWER]; /* sht3x: what is read next */
+    unsigned at;            /* the register to read next */
+    uint8_t answer[ANSWER]; /* sht3x: the bytes to read next */
     unsigned answers;
-    double ready; /* when the measurement under way is done */
+    double ready; /* when the running measurement is done */
 };
 
 static struct chip chips[CHIPS];
@@ -129,7 +129,7 @@ static int ads1115_get(struct chip *self, uint8_t *bytes, unsigned length) {
     return register_get(self, bytes, length);
 }
 
-/* Current and power are what the chip makes of the shunt's voltage by its calibration register (8.5.1). */
+/* The chip computes current and power from the shunt's voltage and its calibration register (8.5.1). */
 static int ina219_get(struct chip *self, uint8_t *bytes, unsigned length) {
     uint16_t *registers = self->registers;
     int shunt = (int)lround(self->values[1] * 0.1 * 1e5), volts = (int)lround(self->values[0] * 250);
@@ -141,7 +141,7 @@ static int ina219_get(struct chip *self, uint8_t *bytes, unsigned length) {
     return register_get(self, bytes, length);
 }
 
-/* One chip of the command line; false where nobody knows it. */
+/* One chip of the command line; false if it is unknown. */
 static bool add(char *text) {
     static const struct {
         const char *name;
@@ -169,7 +169,7 @@ static struct chip *chip_at(uint16_t address) {
     return NULL;
 }
 
-/* Waits while the bus is stuck; the errno it is to fail with, or 0. */
+/* Waits while the bus is stuck; returns the errno to fail with, or 0. */
 static int faulty(void) {
     for (FILE *file; (file = fopen(fault, "r")) != NULL;) {
         int number = 0, found = fscanf(file, "%d", &number);
@@ -185,7 +185,7 @@ static void adapter_open(fuse_req_t request, struct fuse_file_info *file) {
     fuse_reply_open(request, file);
 }
 
-/* I2C_RDWR. The kernel hands over what we name: first the call, then its messages, then the bytes they point to. */
+/* I2C_RDWR. The kernel copies what we request: first the call, then its messages, then the bytes they point to. */
 static void transfer(fuse_req_t request, void *argument, const uint8_t *in, size_t in_size, size_t out_size) {
     struct iovec from[2 + I2C_RDWR_IOCTL_MAX_MSGS], to[I2C_RDWR_IOCTL_MAX_MSGS];
     const struct i2c_rdwr_ioctl_data *call = (const void *)in;

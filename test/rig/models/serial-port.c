@@ -1,6 +1,6 @@
 /*
- * serial-port NAME HOLD: a serial port /dev/NAME that takes every setting and hears nothing. While the file HOLD exists its
- * driver answers no call, opening included: whoever asked waits in the kernel.
+ * serial-port NAME HOLD: a serial port /dev/NAME that accepts every setting and receives nothing. While the file HOLD exists its
+ * driver answers no call, opening included: the caller waits in the kernel.
  * Made with CUSE: gcc -o serial-port serial-port.c $(pkg-config --cflags --libs fuse3)
  */
 #define FUSE_USE_VERSION 35

@@ -1,7 +1,7 @@
 /*
  * spi-registers NAME HOLD: a chip of 128 registers behind /dev/NAME, which speaks the kernel's spidev interface. A message's
- * first byte is the register (bit 7: write), the following ones go on from there; it begins anew where the chip is let go.
- * While the file HOLD exists the chip answers no message: whoever sent one waits in the kernel.
+ * first byte is the register (bit 7: write), the following ones continue from there; deselecting the chip ends the message.
+ * While the file HOLD exists the chip answers no message: the caller waits in the kernel.
  * Made with CUSE: gcc -o spi-registers spi-registers.c $(pkg-config --cflags --libs fuse3)
  */
 #define FUSE_USE_VERSION 35
@@ -28,7 +28,7 @@ static void chip_open(fuse_req_t request, struct fuse_file_info *file) {
     fuse_reply_open(request, file);
 }
 
-/* One segment: `at` is the register, -1 before its number came. */
+/* One segment: `at` is the register, -1 before its number was received. */
 static void shift(int *at, bool *writes, const uint8_t *tx, uint8_t *rx, size_t length) {
     for (size_t k = 0; k < length; k++) {
         uint8_t in = tx != NULL ? tx[k] : 0, out = 0;
@@ -46,7 +46,7 @@ static void shift(int *at, bool *writes, const uint8_t *tx, uint8_t *rx, size_t 
     }
 }
 
-/* The kernel hands over what we name in a second call: first the segments, then what they point to. */
+/* The kernel copies what we request in a second call: first the segments, then the bytes they point to. */
 static void message(fuse_req_t request, void *argument, unsigned size, const uint8_t *in, size_t in_size, size_t out_size) {
     struct iovec reads[1 + MOST] = {{argument, size}}, writes[MOST];
     size_t want = size, wanted_out = 0, from = 1, to = 0, total = 0;

@@ -1,4 +1,4 @@
-/* The registers of chip.h: what writing and reading them does, and what the modem does with time. Written after the data sheet
+/* The registers of chip.h: the effects of writing and reading them, and of the modem over time. Written from the data sheet
  * (SX1276/77/78/79 rev. 7, chapters 4.1 and 6.4). Of FSK only the image calibration. Left out: single reception's time-out, frequency hopping. */
 #include "chip.h"
 #include <math.h>
@@ -127,7 +127,7 @@ static void begin_sending(void) {
 }
 
 static void set_mode(uint8_t value) {
-    // the modem changes only asleep
+    // the modem mode changes only in sleep
     if (((reg[OP_MODE] ^ value) & LONG_RANGE) && mode() != SLEEP) value = (uint8_t)((value & ~LONG_RANGE) | (reg[OP_MODE] & LONG_RANGE));
     const int before = mode();
     reg[OP_MODE] = value;
@@ -154,14 +154,14 @@ static void set_mode(uint8_t value) {
 static bool same(const struct transmission *t) {
     const double bandwidth = bandwidths[reg[CONFIG_1] >> 4];
     double hz = (reg[FRF] << 16 | reg[FRF + 1] << 8 | reg[FRF + 2]) * 32e6 / 524288;
-    // errata 2.3: below 62.5 kHz a receiver is set off by a bandwidth when its intermediate frequency is fixed
+    // errata 2.3: below 62.5 kHz a receiver is offset by one bandwidth when its intermediate frequency is fixed
     if (listening() && !(reg[DETECT] & 0x80) && (reg[CONFIG_1] >> 4) < 6) hz -= bandwidth;
     if (fabs(hz - t->frf * 32e6 / 524288) > bandwidth / 4) return false;
     const bool inverted = mode() == CAD ? !(reg[INVERT_IQ] & 1) : reg[INVERT_IQ] & 0x40;
     return t->sf == reg[CONFIG_2] >> 4 && t->bandwidth == reg[CONFIG_1] >> 4 && t->inverted == inverted;
 }
 
-/* Six is another modulation to the detector than the others. */
+/* The detector does not receive six with the setting of the others. */
 static bool detector_fits(void) {
     const bool six = reg[CONFIG_2] >> 4 == 6;
     return (reg[DETECT] & 7) == (six ? 5 : 3) && reg[THRESHOLD] == (six ? 0x0c : 0x0a) && (!six || reg[CONFIG_1] & 1);
@@ -187,7 +187,7 @@ static void deliver(const struct heard *h) {
     }
     const uint8_t length = t->implicit ? reg[LENGTH] : t->length;
     const bool bad = h->collided || length != t->length || (t->implicit && t->crc != ((reg[CONFIG_2] >> 2) & 1));
-    // each packet lies behind the one before, as long as the chip goes on hearing
+    // each packet is stored after the previous one, as long as the chip keeps receiving
     uint8_t at = reg[RX_CURRENT] = (uint8_t)(reg[RX_CURRENT] + last_length);
     last_length = length;
     for (int k = 0; k < length; k++) fifo[at++] = bad ? (uint8_t)rand() : t->payload[k];
@@ -264,7 +264,7 @@ static void write_register(int at, uint8_t value) {
     case INVERT_IQ_2:
         if (reg[OP_MODE] & LONG_RANGE) reg[at] = value;
         else if ((value & 0x40) && mode() == STANDBY) {
-            // 10 ms, at the frequency that is set
+            // 10 ms, at the current frequency
             image_cal_end = world->now_ms() + 10;
             chip_counts.calibrated_frf = (unsigned)(reg[FRF] << 16 | reg[FRF + 1] << 8 | reg[FRF + 2]);
         }

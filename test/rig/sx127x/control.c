@@ -1,13 +1,13 @@
-/* Commands of the control socket, a word and its numbers. They make faults and say what the chip went through:
+/* Commands of the control socket, a word and its numbers. They inject faults and report the chip's counters:
  *
- *   stick HEX        interrupt flags that stay set, until asleep or reset     version HEX | version off
- *   flip HEX BIT     a register's bit turns over      deafen   hears nothing, until asleep or reset
- *   brownout         registers as after power-up      jam      the next sending does not end
- *   lose N           so many transmissions are not heard
+ *   stick HEX        interrupt flags that stay set, until sleep or reset     version HEX | version off
+ *   flip HEX BIT     a register's bit is flipped      deafen   receives nothing, until sleep or reset
+ *   brownout         registers as after power-up      jam      the next transmission does not end
+ *   lose N           so many transmissions are not received
  *   eio N            so many messages on the bus fail with EIO               hang MS   the next one takes that long
- *   link RSSI SNR HZ how what is heard comes in       occupy MS  somebody's carrier
- *   hear HEX         a packet of somebody else, set as this chip is
- *   jump MS          its time leaps
+ *   link RSSI SNR HZ signal of received packets       occupy MS  a foreign carrier
+ *   hear HEX         a packet of another chip with the settings of this one
+ *   jump MS          its time jumps
  *   speed N          how fast its time runs           counts, register HEX    answers */
 #include "model.h"
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* sx127x: an SX1276 behind a fake /dev/spidevX.Y, made with CUSE, for tests of drivers in a kernel without the chip.
  *
  *   sx127x NAME [-a DIR] [-c SOCKET] [-l LOG] [-0 PULL] [-1 PULL] [-r LINE] [-s SPEED]
- *     NAME  spidev0.0: the device; -a  folder of the air: all models in it hear each other; -c  control socket, one command
+ *     NAME  spidev0.0: the device; -a  folder of the air: all models in it receive each other; -c  control socket, one command
  *     per connection (control.c); -l  each transmission as a line of JSON; -0, -1  the `pull` files of gpio-sim lines that are
- *     DIO0 and DIO1; -r  folder of the gpio-sim line that is RESET; -s  how much faster than the real one its time runs
+ *     DIO0 and DIO1; -r  folder of the gpio-sim line that is RESET; -s  how much faster than real time it runs
  *
- * It speaks the kernel's spidev ABI: SPI_IOC_MESSAGE(n) in full, mode, word and speed as numbers. What fails: a device that
- * cannot be made ends the program with the reason. */
+ * It speaks the kernel's spidev ABI: SPI_IOC_MESSAGE(n) in full, mode, word and speed as numbers. Errors: a device that
+ * cannot be created ends the program with the reason. */
 #define FUSE_USE_VERSION 35
 #include "model.h"
 #include <errno.h>
@@ -24,7 +24,7 @@ static uint32_t spi_mode, spi_bits = 8, spi_speed = 500000;
 
 static void spi_open(fuse_req_t request, struct fuse_file_info *info) { fuse_reply_open(request, info); }
 
-/* Runs the segments through the chip; `in` are all tx bytes in a row, `out` takes all rx bytes. */
+/* Runs the segments through the chip; `in` are all tx bytes in a row, `out` gets all rx bytes. */
 static int run_message(const struct spi_ioc_transfer *segments, int count, const uint8_t *in, uint8_t *out) {
     int total = 0;
     model_lock();
@@ -41,7 +41,7 @@ static int run_message(const struct spi_ioc_transfer *segments, int count, const
     return total;
 }
 
-/* SPI_IOC_MESSAGE(n): the kernel hands over what we ask for, first the segments, then the buffers they name. */
+/* SPI_IOC_MESSAGE(n): the kernel copies what we request, first the segments, then the buffers they name. */
 static void message(fuse_req_t request, void *argument, size_t size, const void *in, size_t in_size, size_t out_size) {
     const int count = (int)(size / sizeof(struct spi_ioc_transfer));
     struct iovec from[1 + SEGMENTS] = {{argument, size}}, to[SEGMENTS];
@@ -111,7 +111,7 @@ static void spi_ioctl(fuse_req_t request, int command, void *argument, struct fu
     }
 }
 
-/* The session's threads may only begin once fuse has settled the process. */
+/* The session's threads may only start once fuse has set up the process. */
 static void ready(void *data) { model_start(data); }
 
 static const struct cuse_lowlevel_ops operations = {.init_done = ready, .open = spi_open, .ioctl = spi_ioctl};

@@ -44,7 +44,7 @@ void model_lock(void) {
     chip_run(model_now());
 }
 
-/* What was done may have set a new time for the thread to wake at. */
+/* The call may have set a new wake time for the thread. */
 void model_unlock(void) {
     pthread_mutex_unlock(&lock);
     if (write(wake[1], "", 1) < 0 && errno != EAGAIN) perror("sx127x: wake");
@@ -78,7 +78,7 @@ static void dio(int line, bool high) {
     if (options.dio[line]) write_text(options.dio[line], high ? "pull-up" : "pull-down");
 }
 
-/* To every other model in the folder; one that is gone, or too slow, misses it. */
+/* To every other model in the folder; an absent or slow one misses it. */
 static void send_to_all(const struct transmission *t) {
     if (log_file) {
         fprintf(log_file, "{\"at_ms\":%.3f,\"airtime_ms\":%.3f,\"frequency_hz\":%.0f,\"power_dbm\":%d,\"bytes\":\"",

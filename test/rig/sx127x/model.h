@@ -1,4 +1,4 @@
-/* The world around the chip: time, air, lines, the control socket and faults of the bus. One thread runs it, CUSE's thread
+/* The environment of the chip: time, air, lines, the control socket and faults of the bus. One thread runs it, CUSE's thread
  * makes the transfers; one lock. */
 #ifndef SX127X_MODEL_H
 #define SX127X_MODEL_H
@@ -9,17 +9,17 @@ struct model_options {
     double speed;
 };
 
-/* Starts the thread; ends the program when a socket or file cannot be had. */
+/* Starts the thread; ends the program if a socket or file cannot be opened. */
 void model_start(const struct model_options *);
 void model_lock(void);
 void model_unlock(void);
-/* errno the next message fails with, 0: none; waits first when the bus is to hang. */
+/* errno the next message fails with, 0: none; waits first if the bus should hang. */
 int bus_fault(void);
 
 /* One command of the control socket, its answer in `out`. */
 void control(char *command, char *out, size_t size);
 
-/* what commands reach */
+/* used by commands */
 double model_now(void);
 void model_speed(double speed);
 void model_jump(double ms);

@@ -12,7 +12,7 @@ const later = async (): Promise<void> => {
   for (let k = 0; k < 20; k++) await new Promise(setImmediate)
 }
 
-/** How often a medium that takes nothing was asked. */
+/** How often a medium that accepts nothing was called. */
 async function tries(retry: object): Promise<number> {
   const { node, sent } = fakeMedia({ engine_settings: { network_retry: retry } }, () => false)
   assert.equal(await node.dispatch('x'), false)

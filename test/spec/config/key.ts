@@ -1,5 +1,5 @@
 // A configuration key of the specification as a row: its default, a change that is saved, values that are refused with the key
-// and its range, and what the change does.
+// and its range, and the effect of the change.
 import assert from 'node:assert/strict'
 import type { Row } from '../rows'
 import { library, newNode } from '../world'
@@ -9,11 +9,11 @@ export interface Key {
   /** left out: the specification names none, and neither do we */
   readonly standard?: unknown
   readonly value: unknown
-  /** a value of the right type that is out of range, or one of another type where every value of the type is good */
+  /** a value of the right type that is out of range, or one of another type where every value of the type is valid */
   readonly bad: unknown
-  /** how the refusal tells the range */
+  /** how the refusal describes the range */
   readonly range: RegExp
-  /** sets the key in nodes of its own and observes the difference; throws when there is none */
+  /** sets the key in separate nodes and observes the difference; throws when there is none */
   effect(): unknown
 }
 

@@ -1,4 +1,4 @@
-// Specification, "Configuration keys": which medium, whether it may be used, what its driver is told, plugins.
+// Specification, "Configuration keys": which medium, whether it may be used, the options of its driver, plugins.
 import assert from 'node:assert/strict'
 import type { DriverContext, Medium } from '../../../src/links/contracts'
 import { MEDIA, Registry } from '../../../src/links/registry'
@@ -7,7 +7,7 @@ import type { Row } from '../rows'
 import { library, type Node, newNode, quietGateway, Server } from '../world'
 import { type Key, keyRow, nested } from './key'
 
-/** A node whose media only write down what they are told and what they are given. */
+/** A node whose media only record their options and packets. */
 export function fakeMedia(content: object, send: (packet: Uint8Array) => boolean = () => true) {
   const told: Record<string, unknown>[] = []
   const sent: Uint8Array[] = []
@@ -40,7 +40,7 @@ const SECTION: Record<string, string> = {
   physical_config: 'physical_status',
 }
 
-/** What the driver of a medium is told; `standard`: the specification's default. */
+/** The options of a medium's driver; `standard`: the specification's default. */
 const told = (
   section: string,
   medium: string,

@@ -71,7 +71,7 @@ const STORAGE: readonly Key[] = [
   },
 ]
 
-/** Whether the dialect is built in; a server that does not answer is another matter. */
+/** Whether the dialect is built in; a server that does not answer is another case. */
 const dialect = (name: string): Row => ({
   name: `storage.sql.dialect ${name}`,
   observe: async () => {

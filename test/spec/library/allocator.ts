@@ -47,7 +47,11 @@ const METHODS: readonly Method[] = [
       const [kept, gone] = [ids.allocateId({ device_id: 'a' }), ids.allocateId({ device_id: 'b' })]
       ids.releaseId(kept)
       const released = ids.releaseId(gone, true)
-      assert.deepEqual([ids.isAllocated(kept), ids.isAllocated(gone)], [true, false], 'after its lease, and at once')
+      assert.deepEqual(
+        [ids.isAllocated(kept), ids.isAllocated(gone)],
+        [true, false],
+        'after its lease, and immediately',
+      )
       return released
     },
   },

@@ -128,7 +128,7 @@ const DISPLAY: readonly Row[] = [
   },
 ]
 
-/** The live view on a terminal of the test's own. */
+/** The live view on a terminal that the test plays. */
 function live(options: object = {}) {
   const written: string[] = []
   const input = Object.assign(new EventEmitter(), {
@@ -140,12 +140,12 @@ function live(options: object = {}) {
   const write = (text: string): boolean => written.push(text) > 0
   const output = Object.assign(new EventEmitter(), { isTTY: true, columns: 80, rows: 24, write })
   const ports = { input, output, errors: { write }, events: new EventEmitter(), env: {}, suspend: () => undefined }
-  // a row that fails leaves no live view behind
+  // a row that fails leaves no live view running
   const end = new AbortController()
   closes({ close: () => end.abort() })
   const tui = new library.TerminalUi(newNode(), { terminal: () => ports as never, signal: end.signal, ...options })
   const type = (keys: string): void => void input.emit('data', Buffer.from(keys))
-  /** types, until what is written from now on has the text */
+  /** types, until the later output contains the text */
   const shows = (keys: string, wanted: RegExp): Promise<unknown> => {
     const from = written.length
     type(keys)

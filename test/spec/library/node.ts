@@ -39,7 +39,7 @@ interface Operation {
   readonly config?: object
 }
 
-/** A node whose request to a server is written down and never answered. */
+/** A node whose request to a server is recorded and never answered. */
 async function asked(act: (node: Node) => Promise<unknown>, config: object = {}): Promise<unknown[]> {
   const calls: unknown[][] = []
   const node = newNode(config, {
@@ -48,7 +48,7 @@ async function asked(act: (node: Node) => Promise<unknown>, config: object = {})
       return null
     },
   })
-  // the loop waits out its own patience, which the row does not need to see the end of
+  // the loop runs to its own time-out, which the row does not need to wait for
   void act(node)
   await until('a request', () => calls.length > 0)
   return calls[0]!
@@ -56,7 +56,7 @@ async function asked(act: (node: Node) => Promise<unknown>, config: object = {})
 
 const UNASSIGNED = { assigned_id: 4294967295 }
 
-/** The packet says what was given. */
+/** The packet contains the input. */
 function saysAll<Result extends readonly [Uint8Array, ...unknown[]]>(node: Node, result: Result): Result {
   const { id, s, t } = node.receive(result[0])
   assert.deepEqual([id, s, t], ['B', 'IDLE', T])
@@ -113,7 +113,7 @@ const OPERATIONS: readonly Operation[] = [
           ['DEV', T],
           ['B', T + 1],
         ],
-        'what an item says goes before what all share',
+        'the values of an item override the common ones',
       )
       return packets
     },
@@ -166,7 +166,7 @@ const OPERATIONS: readonly Operation[] = [
       const packets = [1, 2, 3, 4].map(k => node.transmit([['T1', 'OK', k, 'Cel']])[0])
       const facts = packets.map(packet => node.receive(packet))
       const relayed = node.relay(packets[3]!)
-      assert.deepEqual([packets[3]![0], relayed[0]], [0xaa, 0x3f], 'a DIFF goes on as a FULL')
+      assert.deepEqual([packets[3]![0], relayed[0]], [0xaa, 0x3f], 'a DIFF is forwarded as a FULL')
       assert.equal(node.receive(relayed).s1_v, facts[3]!.s1_v)
       return relayed
     },
@@ -199,7 +199,7 @@ const ATTRIBUTES: readonly [name: string, ours: string, shape: is.Shape][] = [
   ['db_manager', 'dbManager', is.object],
 ]
 
-/** What cannot be had answers as the specification's table of errors says. */
+/** Unavailable items answer as the specification's table of errors says. */
 const ERRORS: readonly Row[] = [
   {
     name: 'transmit without an id is an error that names ensure_id',

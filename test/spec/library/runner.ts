@@ -70,7 +70,7 @@ const RUNNER: readonly Row[] = [
     name: 'run_stress: require_rust fails unless rscore is active',
     observe: async () => {
       const [, fail] = await (await runner()).runStress(10, 1, 1, false, null, true)
-      // with the native core in place this row asks for the pure one, which is not it
+      // with the native core available this row requests the pure one, which is another
       assert.ok(fail > 0)
     },
   },

@@ -17,7 +17,7 @@ import { library, newNode, quietGateway } from '../world'
 
 const PLUGINS = ['web_user', 'tui', 'dependency_manager', 'env_guard', 'port_forwarder', 'test_plugin']
 
-/** A service that writes down what is called. */
+/** A service that records its calls. */
 function fake() {
   const calls: string[] = []
   const service = {

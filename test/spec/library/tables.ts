@@ -12,7 +12,7 @@ import { queryTables } from './queries'
 import { runnerTables } from './runner'
 import { serviceTables } from './services'
 
-/** What `import { … } from 'os-node'` must give; the plugins' services come from ensureAndMountPlugin(). */
+/** The exports of `import { … } from 'os-node'`; the plugins' services come from ensureAndMountPlugin(). */
 const EXPORTS = [
   'Node',
   'Standardizer',

@@ -1,5 +1,5 @@
-// A backup file and what becomes of a restore from one that is damaged, cut short, of another version, or sealed with another
-// passphrase: a clear error, and nothing is changed. What goes into it, and what does not.
+// A backup file, and restores from a file that is damaged, truncated, of another version, or sealed with another passphrase:
+// each fails with a clear error and changes nothing. Which files a backup contains and which it leaves out.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ import { FileIdStore } from '../../../src/protocol/ids/id-store'
 const PASSPHRASE = 'a long passphrase'
 const CONFIG = { whole: '{"password":"hush"}', bare: '{}', leftOut: ['password'] }
 
-/** Of each kind one; those under `not` stay out. */
+/** One file of each kind; those under `not` must not be in the backup. */
 const STATE: Record<string, string> = {
   'log/0000000000000001.seg': 'records '.repeat(400),
   'sql/window-1': 'rows',
@@ -88,7 +88,7 @@ test('a backup without secrets holds the state and no secret; the old state stay
   )
   for (const text of ['hush', 'token-hash', 'session-key', 'private'])
     assert.ok(!readFileSync(file).includes(text), text)
-  await assert.rejects(write(), { code: 'USAGE', message: /is there already/ })
+  await assert.rejects(write(), { code: 'USAGE', message: /already exists/ })
   await write(undefined, true)
 
   const { old_state, secrets_restored, device_id, assigned_id } = restore()
@@ -112,7 +112,7 @@ test('a backup without secrets holds the state and no secret; the old state stay
   assert.ok(!realFiles.exists(join(target, 'data/restore')))
 })
 
-test('a restore that a gateway prepares changes nothing of its state; the next start takes it over', async t => {
+test('a restore that a gateway prepares leaves its state unchanged until the next start applies it', async t => {
   const { dir, write, file, target, restore } = world(t)
   await write()
   const before = stateOf(target)
@@ -131,13 +131,13 @@ test('a restore that a gateway prepares changes nothing of its state; the next s
   finishRestore(dataDir)
   const prepared = stateOf(target)
   assert.equal(prepared['data/restore/old-1/data/log/0000000000000009.seg'], 'old')
-  // as os-node restore leaves it
+  // the state that `os-node restore` leaves behind
   restore()
   const { 'Config.json': config, 'data/restored.json': mark } = stateOf(target)
   assert.deepEqual([prepared['Config.json'], prepared['data/restored.json']], [config, mark])
 })
 
-test('secrets are sealed: only the passphrase opens them, and without it the others are restored', async t => {
+test('secrets are sealed: they open only with the passphrase, and without it everything else is restored', async t => {
   const { file, write, target, restore } = world(t)
   await write(PASSPHRASE)
   for (const text of ['hush', 'token-hash', 'private']) assert.ok(!readFileSync(file).includes(text), text)
@@ -156,7 +156,7 @@ test('secrets are sealed: only the passphrase opens them, and without it the oth
   )
 })
 
-test('a backup that is cut short or damaged anywhere changes nothing', async t => {
+test('a backup that is truncated or damaged at any byte changes nothing', async t => {
   const { dir, file, write, target, restore } = world(t)
   await write(PASSPHRASE)
   const whole = readFileSync(file)
@@ -177,7 +177,7 @@ test('a backup that is cut short or damaged anywhere changes nothing', async t =
   refused(Buffer.concat([whole, Buffer.of(0)]), 'something behind it')
 })
 
-test('a backup of another format, a file that is none, and one that leads outside are refused by name', async t => {
+test('a backup of another format version, a file that is no backup, and one with paths outside the target are refused by name', async t => {
   const { dir, file, write, target, restore } = world(t)
   await write()
   const before = stateOf(target)
@@ -194,7 +194,7 @@ test('a backup of another format, a file that is none, and one that leads outsid
   assert.throws(() => restore(undefined, join(dir, 'none')), { code: 'E_BACKUP', message: /cannot be read \(ENOENT\)/ })
 })
 
-test('an allocator that goes on from a backup hands out no id that may have been given since', t => {
+test('an allocator restored from a backup never assigns an id that may be in use since the backup', t => {
   const { dir } = world(t)
   let now = 1_710_000_000
   const path = join(dir, 'ids.json')
@@ -211,7 +211,8 @@ test('an allocator that goes on from a backup hands out no id that may have been
   now += 900
   before.touch(kept)
   before.stop()
-  // the old board gave `freed` to another device, and so it did with `ended` after its lease; then it was lost
+  // the old board assigned `freed` to another device, and did the same with `ended` after its lease; then the board was
+  // lost
   now += 500
   const after = open(true)
   assert.equal(after.allocateId({ device_id: 'kept' }), kept)
@@ -219,13 +220,13 @@ test('an allocator that goes on from a backup hands out no id that may have been
   for (const id of fresh) assert.ok(id > 1_000_000, `${id}`)
   assert.ok(!fresh.includes(ended))
   after.stop()
-  // the mark is gone: the file itself says so from now on
+  // the mark file was removed: from now on the allocator file itself contains the restore
   const later = open()
   assert.ok(later.allocateId({ device_id: 'later' }) > 1_000_000)
   assert.equal(later.allocateId({ device_id: 'kept' }), kept)
 })
 
-test('a pool that goes on from a backup requests new ids', t => {
+test('an id pool restored from a backup requests new ids', t => {
   const { dir } = world(t)
   const store = (restored: boolean) =>
     new FileIdStore(join(dir, 'pool.json'), realFiles, restored ? () => 2000 : undefined)

@@ -63,7 +63,7 @@ function rig(text?: string, change: (context: CommandContext) => CommandContext 
   return { cwd, deps, out, err, setups, cli }
 }
 
-/** A gateway's lock and socket with a fake behind them. */
+/** A gateway's lock and socket with a fake gateway behind them. */
 async function gatewayOn(
   cwd: string,
   change = (context: CommandContext) => context,
@@ -85,7 +85,7 @@ async function gatewayOn(
   }
 }
 
-test('a word that several commands begin with has a help of its own', async () => {
+test('the first word of several two-word commands has its own help', async () => {
   for (const line of ['source --help', 'source -h', 'help source']) {
     const { cli, out } = rig()
     assert.equal(await cli(line), 0, line)
@@ -95,7 +95,7 @@ test('a word that several commands begin with has a help of its own', async () =
   const { cli, out, err } = rig()
   assert.equal(await cli('source'), 2)
   assert.match(err.text, /needs one of: list, test\n {2}see os-node source --help/)
-  // a command that others begin with too keeps its own
+  // a command that is also the first word of others keeps its own help
   assert.equal(await cli('gpio --help'), 0)
   assert.match(out.text, /os-node gpio: list GPIO lines/)
 })
@@ -110,7 +110,7 @@ test('help and version go to stdout with exit 0', async () => {
     assert.equal(await cli(line), 0)
     assert.match(out.text, /os-node log export: [\s\S]*--from SEQ[\s\S]*Examples:/)
   }
-  // which port it is
+  // the port to look at
   assert.equal(await cli('run --help'), 0)
   assert.match(out.text, /--port \S+ +port of the web page[\s\S]*--web-port \S+ +same as --port/)
   assert.equal(await cli('serve --help'), 0)
@@ -118,7 +118,7 @@ test('help and version go to stdout with exit 0', async () => {
   assert.equal(err.text, '')
 })
 
-test('wrong usage is exit 2 with a suggestion on stderr and nothing on stdout', async () => {
+test('wrong usage is exit 2 with a suggestion on stderr and an empty stdout', async () => {
   const { cli, out, err } = rig()
   assert.equal(await cli('transmit --valu 3'), 2)
   assert.match(err.text, /has no option --valu; did you mean --value\?\n {2}see os-node transmit --help/)
@@ -140,7 +140,7 @@ test('wrong usage is exit 2 with a suggestion on stderr and nothing on stdout', 
   assert.match(err.text, /no option --nope/)
 })
 
-test('os-node alone prints a short help, which is no error', async () => {
+test('os-node without arguments prints a short help and exits 0', async () => {
   const { cli, out, err } = rig()
   assert.equal(await cli([]), 0)
   assert.match(
@@ -184,7 +184,7 @@ test('without --json every command prints text, and a result that is an error is
   assert.match(err.text, /both the port of the page/)
 })
 
-test('--json prints exactly one document with via; without it people get text', async () => {
+test('--json prints exactly one document with the field `via`; without it the output is text', async () => {
   const { cli, out } = rig('{}')
   assert.equal(await cli('status --json'), 0)
   assert.equal(out.text.split('\n').length, 2)
@@ -216,7 +216,7 @@ test('transmit prints the JSON of the specification even without --json', async 
   assert.deepEqual(Object.keys(JSON.parse(out.text)), [...fields, 'via'])
 })
 
-test('colours only on a terminal', async () => {
+test('colours are used only on a terminal', async () => {
   const { cli, out } = rig('{}')
   out.isTTY = true
   await cli('status')
@@ -225,7 +225,7 @@ test('colours only on a terminal', async () => {
   assert.doesNotMatch(out.text, /\x1b\[/)
 })
 
-test('errors end with the exit code of the table, hint on stderr, JSON on stdout where JSON was asked for', async () => {
+test('errors use the exit code of the table, with the hint on stderr, or JSON on stdout with --json', async () => {
   const failing = (error: OsError): Rig =>
     rig('{}', context => ({
       ...context,
@@ -248,7 +248,7 @@ test('errors end with the exit code of the table, hint on stderr, JSON on stdout
   assert.equal(await failing(new TypeError('oops') as OsError).cli('transmit'), 1)
 })
 
-test('a broken configuration: file, line and column, exit 3; with a last good copy the command works', async () => {
+test('a broken configuration is exit 3 with file, line and column; with a last good copy the command works', async () => {
   const { cli, cwd, out, err } = rig('{\n "device_id": \n}')
   assert.equal(await cli('status'), 3)
   assert.match(err.text, /Config\.json:\d:\d+: a value is expected/)
@@ -261,7 +261,7 @@ test('a broken configuration: file, line and column, exit 3; with a last good co
   assert.equal(await cli('status --config nowhere.json'), 3)
 })
 
-test('config-set changes the file, config-get of nothing is exit 1', async () => {
+test('config-set changes the file; config-get of a missing key is exit 1', async () => {
   const { cli, cwd, out } = rig('{}')
   assert.equal(await cli('config-set --key engine_settings.precision --value 6 --type int'), 0)
   assert.equal(out.text, 'engine_settings.precision: 4 → 6\n')
@@ -271,7 +271,7 @@ test('config-set changes the file, config-get of nothing is exit 1', async () =>
   assert.equal(JSON.parse(out.text).error, 'key not found')
 })
 
-test('commands that only look leave no trace; those that change hold the lock and give it back', async () => {
+test('commands that only read leave no files; those that write take the lock and release it', async () => {
   const { cli, cwd, setups } = rig('{}')
   for (const line of [
     'status',
@@ -292,7 +292,7 @@ test('commands that only look leave no trace; those that change hold the lock an
   assert.equal(setups.at(-1)?.lock, undefined, 'a gateway takes its own lock')
 })
 
-test('run prints where to look, or one JSON document', async () => {
+test('run prints the address to open, or one JSON document', async () => {
   const { cli, out } = rig('{}')
   assert.equal(await cli('run'), 0)
   assert.equal(out.text, 'look at http://127.0.0.1:8765\n')
@@ -343,7 +343,7 @@ test('every command finds a running gateway and runs inside it', async () => {
   assert.equal(JSON.parse(out.text).via, 'local')
 })
 
-test('a sensors file is read here, also when a gateway sends', async () => {
+test('a --sensors file is read by the calling process, also when a gateway sends', async () => {
   const { cli, cwd, out, err } = rig('{}')
   const file = join(cwd, 'r.json')
   writeFileSync(file, '[["T1","OK",5,"Cel"]]')
@@ -359,7 +359,7 @@ test('a sensors file is read here, also when a gateway sends', async () => {
   }
 })
 
-test('an owner that does not answer is LOCKED with its pid; one that just starts is waited for', async () => {
+test('an owner of the lock that does not answer is LOCKED with its pid; one that is still starting is waited for', async () => {
   const { cli, cwd, err } = rig('{}')
   const lock = await acquireLock(join(cwd, 'data'), 'run')
   assert.equal(await cli('status'), 4)
@@ -372,7 +372,7 @@ test('an owner that does not answer is LOCKED with its pid; one that just starts
   await gateway.stop()
 })
 
-test('long work shows how far it is on a terminal, here and in a gateway, and never among rows on one', async () => {
+test('long work shows its progress on a terminal, locally and in a gateway, but never between rows on a terminal', async () => {
   const slowly = (context: CommandContext): CommandContext => ({
     ...context,
     log: {
@@ -405,7 +405,7 @@ test('long work shows how far it is on a terminal, here and in a gateway, and ne
   await gateway.stop()
 })
 
-test('log export writes line by line at the pace of the reader, and ends quietly when it leaves', async () => {
+test('log export writes line by line at the speed of the reader, and ends quietly when the reader closes the pipe', async () => {
   let made = 0
   async function* endless(): AsyncGenerator<Record<string, unknown>> {
     for (;;) yield { boot: 1, seq: made++, t_raw: 0 }
@@ -421,7 +421,7 @@ test('log export writes line by line at the pace of the reader, and ends quietly
   assert.deepEqual(JSON.parse(lines[3] ?? ''), { boot: 1, seq: 3, t_raw: 0 })
 })
 
-test('log export is canonical, or with --units display as people read it; other units are exit 2', async () => {
+test('log export uses canonical units, or readable ones with --units display; other units are exit 2', async () => {
   const row = { boot: 1, seq: 1, t_raw: 0, id: 'd', s1_id: 't', s1_u: 'K', s1_v: 292.72999999999996 }
   async function* rows(): AsyncGenerator<Record<string, unknown>> {
     yield row

@@ -1,5 +1,5 @@
-// What the command line does around a command: rows for people at a terminal, an end by Ctrl-C, a broken configuration, a
-// gateway that hangs, a place that goes away.
+// What the command line does around a command: rows as text at a terminal, the end by Ctrl-C, a broken configuration, a
+// gateway that hangs, a temporary data directory that is removed.
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -54,7 +54,7 @@ function rig(text: string, isTTY = false) {
   return { cwd, out, err, stop, configs, cli: (line: string) => runCli(line.split(' '), deps) }
 }
 
-test('rows are text, at a terminal in colours, and JSON lines with --json only', async () => {
+test('rows are text, with colours at a terminal, and JSON lines with --json only', async () => {
   const line = 'watch --module config --duration 0.1 --interval 60'
   const piped = rig('{}')
   assert.equal(await piped.cli(line), 0)
@@ -68,7 +68,7 @@ test('rows are text, at a terminal in colours, and JSON lines with --json only',
   assert.doesNotMatch(json.out.text, /\x1b/)
 })
 
-test('Ctrl-C ends a command that goes on for ever with exit 0, here and in a gateway', async () => {
+test('Ctrl-C ends an endless command with exit 0, locally and in a gateway', async () => {
   for (const inGateway of [false, true]) {
     const { cwd, out, stop, cli } = rig('{}')
     const lock = inGateway ? await acquireLock(join(cwd, 'data'), 'run') : undefined
@@ -87,7 +87,7 @@ test('Ctrl-C ends a command that goes on for ever with exit 0, here and in a gat
   }
 })
 
-test('doctor and repair-config run with a broken configuration and no copy of a good one', async () => {
+test('doctor and repair-config run with a broken configuration and no last good copy', async () => {
   const { cwd, out, err, cli } = rig('{ "device_id": 5, "assigned_id": 7 }')
   assert.equal(await cli('status'), 3)
   assert.match(err.text, /device_id must be a text, not 5/)
@@ -109,7 +109,7 @@ test('doctor and repair-config run with a broken configuration and no copy of a 
   assert.equal(await cli('status'), 0)
 })
 
-test('a gateway that does not answer: the doctor says so, other commands are LOCKED', async () => {
+test('when a gateway does not answer, the doctor reports it and other commands are LOCKED', async () => {
   const { cwd, out, err, cli } = rig('{}')
   const lock = await acquireLock(join(cwd, 'data'), 'run')
   try {
@@ -125,7 +125,7 @@ test('a gateway that does not answer: the doctor says so, other commands are LOC
   }
 })
 
-test('who may not read the lock is told so, and not that no gateway runs', async () => {
+test('a user who may not read the lock gets that message, and not that no gateway runs', async () => {
   const cwd = mkdtempSync(join(tmpdir(), 'os-node-rights-'))
   writeFileSync(join(cwd, 'os-node.lock'), '{}')
   assert.deepEqual(await findGateway(cwd), {})
@@ -150,7 +150,7 @@ test('who may not read the lock is told so, and not that no gateway runs', async
   }
 })
 
-test('a FIFO in the place of the lock is not waited for: no gateway runs', async t => {
+test('a FIFO in place of the lock file does not block: it counts as no running gateway', async t => {
   const cwd = join(root, String(count++))
   mkdirSync(cwd)
   const fifo = makeFifo(join(cwd, 'os-node.lock'))
@@ -159,7 +159,7 @@ test('a FIFO in the place of the lock is not waited for: no gateway runs', async
   assert.equal(fifo.waitedFor(), false)
 })
 
-test('a command with a place of its own gets it as its configuration, and it goes away', async () => {
+test('a command with a temporary data directory runs with it as its configuration, and removes it at the end', async () => {
   const { cwd, configs, out, cli } = rig('{ "device_id": "mine" }')
   assert.equal(await cli('demo --web-port 0 --json'), 0)
   assert.equal(configs[0]?.get('device_id'), 'demo')

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { actAsOwner } from '../../../src/cli/owner'
 import { tempDir } from '../services/fake'
 
-/** A process that notes who it becomes. */
+/** A process that records which user it becomes. */
 function processOf(uid: number, known = true) {
   const became: unknown[] = []
   const system = {
@@ -21,7 +21,7 @@ function processOf(uid: number, known = true) {
   return { system: system as unknown as NodeJS.Process, became }
 }
 
-test('root goes on as the owner of the files that it is about to change, groups first', {
+test('root switches to the owner of the files it will change, group first', {
   skip: process.getuid?.() !== 0 && 'needs root to give a file away',
 }, t => {
   const dir = tempDir(t)
@@ -40,7 +40,7 @@ test('root goes on as the owner of the files that it is about to change, groups 
   ]
   assert.deepEqual(become(0, [nowhere, config]), [['initgroups', 1234, 1235], ...drop])
   assert.deepEqual(become(0, [config], false), [['setgroups', 1235], ...drop])
-  // another user, files of root (the first that is there counts), no file
+  // another user, files of root (the first existing file counts), no file
   assert.deepEqual(become(1000, [config]), [])
   assert.deepEqual(become(0, [dir, config]), [])
   assert.deepEqual(become(0, [nowhere]), [])

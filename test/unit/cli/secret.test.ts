@@ -1,4 +1,4 @@
-// Secrets of the command line: read from stdin or asked for, never an argument of the process.
+// Secrets of the command line: read from stdin or from a prompt, never from an argument of the process.
 import assert from 'node:assert/strict'
 import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
@@ -7,7 +7,7 @@ import { parseCommand, VERBS } from '../../../src/commands'
 
 const silent = { write: () => true, isTTY: false } as unknown as Parameters<typeof readSecret>[2]
 
-test('the first line of stdin is the secret, with its spaces and without its end', async () => {
+test('the first line of stdin is the secret, with its spaces and without its line end', async () => {
   for (const [given, secret] of [
     ['hunter2\nmore\n', 'hunter2'],
     ['  grün 🔑 \r\nmore', '  grün 🔑 '],
@@ -26,7 +26,7 @@ test('the first line of stdin is the secret, with its spaces and without its end
   })
 })
 
-/** what a gateway is sent for this command line */
+/** what a gateway receives for this command line */
 async function sent(...argv: string[]): Promise<unknown> {
   const { verb, options } = parseCommand(VERBS, argv)
   const never = async (): Promise<never> => assert.fail('no file is read')
@@ -56,7 +56,7 @@ test('--password-stdin in every spelling becomes the password of the command', a
     await assert.rejects(sent('web-user', 'add', 'bob', '--password-stdin', ...twice), { code: 'USAGE' })
 })
 
-test('config-set takes its value from stdin, and warns of a secret that stands in the command line', async () => {
+test('config-set reads its value from stdin, and warns of a secret in the command line', async () => {
   const warnings: string[] = []
   const set = async (...argv: string[]): Promise<object> => {
     const { verb, options } = parseCommand(VERBS, ['config-set', ...argv])

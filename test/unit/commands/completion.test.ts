@@ -38,7 +38,7 @@ async function script(shell: string): Promise<string> {
 
 const quote = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`
 
-/** What a shell offers after these words; the last is the one that is being typed. */
+/** What a shell offers after these words; the last word is the one being typed. */
 const SHELLS: Record<string, (file: string, words: readonly string[]) => string[]> = {
   bash: (file, words) =>
     execFileSync(
@@ -47,15 +47,15 @@ const SHELLS: Record<string, (file: string, words: readonly string[]) => string[
         '--norc',
         '-c',
         `source ${file}; COMP_WORDS=(${words.map(quote).join(' ')}); COMP_CWORD=${words.length - 1}; ` +
-          // as bash itself finds the function
+          // finds the function as bash itself does
           `$(complete -p os-node | sed "s/.*-F \\([^ ]*\\).*/\\1/"); printf "%s\\n" "\${COMPREPLY[@]}"`,
       ].map(String),
       { cwd: root, encoding: 'utf8' },
     )
       .split('\n')
       .filter(Boolean),
-  // bashcompinit runs the function in the emulation of sh; its compgen looks for files that begin with PREFIX, and what fits the
-  // word is chosen by the shell itself later
+  // bashcompinit runs the function in sh emulation; its compgen completes files that begin with PREFIX, and the shell itself
+  // selects later what matches the word
   zsh: (file, words) =>
     execFileSync(
       'zsh',
@@ -115,7 +115,7 @@ for (const shell of Object.keys(SHELLS))
     assert.deepEqual(offers('os-node', 'deps', 'install', '--from', 'data-file'), ['data-file.json'])
   })
 
-test('every option of every command is offered', async () => {
+test('completion offers every option of every command', async () => {
   const file = await script('bash')
   const runs = VERBS.map(({ name }) => ['os-node', ...name.split(' '), '--'])
   const text = runs
@@ -130,12 +130,12 @@ test('every option of every command is offered', async () => {
     )
 })
 
-test('a shell that is not known is wrong usage', () => {
+test('an unknown shell is wrong usage', () => {
   assert.throws(() => parseCommand(VERBS, ['completion', 'fish']), { code: 'USAGE' })
   assert.throws(() => parseCommand(VERBS, ['completion']), { code: 'USAGE' })
 })
 
-test('each program of package.json is known, and stands for its verb', () => {
+test('completion knows each program of package.json as its command', () => {
   const { bin } = JSON.parse(readFileSync(join(process.env.OS_NODE_TEST_ROOT ?? '.', 'package.json'), 'utf8'))
   assert.deepEqual(Object.keys(bin), Object.keys(PROGRAMS))
   for (const [script, line] of [
@@ -153,7 +153,7 @@ test('each program of package.json is known, and stands for its verb', () => {
   assert.deepEqual(commandLine(undefined, ['x']), ['x'])
 })
 
-test('the example of each command of a plugin is one that its own form takes', async () => {
+test("the example of each plugin command passes the command's own schema", async () => {
   await script('bash')
   const seen: string[] = []
   for (const [plugin, commands] of Object.entries(manager.collectCliCommands()))
@@ -161,7 +161,7 @@ test('the example of each command of a plugin is one that its own form takes', a
       const form = { name: `${plugin} ${command}`, options, operands }
       checkOptions(form, readArguments(form, example.split(' ').filter(Boolean)))
       seen.push(form.name)
-      // more than its name is needed, or of use
+      // it needs more than its name, or is only useful with more
       if (operands.length > 0) assert.notEqual(example, '', form.name)
     }
   assert.ok(seen.length > 30)

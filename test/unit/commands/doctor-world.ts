@@ -1,4 +1,4 @@
-// A machine that is well, and what may be wrong with one, for tests of the doctor.
+// A healthy machine, and faults that a machine may have, for tests of the doctor.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ export function store(values: object | string = {}): ConfigStore {
 
 export const GIB = 2 ** 30
 
-/** A machine that is well. */
+/** A healthy machine. */
 export const well = (change: Partial<Machine> = {}): Machine => ({
   nodeVersion: '22.1.0',
   user: 'pi',

@@ -1,4 +1,4 @@
-// The doctor: every check says what it should of a machine that is well and of one that is not, and what to do.
+// The doctor: every check reports the right result for a healthy machine and for a faulty one, and what to do.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseCommand, VERBS } from '../../../src/commands'
@@ -22,7 +22,7 @@ const link = (state: string, more = {}) => ({
 })
 const NAMES = CHECKS.map(({ name }) => name)
 
-test('the checks the issue names are there, each once', () => {
+test('the doctor has every check that the issue lists, each once', () => {
   for (const name of [
     'ports',
     'groups',
@@ -39,7 +39,7 @@ test('the checks the issue names are there, each once', () => {
   assert.equal(new Set(NAMES).size, NAMES.length)
 })
 
-test('a machine that is well: nothing failed, no warning', async () => {
+test('on a healthy machine no check fails or warns', async () => {
   const { context } = fake(store({ assigned_id: 7, device_id: 'D' }), calm)
   const reports = await examine(context, well())
   assert.deepEqual(
@@ -235,7 +235,7 @@ const CASES: [name: string, world: World, state: Finding['state'], text: RegExp,
     'failed',
     /boiler is down: no such port/,
   ],
-  // not every machine has every sensor
+  // sensors differ between machines
   [
     'sources',
     { status: { links: { boiler: link('absent', { reason: 'no zones' }) } } },
@@ -311,7 +311,7 @@ test('core: a machine without WebAssembly has pycore only', async () => {
   }
 })
 
-test('every check is seen failing once, with what to do', () => {
+test('every check fails once in these tests, and says what to do', () => {
   const bad = CASES.filter(([, , state, , hint]) => (state === 'failed' || state === 'warning') && hint)
   // the log and the core have tests of their own; a source's hint is that of its link
   const seen = [...bad.map(([name]) => name), 'log', 'sources', 'core']
@@ -329,7 +329,7 @@ for (const [name, world, state, text, hint] of CASES)
     if (hint) assert.match(found.hint ?? '', hint)
   })
 
-test('the log: degraded is failed, lost records are a warning', async () => {
+test('a degraded log is a failed check, lost records are a warning', async () => {
   const log = (status: object) => ({ summary: async () => ({ ...STATUS.log, ...status }) })
   const of = async (status: object) => (await check('log', { context: { log: log(status) } })).state
   assert.deepEqual(
@@ -343,7 +343,7 @@ test('the log: degraded is failed, lost records are a warning', async () => {
   )
 })
 
-test('a check that fails itself is a finding, and the others go on', async () => {
+test('a check that throws is a finding, and the other checks continue', async () => {
   const { context } = fake(store(), calm)
   const broken = {
     name: 'broken',
@@ -371,7 +371,7 @@ test('doctor and diagnose are one command: exit code, JSON, and text with a mark
   }
 })
 
-test('names are resolved once, by us: what listens, connects and asks gets addresses', async () => {
+test('the doctor resolves each name once, and every probe uses those addresses', async () => {
   const asked: string[] = []
   const note = async (host: string): Promise<undefined> => void asked.push(host)
   const machine = { listen: async (_kind: string, host: string) => note(host), connects: note, answers: note }
@@ -389,7 +389,7 @@ test('names are resolved once, by us: what listens, connects and asks gets addre
   assert.deepEqual(new Set(asked), new Set(['192.0.2.1']))
 })
 
-test('of the real machine nothing throws, and a port in use is named', async () => {
+test('on the real machine no check throws, and a port in use is named', async () => {
   const machine = realMachine()
   assert.match((await machine.measure('/proc/uptime')) ?? '', /^\d+\.\d+ /)
   assert.equal(await machine.measure('/proc/no such file'), undefined)

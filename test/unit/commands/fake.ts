@@ -1,4 +1,4 @@
-// A command context without a gateway behind it, for tests of commands and of the command line.
+// A command context without a gateway, for tests of commands and of the command line.
 import type { CommandContext, NodeLike } from '../../../src/commands'
 import type { ConfigStore } from '../../../src/config'
 import type { GatewayStatus } from '../../../src/gateway/status'
@@ -13,7 +13,7 @@ export interface Fake {
   printed: string[]
 }
 
-/** the part of a status that people read */
+/** the part of a status that the text output shows */
 export const STATUS = {
   version: '9.9.9',
   uptime_s: 61,

@@ -1,4 +1,4 @@
-// The command line over HTTP (S7, X21): one process, no shell, caps, and a line in the log for each command.
+// The command line over HTTP (S7, X21): one process, no shell, limits, and a log line for each command.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { auditText, splitCommand } from '../../../src/commands/argv'
@@ -90,7 +90,7 @@ function rig(limits: Partial<JobLimits> = {}) {
 
 const settled = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
-test('X21: a command that ends is completed whatever its exit code, its output as the CLI prints it', async () => {
+test('X21: a command that ends is `completed` whatever its exit code, with its output as the CLI prints it', async () => {
   const { run } = rig()
   const job = await run('os-node show --text "a b"')
   assert.match(job.job_id, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
@@ -125,7 +125,7 @@ test('X21: a command that ends is completed whatever its exit code, its output a
   assert.match(bare.stderr, /not so\n {2}see os-node bare --help/)
 })
 
-test('what cannot run here is failed: unknown commands, wrong options, commands of their own process, defects', async () => {
+test('a command that cannot run here is `failed`: unknown commands, wrong options, commands that need their own process, defects', async () => {
   const { run } = rig()
   for (const [command, exit, stderr] of [
     ['nothing', 2, /no command "nothing"/],
@@ -142,7 +142,7 @@ test('what cannot run here is failed: unknown commands, wrong options, commands 
   assert.match((await run('help')).stdout, /Commands:/)
 })
 
-test('S7: nothing of a shell is understood; open quotes and empty lines are refused', async () => {
+test('S7: no shell syntax is interpreted; unclosed quotes and empty lines are refused', async () => {
   const { run } = rig()
   const got = async (command: string): Promise<unknown> =>
     JSON.parse((await run(`show --json --text ${command}`)).stdout).got.text
@@ -163,14 +163,14 @@ test('S7: nothing of a shell is understood; open quotes and empty lines are refu
     await assert.rejects(run(command), { code: 'BAD_REQUEST' }, command.slice(0, 20))
 })
 
-test('S7: no file of this machine is read for a caller', async () => {
+test('S7: a caller cannot make a command read a file of this machine', async () => {
   const { run } = rig()
   const { status, exit_code, stdout, stderr } = await run('open --file /etc/passwd')
   assert.deepEqual([status, exit_code, stdout], ['completed', 2, ''])
   assert.match(stderr, /a gateway reads no files for a command/)
 })
 
-test('S7: every command leaves a line with who, from where and what, without secrets and without forged lines', async () => {
+test('S7: every command leaves a log line with user, address and command, without secrets and without forged lines', async () => {
   const { run, lines } = rig()
   await run('show --api-key hunter2 --text "x\ny"')
   await run('show --api-key=hunter2')
@@ -187,7 +187,7 @@ test('S7: every command leaves a line with who, from where and what, without sec
   assert.ok(auditText(['a', 'x'.repeat(5000)]).length < 600)
 })
 
-test('S7: a command is cut off after its time, and its place is free only when it really ended', async () => {
+test('S7: a command times out, and its slot is free only after it has really ended', async () => {
   const { run, advance, aborted, runner, release } = rig({ foregroundMs: 1000, foregroundJobs: 1 })
   const cut = run('wait')
   await settled()
@@ -204,7 +204,7 @@ test('S7: a command is cut off after its time, and its place is free only when i
   release.length = 0
 })
 
-test('S7: output is cut off, the command with it', async () => {
+test('S7: output above the limit is cut off and the command is stopped', async () => {
   const { run, aborted } = rig({ outputChars: 5000 })
   const job = await run('flood')
   assert.deepEqual([job.status, job.truncated, job.stdout.length], ['failed', true, 5000])
@@ -213,7 +213,7 @@ test('S7: output is cut off, the command with it', async () => {
   assert.deepEqual(aborted, ['flood'])
 })
 
-test('background jobs wait in a queue, are told when they change, and are cancelled waiting or running', async () => {
+test('background jobs are queued, report each change, and can be cancelled while waiting or running', async () => {
   const { run, runner, release, aborted } = rig({ backgroundJobs: 1, queue: 2 })
   const told: string[] = []
   const end = runner.onJob(job => told.push(`${job.command} ${job.status}`))
@@ -245,14 +245,14 @@ test('background jobs wait in a queue, are told when they change, and are cancel
   assert.deepEqual([cancelled.status, cancelled.exit_code], ['cancelled', 130])
   assert.match(cancelled.stderr, /cancelled by bob/)
   assert.deepEqual(aborted, ['wait'])
-  // what is over stays as it is
+  // a finished job stays as it is
   assert.equal(runner.cancel(second.job_id, 'admin', 'bob').status, 'completed')
   assert.throws(() => runner.cancel('none', 'admin', 'bob'), { code: 'NOT_FOUND' })
   end()
   assert.deepEqual(told.slice(0, 4), ['wait queued', 'wait running', 'show queued', 'fail queued'])
 })
 
-test('a caller that leaves ends its command; a gateway that stops ends all', async () => {
+test('a caller that disconnects stops its command; a gateway that stops ends all of them', async () => {
   const { run, runner, aborted } = rig()
   const left = new AbortController()
   const job = run('wait', { signal: left.signal })
@@ -266,13 +266,13 @@ test('a caller that leaves ends its command; a gateway that stops ends all', asy
   await assert.rejects(run('show'), { code: 'TOO_MANY_JOBS' })
 })
 
-test('an operator runs what only reads and sees no jobs of admins', async () => {
+test('an operator runs read-only commands and does not see jobs of admins', async () => {
   const { run, runner, lines } = rig()
   const operator = { role: 'operator', username: 'oli' }
   assert.equal((await run('doctor', operator)).status, 'completed')
   assert.equal((await run('deps --cmd check', operator)).status, 'completed')
   await assert.rejects(run('deps --cmd repair', operator), { code: 'FORBIDDEN' })
-  // one that cannot be run harms nobody
+  // a command that cannot run does no damage
   assert.equal((await run('nothing', operator)).status, 'failed')
   await assert.rejects(run('change', operator), { code: 'FORBIDDEN', message: 'role admin required' })
   assert.match(lines.at(-1)!, /WARN .*refused, role admin required: oli at ::1: change/)
@@ -285,7 +285,7 @@ test('an operator runs what only reads and sees no jobs of admins', async () => 
   assert.throws(() => runner.cancel(secret.job_id, 'operator', 'oli'), { code: 'NOT_FOUND' })
 })
 
-test('finished jobs are kept within bounds, their output before them', async () => {
+test('finished jobs are kept within limits; their output is dropped first', async () => {
   const { run, runner } = rig({ kept: 3, keptChars: 60 })
   const first = await run('show --json')
   for (let k = 0; k < 2; k++) await run('show --json')

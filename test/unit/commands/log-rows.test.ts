@@ -1,4 +1,4 @@
-// `log export`: which records are taken, and the fixed columns of its CSV.
+// `log export`: which records it selects, and the fixed columns of its CSV.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { csvRows, LOG_COLUMNS, selected, timeOf } from '../../../src/commands/log-rows'
@@ -54,7 +54,7 @@ const ROWS: Row[] = [
   },
 ]
 
-test('records are chosen by time, both ends included, and by device', async () => {
+test('records are selected by time (both ends included) and by device', async () => {
   const seqs = async (which: Parameters<typeof selected>[1]): Promise<unknown[]> =>
     (await all(selected(from(ROWS), which))).map(({ seq }) => seq)
   assert.deepEqual(await seqs({}), [4, 5, 9])
@@ -70,7 +70,7 @@ test('times are UNIX seconds or ISO 8601', () => {
   assert.throws(() => timeOf('until', 'yesterday'), { code: 'USAGE', message: /--until: "yesterday" is no time/ })
 })
 
-test('CSV: fixed columns, a line for each sensor, one for a record without any', async () => {
+test('CSV has fixed columns, a line for each sensor, and one line for a record without sensors', async () => {
   assert.equal(
     LOG_COLUMNS.join(),
     'seq,boot,t_raw_ms,device_id,device_status,source_aid,medium,sensor_index,sensor_id,sensor_status,value,unit,time_quality,logged_ms',

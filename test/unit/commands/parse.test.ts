@@ -25,14 +25,14 @@ test('transmit has the defaults of the specification', () => {
   assert.equal(parse('os-transmit').verb.name, 'transmit')
 })
 
-test('numbers below zero are values, in both spellings', () => {
+test('negative numbers are values, in both spellings', () => {
   assert.equal(parse('transmit --value -5').options.value, -5)
   assert.equal(parse('transmit --value=-.5').options.value, -0.5)
   assert.equal(parse('transmit --value 1e3').options.value, 1000)
   assert.equal(parse('config-set --key a.b --value -5').options.value, '-5')
 })
 
-test('an operand stands without its name; too many and too few are told', () => {
+test('an operand needs no option name; too many and too few operands are reported', () => {
   assert.equal(parse('source test boiler').options.name, 'boiler')
   assert.equal(parse('source test --name boiler').options.name, 'boiler')
   assert.equal(parse('source test --json boiler').options.name, 'boiler')
@@ -42,14 +42,14 @@ test('an operand stands without its name; too many and too few are told', () => 
   assert.match(verbHelp(parse('source test boiler').verb), /Usage: os-node source test NAME \[OPTIONS\]/)
 })
 
-test('two-word commands, and their group', () => {
+test('two-word commands are parsed, and their first word names the group', () => {
   assert.equal(parse('log export --from 5').options.from, 5)
   assert.equal(parse('log verify').verb.name, 'log verify')
   refused('log', /needs one of: verify, export/)
   refused('log delete', /needs one of/)
 })
 
-test('what is wrong is named, and what was probably meant', () => {
+test('a mistake is named together with what was probably meant', () => {
   refused('trasmit', /no command "trasmit"; did you mean transmit\?/)
   refused('xyzzy', /no command "xyzzy"$/)
   refused('transmit --valu 5', /no option --valu; did you mean --value\?/)
@@ -70,7 +70,7 @@ test('what is wrong is named, and what was probably meant', () => {
   refused('status --__proto__ 1', /no option --__proto__/)
 })
 
-test('a word that is like one inside of a command leads to it, and a word that is like none to nothing', () => {
+test('a word similar to part of a command suggests that command, and an unrelated word suggests nothing', () => {
   refused('plugins', /no command "plugins"; did you mean .*plugin-list/)
   refused('sources', /did you mean source list/)
   refused('users', /did you mean web-user/)
@@ -79,7 +79,7 @@ test('a word that is like one inside of a command leads to it, and a word that i
   refused('zzz', /no command "zzz"$/)
 })
 
-test('a group is told when its command is unknown, with the one that was meant', () => {
+test('an unknown command of a group is reported with the group and the nearest command', () => {
   refused('tui rendr', /os-node tui has no command "rendr"; did you mean render\? It needs one of: .*bios/)
   refused('gpio sett', /os-node gpio has no command "sett"; did you mean set\?/)
   refused('log exprt', /did you mean export\?/)
@@ -87,7 +87,7 @@ test('a group is told when its command is unknown, with the one that was meant',
   assert.equal(parse('tui --section identity').verb.name, 'tui interactive')
 })
 
-test('words of other software are answered with what does the same', () => {
+test('command words of other software are answered with the command that does the same', () => {
   for (const [line, hint] of [
     ['wizard', /os-node run/],
     ['init', /os-node run/],
@@ -108,11 +108,11 @@ test('words of other software are answered with what does the same', () => {
       ({ code, hint: told }: OsError) => code === 'USAGE' && hint.test(told),
       line,
     )
-  // a value may be any word
+  // any word is allowed as a value
   assert.equal(parseCommand(VERBS, ['run', '--host', 'wizard']).options.host, 'wizard')
 })
 
-test('each program of the specification is a command too', () => {
+test('each program of the specification is also a command', () => {
   for (const [word, name] of [
     ['os-web', 'web-user'],
     ['os-transmit', 'transmit'],
@@ -121,7 +121,7 @@ test('each program of the specification is a command too', () => {
     assert.equal(parseCommand(VERBS, [word!]).verb.name, name)
 })
 
-test('the environment counts when the option is not given', () => {
+test('environment variables are used when the option is missing', () => {
   const env = { OS_NODE_CONFIG: '/a.json' }
   assert.equal(parse('status', env).options.config, '/a.json')
   assert.equal(parse('status --config /b.json', env).options.config, '/b.json')

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { VERBS } from '../../../src/commands'
 import { LISTED, roleOf } from '../../../src/commands/roles'
 
-test('every command that is listed is there, and none of them changes more than media and plugins for an operator', () => {
+test('every listed command exists, and none changes more than media and plugins for an operator', () => {
   const verbs = new Map(VERBS.map(verb => [verb.name, verb]))
   for (const name of LISTED) assert.ok(verbs.has(name), name)
   const changing = VERBS.filter(({ changes }) => changes === true).filter(verb => roleOf(verb, {}) === 'operator')
@@ -13,7 +13,7 @@ test('every command that is listed is there, and none of them changes more than 
   )
 })
 
-test('what looks or changes is judged by its call', () => {
+test('a command that may read or write gets its role from its arguments', () => {
   const role = (name: string, options: Record<string, string | true>): string =>
     roleOf(VERBS.find(verb => verb.name === name)!, options)
   assert.equal(role('safe-mode', {}), 'operator')

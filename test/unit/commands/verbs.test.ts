@@ -44,7 +44,7 @@ test('transmit gives the fields of the specification and sends by the default me
   assert.equal(calls[1]?.[2], null)
 })
 
-test('transmit that is not sent is exit 1 and dispatch_path none; dropped rows are listed', async () => {
+test('a transmit that sends nothing is exit 1 with dispatch_path none; dropped rows are listed', async () => {
   const rejected = [{ row: 1, code: 'UNKNOWN_UNIT', error: 'no unit zz' }]
   const { context } = fake(config(), {
     node: {
@@ -63,7 +63,7 @@ test('transmit that is not sent is exit 1 and dispatch_path none; dropped rows a
   assert.deepEqual(value?.rejected, rejected)
 })
 
-test('rows that were refused are told in one form, also when all of them were', async () => {
+test('refused rows are listed in one form, also when all of them were refused', async () => {
   const details = { rejected: [{ index: 0, code: 'UNKNOWN_UNIT', reason: 'no unit zz' }] }
   const refuse = () => {
     throw new OsError('ALL_READINGS_REFUSED', 'none is left', { details })
@@ -82,7 +82,7 @@ test('rows that were refused are told in one form, also when all of them were', 
   await assert.rejects(run({ ...context, gateway }, 'transmit', '--unit', 'zz'), told)
 })
 
-test('a medium without a driver says that nothing was sent, and why', async () => {
+test('transmit over a medium without a driver says that nothing was sent, and why', async () => {
   const { context } = fake(config(), { inGateway: true })
   const refused = async () => Promise.reject(new OsError('NO_DRIVER', 'No available driver: FAX'))
   const gateway = { ...context.gateway!, transmit: refused }
@@ -112,7 +112,7 @@ test('transmit in a gateway goes through its intake', async () => {
   ])
 })
 
-test('transmit reads a file on the calling side only; --sensors wins over it', async () => {
+test('transmit reads a file in the calling process only; --sensors takes precedence over it', async () => {
   const { verb, options } = parseCommand(VERBS, ['transmit', '--sensors-file', 'r.json'])
   const read = async (): Promise<string> => '["T1","OK",5,"Cel"]'
   const prepared = await verb.prepare?.(options, read, read, () => undefined)
@@ -134,19 +134,19 @@ test('transmit reads a file on the calling side only; --sensors wins over it', a
   await assert.rejects(runRequest(context, request), code('USAGE'))
 })
 
-test('a mark of the byte order in front of the readings is no fault', async () => {
+test('a byte order mark before the readings is accepted', async () => {
   const { context, calls } = fake(config())
   await run(context, 'transmit', '--sensors', '\ufeff[["a","OK",1,"Pa"]]')
   assert.deepEqual(calls[0]?.[1], [['a', 'OK', 1, 'Pa']])
 })
 
-test('transmit says what is wrong with --sensors', async () => {
+test('transmit names what is wrong with --sensors', async () => {
   const { context } = fake(config())
   await assert.rejects(run(context, 'transmit', '--sensors', '[['), /--sensors JSON parse failed: /)
   await assert.rejects(run(context, 'transmit', '--sensors', '{}'), /must be a JSON array/)
 })
 
-test('decode takes hex as people write it; an error result is exit 1', async () => {
+test('decode accepts hex in the usual spellings; an error result is exit 1', async () => {
   const { context } = fake(config())
   for (const hex of ['3f0a', '0x3F 0x0a', '3f:0a']) {
     assert.deepEqual(await run(context, 'decode', '--hex', hex), { value: { id: 'gw', s: 'ONLINE' }, exitCode: 0 })
@@ -156,7 +156,7 @@ test('decode takes hex as people write it; an error result is exit 1', async () 
     await assert.rejects(run(context, 'decode', `--hex=${wrong}`), code('USAGE'))
 })
 
-test('ensure-id and time-sync use Client_Core unless told otherwise', async () => {
+test('ensure-id and time-sync use Client_Core unless an option names another host', async () => {
   const store = config('{"Client_Core": {"server_host": "10.0.0.9", "server_port": 9}}')
   const { context, calls } = fake(store)
   assert.deepEqual(await run(context, 'ensure-id'), { value: { ok: true, assigned_id: 7 }, exitCode: 0 })
@@ -176,7 +176,7 @@ test('ensure-id and time-sync use Client_Core unless told otherwise', async () =
   })
 })
 
-test('config-get, config-set and config-show', async () => {
+test('config-get, config-set and config-show read, change and print the configuration', async () => {
   const { context } = fake(config('{"RESOURCES": {"application_config": {"mqtt": {"password": "hush"}}}}'))
   const key = 'engine_settings.precision'
   assert.deepEqual(await run(context, 'config-get', '--key', key), { value: { key, value: 4 } })
@@ -195,7 +195,7 @@ test('config-get, config-set and config-show', async () => {
   await run(context, 'config-set', '--key', key, '--value', '6')
   assert.deepEqual(await run(context, 'config-unset', key), { value: { key, old: 6, new: 4 } })
   await run(context, 'config-set', '--key', key, '--value', '6')
-  // a gateway at work says that it takes the value at its next start
+  // a running gateway says that the value applies from its next start
   assert.deepEqual(await run(fake(config(), { inGateway: true }).context, 'config-set', '--key', key, '--value', '6'), {
     value: { key, old: 4, new: 6, needs_restart: true },
   })
@@ -203,7 +203,7 @@ test('config-get, config-set and config-show', async () => {
     run(context, 'config-set', '--key', key, '--value', '11', '--type', 'int'),
     code('CONFIG_INVALID'),
   )
-  // the command line puts what came on stdin in its place
+  // the command line fills in the value read from stdin
   await assert.rejects(run(context, 'config-set', '--key', key), code('USAGE'))
   await assert.rejects(run(context, 'config-set', '--key', key, '--value-stdin'), code('USAGE'))
   const whole = JSON.stringify((await run(context, 'config-show')).value)
@@ -215,7 +215,7 @@ test('config-get, config-set and config-show', async () => {
   assert.equal((await run(context, 'config-show', '--section', 'nothing')).exitCode, 1)
 })
 
-test('status is that of the gateway, or that of the files in the same shape', async () => {
+test('status is that of the running gateway, or is read from the files in the same form', async () => {
   const inside = await run(fake(config(), { inGateway: true }).context, 'status')
   assert.deepEqual(inside.value, STATUS)
   const outside = await run(fake(config('{"device_id": "gw", "assigned_id": 5}')).context, 'status')
@@ -225,7 +225,7 @@ test('status is that of the gateway, or that of the files in the same shape', as
   assert.deepEqual(outside.value?.log, STATUS.log)
 })
 
-test('status shows why a link is down, and of one that works again what was wrong last', () => {
+test('status shows why a link is down, and for a working link its last error', () => {
   const up = {
     state: 'up',
     last_error: 'unplugged',
@@ -254,13 +254,13 @@ test('status shows why a link is down, and of one that works again what was wron
   assert.match(line('cloud')!, / no answer$/)
   assert.match(line('wire')!, / 3 +last error ([5-9]|\d\d+) s ago: unplugged$/)
   assert.match(line('calm')!, / 3$/)
-  // what this machine does not have is grey and no fault
+  // a sensor that this machine lacks is grey and no fault
   assert.match(line('chips')!, /^chips +not present .*no hwmon sensors/)
   assert.equal(line('level'), 'level of gw: ERROR (no answer from slave 7)')
   assert.equal(line('pump'), 'pump: ALARM')
 })
 
-test('log verify of a damaged log is exit 4, log export starts where it is told', async () => {
+test('log verify of a damaged log is exit 4; log export starts at the requested position', async () => {
   const { context } = fake(config())
   assert.equal((await run(context, 'log', 'verify')).exitCode, 0)
   const found = {
@@ -290,7 +290,7 @@ test('log verify of a damaged log is exit 4, log export starts where it is told'
   assert.deepEqual(seqs, [5, 6, 7])
 })
 
-test('run and serve hand on what was given and stay until the end', async () => {
+test('run and serve pass on their options and run until they are stopped', async () => {
   const { context, calls, printed } = fake(config())
   assert.equal((await run(context, 'run', '--host', 'h', '--port', '1')).exitCode, 0)
   await run(context, 'serve', '--port', '2', '--web-port', '3')
@@ -310,7 +310,7 @@ test('run and serve hand on what was given and stay until the end', async () => 
   assert.match(printed[1] ?? '', /look at http/)
 })
 
-test('serve tells once which uplinks and sources of the file it ignores; run, and a file without any, tell nothing', async () => {
+test('serve reports once which uplinks and sources of the file it ignores; run, and a file without any, report nothing', async () => {
   const told = async (verb: string, gateway: object): Promise<string[]> => {
     const lines: string[] = []
     const logger = { ...silentLogger, warn: (line: string) => void lines.push(line) }
@@ -332,13 +332,13 @@ test('serve tells once which uplinks and sources of the file it ignores; run, an
   assert.deepEqual(await told('run', { uplinks, sources }), [])
 })
 
-test('token wants --new', async () => {
+test('token requires --new', async () => {
   const { context } = fake(config())
   assert.equal((await run(context, 'token', '--new')).value?.token, 'a-new-token')
   await assert.rejects(run(context, 'token'), code('USAGE'))
 })
 
-test('a gateway runs requests by name or command line, checks their options, and starts no second one', async () => {
+test('a gateway runs requests by name or command line, validates their options, and starts no second gateway', async () => {
   const { context } = fake(config(), { inGateway: true })
   const byName = await runRequest(context, { id: 1, command: 'config-get', options: { key: 'device_id' } })
   assert.deepEqual(byName, { result: { key: 'device_id', value: '', via: 'gateway' }, exitCode: 0 })
@@ -371,7 +371,7 @@ test('source test shows raw bytes, values and reasons; a sensor without a value 
   assert.equal((await run(context, 'source', 'test', 'cellar')).exitCode, 0)
 })
 
-test('source list shows states where a gateway runs', async () => {
+test('source list shows the states of a running gateway', async () => {
   const { value } = await run(fake(config()).context, 'source', 'list')
   const text = parseCommand(VERBS, ['source', 'list']).verb.text!(value!, plain)
   assert.match(text, /\nboiler +modbus_rtu +down +1000 ms +no such port\ncellar +bme280 +not running$/)

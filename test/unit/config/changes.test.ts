@@ -1,4 +1,4 @@
-// Many changes at once: as few writes as they can be made in, and for each what set() alone says of it.
+// Many changes in one call: as few writes as possible, and for each change the result that set() alone would give.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,7 +14,7 @@ let count = 0
 
 const UPLINKS = { gateway: { uplinks: ['a', 'b'].map(name => ({ name, medium: 'UDP', host: 'h', port: 1 })) } }
 
-/** A store that counts its attempts and its writes of Config.json; `broken`: there is no room on the disk. */
+/** A store that counts its attempts and its writes of Config.json; `broken`: the disk is full. */
 function counting(refuses: (config: { device_id: string }) => boolean = () => false) {
   const cwd = join(root, String(count++))
   realFiles.mkdir(cwd)
@@ -44,7 +44,7 @@ const numbered = (n: number) =>
 const said = (outcomes: readonly unknown[]) =>
   outcomes.map(outcome => (outcome instanceof OsError ? `${outcome.code} ${outcome.message}` : 'done'))
 
-test('a thousand good changes are one write; of a key that is there twice the last counts', async () => {
+test('a thousand valid changes are one write; of a key that occurs twice the last change counts', async () => {
   const { store, seen, all } = counting()
   const outcomes = await all([...numbered(999), { key: 'gateway.uplinks[1].port', value: '7' }])
   assert.deepEqual(new Set(said(outcomes)), new Set(['done']))
@@ -54,7 +54,7 @@ test('a thousand good changes are one write; of a key that is there twice the la
   assert.deepEqual(await all([]), [])
 })
 
-test('what is wrong by itself is refused without an attempt, in the words of set()', async () => {
+test('a change that is invalid alone is refused without an attempt, with the message of set()', async () => {
   const { store, seen, all } = counting()
   const bad = [
     { key: 'engine_settings.full_every', value: -5 },
@@ -75,7 +75,7 @@ test('what is wrong by itself is refused without an attempt, in the words of set
   }
 })
 
-test('one that goes with no other configuration is found by halving, and the others are made in their order', async () => {
+test('a change that conflicts with any other configuration is found by bisection, and the others are made in their order', async () => {
   const { store, seen, all } = counting()
   const updates = [...numbered(150), { key: 'gateway.uplinks.0.name', value: 'b' }, ...numbered(100)]
   const outcomes = said(await all(updates))
@@ -85,7 +85,7 @@ test('one that goes with no other configuration is found by halving, and the oth
   assert.ok(seen.writes > 1 && seen.writes <= 9, `${seen.writes} writes`)
 })
 
-test('who runs by the configuration refuses all: after 50 attempts the rest is not tried', async () => {
+test('when the running gateway refuses every configuration, the changes after 50 attempts are not tried', async () => {
   const { store, seen, all } = counting(({ device_id }) => device_id !== '')
   const outcomes = said(await all(Array.from({ length: 200 }, (_, k) => ({ key: 'device_id', value: `d${k}` }))))
   assert.equal(seen.attempts, 50)
@@ -95,7 +95,7 @@ test('who runs by the configuration refuses all: after 50 attempts the rest is n
   assert.equal(store.get('device_id'), '')
 })
 
-test('what no change is to blame for is tried once', async () => {
+test('an error that no change causes is tried only once', async () => {
   const { store, seen, all } = counting()
   seen.broken = true
   const outcomes = said(await all(numbered(100)))

@@ -1,5 +1,5 @@
-// The program accepts every configuration on our pages: each is read like a Config.json, and each of its links is checked by the
-// driver that would open it.
+// The program accepts every configuration of our pages: each is read like a Config.json, and each of its links is checked by its
+// driver.
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -35,7 +35,7 @@ const pages = [
   .filter(name => name.endsWith('.md'))
   .map(name => [name, readFileSync(join(root, name), 'utf8')] as const)
 
-test('every bus of the wiring page has a configuration', () => {
+test('every bus on the wiring page has an example configuration', () => {
   const titles = new Set(examples.map(([title]) => title))
   assert.ok(titles.size >= 14, [...titles].join(', '))
   for (const title of titles)
@@ -45,7 +45,7 @@ test('every bus of the wiring page has a configuration', () => {
     )
 })
 
-test('every bus of the wiring page says how to test it and what its errors mean', () => {
+test('every bus on the wiring page has a test command and an explanation of its errors', () => {
   for (const text of sections) {
     const title = text.split('\n', 1)[0]
     assert.match(text, /^(Test\b|### (Test|Try it))|[.)] Test: |How to test it/m, title)
@@ -53,7 +53,7 @@ test('every bus of the wiring page says how to test it and what its errors mean'
   }
 })
 
-test('files of the system that the page names are those that its command copies', () => {
+test('the system files that the page names are those that its command copies', () => {
   const [, from] = /^sudo cp -r (\S+) \/(?:\s+#.*)?$/m.exec(page)!
   const brings = (path: string): boolean => existsSync(join(root, from!, path))
   const named = [...page.matchAll(/(\/etc\/os-node\/\w+\.conf)|(os-node-\w+@)\w/g)]
@@ -70,7 +70,7 @@ test('files of the system that the page names are those that its command copies'
   }
 })
 
-test('every JSON block of the pages is a json block that can be copied', () => {
+test('every JSON example of the pages is a json block that can be copied', () => {
   const indented = pages.flatMap(([name, text]) =>
     [...text.replace(/^```[\s\S]*?^```/gm, '').matchAll(/\n\n {4}([{"].*)/g)].map(([, line]) => `${name}: ${line}`),
   )

@@ -37,7 +37,7 @@ const fails = (run: () => unknown, code: string, text: RegExp): OsError => {
   return caught
 }
 
-test('the file at the root of the project holds every default in the house order', () => {
+test('the Config.json of the project contains every default in the house order', () => {
   const text = readFileSync(join(process.env.OS_NODE_TEST_ROOT ?? '.', 'Config.json'), 'utf8')
   assert.equal(text, defaultText())
   const store = place(text).load()
@@ -45,7 +45,7 @@ test('the file at the root of the project holds every default in the house order
   assert.equal(store.problem, undefined)
 })
 
-test('without a file the defaults count, and a first set writes the whole file', () => {
+test('without a file the defaults apply, and the first set writes the complete file', () => {
   const { file, load, cwd } = place()
   const store = load()
   assert.equal(store.get('assigned_id'), 4294967295)
@@ -57,7 +57,7 @@ test('without a file the defaults count, and a first set writes the whole file',
   assert.equal(readFileSync(file, 'utf8'), defaultText().replace('4294967295', '7'))
 })
 
-test('a place named on purpose must exist; OS_NODE_CONFIG and --data-dir are followed', () => {
+test('an explicitly named path must exist; OS_NODE_CONFIG and --data-dir are followed', () => {
   const { cwd, load } = place()
   fails(() => load({ path: 'no.json' }), 'CONFIG_SYNTAX', /no\.json: no such file/)
   fails(() => load({ env: { OS_NODE_CONFIG: '/nowhere/c.json' } }), 'CONFIG_SYNTAX', /nowhere/)
@@ -67,7 +67,7 @@ test('a place named on purpose must exist; OS_NODE_CONFIG and --data-dir are fol
   assert.equal(store.dataDir, join(cwd, 'store'))
 })
 
-test('the search order: --config, OS_NODE_CONFIG, ./data/Config.json, ./Config.json; data lies in ./data either way', () => {
+test('the search order is --config, OS_NODE_CONFIG, ./data/Config.json, ./Config.json; data is stored in ./data either way', () => {
   const { cwd, load } = place('{"device_id": "here"}')
   mkdirSync(join(cwd, 'data'))
   assert.equal(load().get('device_id'), 'here')
@@ -82,12 +82,12 @@ test('the search order: --config, OS_NODE_CONFIG, ./data/Config.json, ./Config.j
     assert.equal(store.dataDir, join(cwd, 'data'))
     assert.equal(store.baseDir, cwd, 'relative paths count from where they did before the copy')
   }
-  // a folder that already keeps its data one deeper goes on with it
+  // a folder that already stores its data one level deeper keeps doing so
   mkdirSync(join(cwd, 'data/data'))
   assert.equal(load({ path: 'data/Config.json' }).dataDir, join(cwd, 'data/data'))
 })
 
-test('in the folder of the project the tracked Config.json is copied to data/ by the first command that changes', () => {
+test('in the project folder the first command that writes copies the tracked Config.json to data/', () => {
   const edited = '{"device_id": "gw-1", "assigned_id": 7 /* mine */}\n'
   const { cwd, file, load, lines } = place(edited)
   const own = join(cwd, 'data/Config.json')
@@ -109,11 +109,11 @@ test('in the folder of the project the tracked Config.json is copied to data/ by
     assert.equal(load(options).get('device_id'), 'gw-2')
   }
   assert.match(lines.join(''), /git checkout -- Config\.json/)
-  // another missing file is still a mistake
+  // another missing file is still an error
   fails(() => load({ path: 'other/Config.json' }), 'CONFIG_SYNTAX', /no such file/)
 })
 
-test('where the folder of the project cannot be written, the tracked file is used and a warning says so', () => {
+test('when the project folder is read-only, the tracked file is used and a warning says so', () => {
   const { cwd, file, load, lines } = place('{"device_id": "gw-1"}')
   writeFileSync(join(cwd, 'package.json'), '{"name": "os-node"}')
   const files = { ...realFiles, mkdir: () => assert.fail(Object.assign(new Error('EROFS'), { code: 'EROFS' })) }
@@ -133,7 +133,7 @@ test('a syntax error names file, line and column', () => {
   fails(place('{"assigned_id": 1e999}').load, 'CONFIG_SYNTAX', /too large/)
 })
 
-test('an invalid value names key, line, what is there and what is allowed', () => {
+test('an invalid value is reported with key, line, the value and what is allowed', () => {
   const text = '{\n  "engine_settings": {\n    "precision": 11\n  }\n}'
   const error = fails(
     place(text).load,
@@ -162,7 +162,7 @@ test('an invalid value names key, line, what is there and what is allowed', () =
   }
 })
 
-test('a wrong secret is not printed by the error about it', () => {
+test('an invalid secret is not printed in the error about it', () => {
   const error = fails(
     place('{"storage": {"sql": {"driver": {"password": 12345}}}}').load,
     'CONFIG_INVALID',
@@ -171,7 +171,7 @@ test('a wrong secret is not printed by the error about it', () => {
   assert.doesNotMatch(error.message, /12345/)
 })
 
-test('R6: every prefix of a new file gives the old or the new configuration, never the defaults', () => {
+test('R6: every prefix of a new file loads the old or the new configuration, never the defaults', () => {
   const old = '{ "device_id": "OLD", "assigned_id": 5 }\n'
   const next = '{ "device_id": "NEW", "assigned_id": 6,\n  "engine_settings": { "precision": 2 } }\n'
   const { file, load } = place(old)
@@ -188,7 +188,7 @@ test('R6: every prefix of a new file gives the old or the new configuration, nev
   assert.equal(load().get('device_id'), 'OLD', 'a file that vanished')
 })
 
-test('every good load is kept; a broken file is told loudly and cannot be set', () => {
+test('every good load is kept as a copy; a broken file is logged as an error and refuses set', () => {
   const { cwd, file, load, lines } = place('{"device_id": "A"}')
   load()
   assert.equal(readFileSync(lastGoodPath(join(cwd, 'data')), 'utf8'), '{"device_id": "A"}')
@@ -206,7 +206,7 @@ test('every good load is kept; a broken file is told loudly and cannot be set', 
   assert.equal(wrong.get('device_id'), 'C')
 })
 
-test('a last good copy that the disk refused at the load is written when it can be', () => {
+test('a last good copy that the disk refused during the load is written later', () => {
   const { load, lines } = place('{"device_id": "gw-1"}')
   let full = true
   const mkdir = (path: string): void => {
@@ -226,7 +226,7 @@ test('without a last good copy a broken file is an error, not the defaults', () 
   fails(place('{"device_id":').load, 'CONFIG_SYNTAX', /Config\.json:1/)
 })
 
-test('keep: false leaves the data directory alone', () => {
+test('keep: false does not write to the data directory', () => {
   const { cwd, load } = place('{}')
   load({ keep: false })
   assert.ok(!existsSync(join(cwd, 'data')))
@@ -248,7 +248,7 @@ test('set keeps comments, formatting and unknown keys', () => {
   assert.equal(load().get('gateway.time.hold_unsynced_s'), 10)
 })
 
-test('an edit somebody else made meanwhile stays', () => {
+test('an edit that another program made in the meantime is preserved', () => {
   const { file, load } = place('{"device_id": "A", "assigned_id": 1}')
   const store = load()
   writeFileSync(file, '{"device_id": "B", "assigned_id": 1}')
@@ -257,7 +257,7 @@ test('an edit somebody else made meanwhile stays', () => {
   assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { device_id: 'B', assigned_id: 2 })
 })
 
-test('an edit between our look and our save starts the change over', () => {
+test('an edit between read and save makes set start over', () => {
   const { file, load } = place('{"device_id": "A"}')
   let reads = 0
   const files = {
@@ -273,7 +273,7 @@ test('an edit between our look and our save starts the change over', () => {
   assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { device_id: 'B', assigned_id: 3 })
 })
 
-test('set refuses what is not allowed and changes nothing', () => {
+test('set refuses invalid values and changes nothing', () => {
   const { file, load } = place('{"device_id": "A"}')
   const store = load()
   fails(() => store.set('engine_settings.precision', 11), 'CONFIG_INVALID', /0–10/)
@@ -292,7 +292,7 @@ test('set refuses what is not allowed and changes nothing', () => {
   assert.equal(readFileSync(file, 'utf8'), '{"device_id": "A"}')
 })
 
-test('a value that is refused stands in no line of the file; what is wrong elsewhere names its line', () => {
+test('a refused value has no line number, because it is in no line of the file; other errors name their line', () => {
   const { file, load } = place('{\n  "engine_settings": {\n    "precision": 4\n  }\n}\n')
   const store = load()
   const text = readFileSync(file, 'utf8')
@@ -311,7 +311,7 @@ test('a value that is refused stands in no line of the file; what is wrong elsew
   fails(() => store.set('device_id', 'x'), 'CONFIG_INVALID', /Config\.json:3: engine_settings\.precision/)
 })
 
-test('an approved write is shown to who runs by the configuration before anything is saved', async () => {
+test('the running gateway sees and approves a write before it is saved', async () => {
   const { file, load } = place('{"device_id": "a"}')
   const store = load()
   const seen: unknown[] = []
@@ -334,7 +334,7 @@ test('an approved write is shown to who runs by the configuration before anythin
   await assert.rejects(outside, { code: 'FORBIDDEN' })
 })
 
-test('values as text take the type of the key, or the one given', () => {
+test('a value given as text is converted to the type of the key, or to the requested type', () => {
   const store = place('{}').load()
   assert.equal(store.set('device_id', '12').new, '12')
   assert.equal(store.set('engine_settings.precision', '5').new, 5)
@@ -345,7 +345,7 @@ test('values as text take the type of the key, or the one given', () => {
   assert.equal(store.set('RESOURCES.service_plugins.my.word', 'plain').new, 'plain')
 })
 
-test('a dotted key in place of sections is refused: nothing it names would change', () => {
+test('a dotted key instead of nested sections is refused, because it would change nothing', () => {
   const { file, load } = place('{"engine_settings": {"precision": 4}}')
   const store = load()
   const before = readFileSync(file, 'utf8')
@@ -419,7 +419,7 @@ test('secrets are masked, and a masked value written back leaves the stored one'
   fails(() => store.set('storage.sql.driver.password', '********'), 'SECRET_NEEDED', /none is stored/)
 })
 
-test('older spellings are read, ours win, and a set goes where the value stands', () => {
+test('older spellings are read, the current ones take precedence, and set writes where the value is', () => {
   const { file, load } = place(
     JSON.stringify({
       OpenSynaptic_Setting: { default_medium: 'TCP' },
@@ -439,7 +439,7 @@ test('older spellings are read, ours win, and a set goes where the value stands'
   assert.equal(load().get('web_user.read_only'), false)
 })
 
-test('reload tells what changed and keeps the running values when the file is broken', () => {
+test('reload reports what changed, and keeps the running values when the file is broken', () => {
   const { file, load } = place('{"device_id": "A"}')
   const store = load()
   const told: string[] = []
@@ -456,9 +456,9 @@ test('reload tells what changed and keeps the running values when the file is br
   assert.deepEqual(told, ['device_id'])
 })
 
-test('a folder that cannot be written is CONFIG_WRITE and changes nothing', () => {
+test('a read-only folder is CONFIG_WRITE and changes nothing', () => {
   const { file, load } = place('{"device_id": "A"}')
-  // handed in, since root may write everywhere
+  // injected, because root can write everywhere
   const closed = (): never => {
     throw Object.assign(new Error('closed'), { code: 'EACCES' })
   }
@@ -479,7 +479,7 @@ test('a full disk is CONFIG_WRITE and changes nothing', () => {
   assert.equal(readFileSync(file, 'utf8'), '{"device_id": "A"}')
 })
 
-test('each key has a row with meaning, and fragments of plugins join in', async () => {
+test('each key has a row with its meaning, including the keys of plugins', async () => {
   const v = await import('valibot')
   const { int } = await import('../../../src/config/fields')
   const store = place('{"RESOURCES": {"service_plugins": {"relay": {"depth": 9}}}}').load({
@@ -504,7 +504,7 @@ test('each key has a row with meaning, and fragments of plugins join in', async 
   assert.equal(store.suggest('engine_settings.precison'), 'engine_settings.precision')
 })
 
-test('mutated files never load as something else than an error or a valid configuration', () => {
+test('a mutated file either fails to load or gives a valid configuration', () => {
   let seed = 12345
   const random = (n: number): number => {
     seed = (Math.imul(seed, 1103515245) + 12345) >>> 0

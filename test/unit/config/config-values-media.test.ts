@@ -1,5 +1,5 @@
-// Options of media and sources, where they stand: below RESOURCES, in an uplink, in a receiver. Each takes what it should, is
-// kept, and refuses what its medium cannot do by its name.
+// Options of media and sources, wherever they occur: below RESOURCES, in an uplink, in a receiver. Each accepts and keeps
+// valid values, and refuses by name what its medium cannot do.
 import { test } from 'node:test'
 import { checkRow, type Row } from './config-values'
 
@@ -105,10 +105,10 @@ const LINKS: readonly Row[] = [
   ['gateway.receivers[].extended_scan', true, 1, of('Bluetooth')],
 ]
 
-test('options of media below RESOURCES', () => {
+test('options of media below RESOURCES accept valid values and refuse others by name', () => {
   for (const row of PLACES) checkRow(row)
 })
 
-test('options of uplinks, receivers and sources', () => {
+test('options of uplinks, receivers and sources accept valid values and refuse others by name', () => {
   for (const row of LINKS) checkRow(row)
 })

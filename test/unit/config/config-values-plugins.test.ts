@@ -1,4 +1,4 @@
-// Settings of the built-in plugins: each takes what it should, is kept, and refuses the rest by its name.
+// Settings of the built-in plugins: each accepts and keeps valid values, and refuses others by name.
 import { test } from 'node:test'
 import { checkRow, type Row } from './config-values'
 
@@ -34,6 +34,6 @@ const ROWS: readonly Row[] = [
   ['RESOURCES.service_plugins.test_plugin.stress_sources', 65_536, 65_537],
 ]
 
-test('every setting of a plugin takes what it should and refuses the rest by its name', () => {
+test('every setting of a plugin accepts valid values and refuses others by name', () => {
   for (const row of ROWS) checkRow(row)
 })

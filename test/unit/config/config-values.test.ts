@@ -1,5 +1,5 @@
-// Keys of the engine, the gateway, security, storage and the HTTP service: each takes what it should, is kept, and
-// refuses what is out of its range by its name.
+// Keys of the engine, the gateway, security, storage and the HTTP service: each accepts and keeps valid values, and
+// refuses values out of range by name.
 import { test } from 'node:test'
 import { checkRow, type Row } from './config-values'
 
@@ -58,6 +58,6 @@ const ROWS: readonly Row[] = [
   ['plugins.allow', ['mine'], [1]],
 ]
 
-test('every key takes what it should and refuses the rest by its name', () => {
+test('every key accepts valid values and refuses others by name', () => {
   for (const row of ROWS) checkRow(row)
 })

@@ -1,5 +1,5 @@
-// What a configuration key takes and what it refuses, checked by loading a file: the value is there, a wrong one is refused by
-// the key's name.
+// What a configuration key accepts and refuses, checked by loading a file: a valid value is in the result, an invalid one is
+// refused with the key's name.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,10 +10,10 @@ import { OsError } from '../../../src/lib/errors'
 
 type Tree = Record<string, unknown>
 
-/** key, a value it takes that is not its default, a value it refuses; what the list's element needs, and the key's own object */
+/** key, a valid value that is not its default, an invalid value; what the list element needs, and the object of the key */
 export type Row = readonly [key: string, good: unknown, bad: unknown, element?: Tree, beside?: Tree]
 
-/** `a.b[].c` and a value → the tree */
+/** `a.b[].c` and a value → the nested object */
 function treeOf(key: string, value: unknown, element: Tree, beside: Tree): Tree {
   const [head = '', ...rest] = key.split('.')
   const inside = (): unknown => (rest.length === 0 ? value : treeOf(rest.join('.'), value, element, beside))

@@ -1,4 +1,4 @@
-// Writes of the configuration: unknown keys, elements of lists, keys taken out, the open page, and how the work grows.
+// Writes of the configuration: unknown keys, list elements, removed keys, a page without login, and how the work grows.
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -46,7 +46,7 @@ function fails(run: () => unknown, code: string, text: RegExp): OsError {
 
 const UPLINK = { name: 'up', medium: 'UDP', host: 'a' }
 
-test('an unknown key is refused everywhere with the nearest name, and nothing is changed', () => {
+test('an unknown key is refused in every write with the nearest known name, and nothing is changed', () => {
   const before = JSON.stringify({ gateway: { uplinks: [UPLINK] } })
   const { load, text } = place(before)
   const store = load()
@@ -66,7 +66,7 @@ test('an unknown key is refused everywhere with the nearest name, and nothing is
   assert.equal(text(), before)
 })
 
-test('plugins and older spellings are known; unknown keys of a file written by hand stay until they are taken out', () => {
+test('plugin keys and older spellings are known; unknown keys of a hand-written file stay until they are removed', () => {
   const { load, text, file } = place(
     '{"mine": {"x": 1}, "gateway": {"uplinks": [{"name": "up", "medium": "UDP", "own": 1}]}}',
   )
@@ -90,7 +90,7 @@ test('plugins and older spellings are known; unknown keys of a file written by h
   assert.deepEqual(store.repair(true), { repaired: [] })
 })
 
-test('elements of lists by either spelling: changed, appended, taken out; a list left out is written out first', async () => {
+test('list elements in either spelling are changed, appended and removed; a list missing from the file is first written out', async () => {
   const { load, text } = place('{\n  // lists\n  "gateway": { "uplinks": [{ "name": "up", "medium": "UDP" }] }\n}\n')
   const store = load()
   store.set('gateway.uplinks.0.host', 'a')
@@ -107,7 +107,7 @@ test('elements of lists by either spelling: changed, appended, taken out; a list
   store.unset('gateway.uplinks[0]')
   assert.equal(store.get('gateway.uplinks.0.name'), 'two')
   assert.match(text(), /\/\/ lists/)
-  // null: what this machine reads by itself
+  // null: the value that this machine determines itself
   const standard = [
     { name: 'cpu', type: 'cpu', interval_ms: 1000 },
     { name: 'memory', type: 'memory', interval_ms: 1000 },
@@ -117,12 +117,12 @@ test('elements of lists by either spelling: changed, appended, taken out; a list
   await store.approved(limits => store.setting('gateway.sources.2', { name: 'disk', type: 'disk' }, undefined, limits))
   const sources = JSON.parse(text().replace('// lists', '')).gateway.sources
   assert.deepEqual(sources, [standard[0], { ...standard[1], interval_ms: 5000 }, { name: 'disk', type: 'disk' }])
-  // a list with a default of its own
+  // a list with its own default
   store.set('gateway.alarm_statuses.4', 'HOT')
   assert.deepEqual(store.get('gateway.alarm_statuses.0'), 'ALARM')
 })
 
-test('unset gives a key its default back; what must be there stays', () => {
+test('unset restores the default of a key; required keys stay', () => {
   const { load, text } = place(
     '{"engine_settings": {"precision": 6, "full_every": 3}, "gateway": {"uplinks": [{"name": "up", "medium": "UDP"}]}}',
   )
@@ -142,7 +142,7 @@ test('unset gives a key its default back; what must be there stays', () => {
   fails(() => store.unset('web_user.tls', { prefixes: ['gateway'] }), 'FORBIDDEN', /blocked/)
 })
 
-test('an unknown key is warned about once, whatever is written and however its line moves, and again when it comes back', () => {
+test('an unknown key is warned about once, whatever is written and however its line moves, and again when it returns', () => {
   const { file, load, text } = place('{"mine": 1, "device_id": "A"}')
   const lines: string[] = []
   const say = (line: string): void => void lines.push(line.replace(/^.*?: /, ''))
@@ -160,7 +160,7 @@ test('an unknown key is warned about once, whatever is written and however its l
   assert.deepEqual(lines, ['mine is not a known key'])
 })
 
-test('without auth the page stays on this machine, in either order and by either way in', () => {
+test('without auth the page stays on the local machine, whichever of the two keys is set first and by whichever route', () => {
   const open = { web_user: { auth_enabled: false } }
   const all = (host: string) => ({ RESOURCES: { service_plugins: { web_user: { host } } } })
   const rule = /auth_enabled must be true while .*host is "0\.0\.0\.0"/
@@ -173,14 +173,14 @@ test('without auth the page stays on this machine, in either order and by either
   fails(() => store.set('RESOURCES.service_plugins.web_user.host', '0.0.0.0'), 'CONFIG_INVALID', rule)
   store.set('RESOURCES.service_plugins.web_user.host', 'localhost')
   fails(() => store.update(all('::')), 'CONFIG_INVALID', /host is "::"/)
-  // a file changed by hand is not taken over
+  // a hand-edited file is not applied
   writeFileSync(second.file, JSON.stringify({ ...open, ...all('0.0.0.0') }))
   assert.deepEqual(store.reload(), [])
   assert.match(store.problem?.message ?? '', rule)
   assert.equal(store.get('RESOURCES.service_plugins.web_user.host'), 'localhost')
 })
 
-test('a large change costs one walk over text and tree', () => {
+test('a large change walks over text and tree once', () => {
   const many = (n: number, value: number) => Object.fromEntries(Array.from({ length: n }, (_, k) => [`key${k}`, value]))
   const { load, text } = place(JSON.stringify({ RESOURCES: { service_plugins: { own: many(1000, 1) } } }))
   const store = load()
@@ -204,7 +204,7 @@ test('a large change costs one walk over text and tree', () => {
 const sourcesOf = (n: number, type: string): object[] =>
   Array.from({ length: n }, (_, k) => ({ name: `s${k}`, type, registers: [{ id: `r${k}`, address: k }] }))
 
-/** A schema that counts what is read of it; the same part is always the same object. */
+/** A schema that counts reads of its parts; the same part is always the same object. */
 function counted(schema: object): { schema: AnySchema; reads: () => number } {
   let reads = 0
   const known = new WeakMap<object, object>()
@@ -221,7 +221,7 @@ function counted(schema: object): { schema: AnySchema; reads: () => number } {
   return { schema: wrap(schema) as AnySchema, reads: () => reads }
 }
 
-test('walks over a configuration look at each value once, whatever its depth and its neighbours', () => {
+test('a walk over a configuration visits each value once, whatever its depth and siblings', () => {
   const walks: Record<string, (schema: AnySchema, tree: object) => unknown> = {
     mask,
     strangers,
@@ -240,7 +240,7 @@ test('walks over a configuration look at each value once, whatever its depth and
   }
 })
 
-test('a large change is one pass in parts, approved before it is saved, and writes take turns', async () => {
+test('a large change is one pass in slices, approved before it is saved, and concurrent writes run one after the other', async () => {
   const { load, file } = place('{}')
   let reads = 0
   const read = (path: string): ReturnType<Files['read']> => {
@@ -259,7 +259,7 @@ test('a large change is one pass in parts, approved before it is saved, and writ
     if (step.value) waits++
     if (waits === 0) assert.equal(readFileSync(file, 'utf8'), '{}')
   }
-  // once to change it, once to see that nothing else did
+  // once to change it, once to verify that nothing else changed
   assert.deepEqual([reads, waits], [2, 1])
   const tokens = readFileSync(file, 'utf8').match(/"[^"]*"|[\d]+|[{}[\]:,]/g)!.length
   assert.ok(parts >= tokens / 2 / PART + 8, `${parts} parts for ${tokens} tokens`)
@@ -275,7 +275,7 @@ test('a large change is one pass in parts, approved before it is saved, and writ
   assert.deepEqual(order, ['one begins', 'one ends', 'two begins', 'two ends'])
 })
 
-test('work in parts gives others their turn when it was long, and stops where it fails', async () => {
+test('sliced work yields to others when a slice was long, and stops where it fails', async () => {
   let beside = 0
   const timer = setInterval(() => beside++, 1)
   const long = function* (): Parts<number> {
@@ -304,7 +304,7 @@ test('work in parts gives others their turn when it was long, and stops where it
   )
 })
 
-test('a file keeps its comments, indentation and line ends whatever is changed at once', () => {
+test('a file keeps its comments, indentation and line ends whatever one write changes', () => {
   const text =
     '{\r\n\t// one\r\n\t"a": 1, // two\r\n\t"b": { "x": 1, "y": [1, 2, 3] },\r\n\t"c": [\r\n\t\t// three\r\n\t\t{ "n": 1 },\r\n\t\t{ "n": 2 }, /* four */\r\n\t],\r\n}\r\n'
   const target = { a: 5, b: { y: [1, 3], z: null }, c: [{ n: 2, m: 0 }, { n: 3 }, { n: 4 }], d: { deep: { er: [1] } } }
@@ -316,7 +316,7 @@ test('a file keeps its comments, indentation and line ends whatever is changed a
   assert.deepEqual(parseDocument('', rewritten(parseDocument('', '{}'), target)).value, target)
 })
 
-test('an update to what the file has already is no write and no change; what another program changed is set back', () => {
+test('an update that changes nothing writes nothing; a change by another program is overwritten', () => {
   const { load, file, text } = place('{"device_id": "A"}')
   const opened = load()
   let saved = 0
@@ -338,5 +338,5 @@ test('an update to what the file has already is no write and no change; what ano
   assert.deepEqual([text(), saved, told.length], [written, 2, 1])
   rmSync(file)
   store.update(log)
-  assert.equal(text(), written, 'a file that is gone is there again')
+  assert.equal(text(), written, 'a missing file is back')
 })

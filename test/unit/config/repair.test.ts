@@ -1,5 +1,5 @@
-// repair(): valid keys stay, the rest gets its default, and the broken file is kept. Whatever the bytes are, what comes out
-// is a configuration that can be used.
+// repair(): valid keys stay, all others get their default, and the broken file is kept. Whatever the input bytes are, the
+// result is a usable configuration.
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -23,7 +23,7 @@ function place(text: string | Uint8Array) {
   return { file, load, read: () => readFileSync(file, 'utf8') }
 }
 
-test('a value that is not allowed gets its default; comments, formatting and every valid key stay', () => {
+test('an invalid value gets its default; comments, formatting and every valid key stay', () => {
   const text = `{
   // the shed
   "device_id": "shed",
@@ -46,7 +46,7 @@ test('a value that is not allowed gets its default; comments, formatting and eve
   assert.equal(store.get('device_id'), 'shed')
 })
 
-test('a sound file is left alone, and so is a file that is not there', () => {
+test('a valid file is unchanged, and a missing file stays missing', () => {
   const { file, load, read } = place(defaultText())
   assert.deepEqual(load().repair(), { repaired: [] })
   assert.equal(read(), defaultText())
@@ -56,7 +56,7 @@ test('a sound file is left alone, and so is a file that is not there', () => {
   assert.ok(!existsSync(file))
 })
 
-test('list elements that cannot be used go, their neighbours stay, and keys name the places of the broken file', () => {
+test('invalid list elements are removed, their neighbours stay, and keys are reported with their positions in the broken file', () => {
   const uplinks = [
     { name: 'bad', medium: 5 },
     { name: 'good', medium: 'UDP', host: '192.0.2.1', port: 8080 },
@@ -84,7 +84,7 @@ test('list elements that cannot be used go, their neighbours stay, and keys name
   assert.equal(load().problem, undefined)
 })
 
-test('text that is no JSON: what is outside the damage stays', () => {
+test('in text that is not JSON, everything outside the damage stays', () => {
   const cases: [text: string, kept: Record<string, unknown>, lost: string[]][] = [
     ['{ "device_id": "shed" "assigned_id": 7 }', { device_id: 'shed', assigned_id: 7 }, []],
     ['{ "device_id": "shed", "assigned_id": 7', { device_id: 'shed' }, ['assigned_id']],
@@ -117,7 +117,7 @@ test('text that is no JSON: what is outside the damage stays', () => {
   }
 })
 
-test('other notations, braces too many or missing, and stray words cost no valid key, and what is lost is told', () => {
+test('other notations, extra or missing braces and stray words cost no valid key, and every loss is reported', () => {
   const both = { device_id: 'shed', assigned_id: 7 }
   const cases: [text: string, kept: Record<string, unknown>, told: string[]][] = [
     ['{ "engine_settings": { "precision": 2 } }, "device_id": "shed", "assigned_id": 7 }', both, []],
@@ -161,7 +161,7 @@ test('other notations, braces too many or missing, and stray words cost no valid
   }
 })
 
-test('secrets are masked in what is told, and each broken file is kept beside the earlier ones', () => {
+test('secrets are masked in the report, and each broken file is kept next to the earlier ones', () => {
   const broken =
     '{ "gateway": { "uplinks": [{ "name": "a", "medium": 5, "password": "hunter2" }] }, "my_token": hunter2 }'
   const { file, load } = place(broken)
@@ -179,7 +179,7 @@ test('secrets are masked in what is told, and each broken file is kept beside th
   assert.equal(readFileSync(`${file}.bak`, 'utf8'), broken)
 })
 
-test('a folder that cannot be written: CONFIG_WRITE, and the file is as it was', () => {
+test('a read-only folder is CONFIG_WRITE, and the file is unchanged', () => {
   const { load, read } = place('{ "assigned_id": "x" }')
   const files = {
     ...realFiles,
@@ -191,7 +191,7 @@ test('a folder that cannot be written: CONFIG_WRITE, and the file is as it was',
   assert.equal(read(), '{ "assigned_id": "x" }')
 })
 
-test('any damage to a file ends in a configuration that loads', () => {
+test('repair of any damaged file gives a configuration that loads', () => {
   const random = prng(6)
   const sound = defaultText()
   for (let n = 0; n < 150; n++) {

@@ -1,5 +1,5 @@
-// Every spelling of test/lib/spellings.ts, in every face that shows the configuration, and what becomes of one that is written
-// back (X19, S11, S22).
+// Every spelling of test/lib/spellings.ts in every output that shows the configuration, and what happens to a masked value
+// that is written back (X19, S11, S22).
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -30,7 +30,7 @@ function load(relay: unknown): ConfigStore {
   return ConfigStore.load({ cwd, env: {}, fragments: fragments() })
 }
 
-/** Dotted keys of everything in a value. */
+/** The dotted keys of all values in a value. */
 const keysOf = (value: unknown, key: string): string[] => [
   key,
   ...Object.entries(Object(typeof value === 'object' ? value : {})).flatMap(([name, item]) =>
@@ -41,7 +41,7 @@ const keysOf = (value: unknown, key: string): string[] => [
 const needs = (key: string) => (thrown: unknown) =>
   thrown instanceof OsError && thrown.code === 'SECRET_NEEDED' && String(thrown.details.key).startsWith(key)
 
-test('each spelling is hidden in every face of the configuration', () => {
+test('each spelling of a secret is masked in every output of the configuration', () => {
   const relay = spelled()
   assert.ok(Object.keys(relay).length >= 40)
   assert.equal(leaked(JSON.stringify(relay)).length, Object.keys(SPELLINGS).length, 'all are there')
@@ -64,13 +64,13 @@ test('each spelling is hidden in every face of the configuration', () => {
     log: lines,
   }
   for (const [name, face] of Object.entries(faces)) assert.deepEqual(leaked(JSON.stringify(face)), [], name)
-  // what is hidden is hidden once
+  // a value is masked only once
   assert.deepEqual(masked(store.masked()), store.masked())
 })
 
 const textAt = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
 
-test('what only looks like a secret stays readable', () => {
+test('values that only look like secrets stay readable', () => {
   const store = load(HARMLESS)
   assert.deepEqual(store.masked(KEY), HARMLESS)
   assert.deepEqual(masked(HARMLESS), HARMLESS)
@@ -80,7 +80,7 @@ test('what only looks like a secret stays readable', () => {
   }
 })
 
-test('each spelling that is written back masked keeps what is stored', () => {
+test('each spelling that is written back masked keeps the stored secret', () => {
   const relay = spelled()
   const store = load(relay)
   assert.deepEqual(store.update(store.masked() as Record<string, unknown>, { strict: true }), [])
@@ -93,7 +93,7 @@ test('each spelling that is written back masked keeps what is stored', () => {
 
 const LIST = `${KEY}.list`
 
-test('a masked secret is kept with the same place only, whatever its spelling', () => {
+test('a masked secret is kept only if the address next to it is unchanged, whatever the spelling', () => {
   for (const [what, make] of Object.entries(SPELLINGS)) {
     const entry = { name: 'a', host: 'broker', inner: { it: make(secretOf(0)) } }
     const store = load({ list: [entry] })
@@ -110,7 +110,7 @@ test('a masked secret is kept with the same place only, whatever its spelling', 
   }
 })
 
-/** Changes of a list with a masked secret, and the list that is stored then; null: refused. */
+/** Changes of a list with a masked secret, and the list that is stored after; null: refused. */
 const LISTS: readonly [string, unknown, unknown, unknown][] = [
   [
     'another order',
@@ -220,7 +220,7 @@ const LISTS: readonly [string, unknown, unknown, unknown][] = [
   ],
 ]
 
-test('a masked secret of a pair goes with the name of its pair', () => {
+test('the masked secret of a name/value pair is kept by the name of its pair', () => {
   for (const [what, stored, sent, kept] of LISTS) {
     const store = load({ it: stored })
     if (kept === null) assert.throws(() => store.set(`${KEY}.it`, sent), needs(`${KEY}.it`), what)
@@ -229,13 +229,13 @@ test('a masked secret of a pair goes with the name of its pair', () => {
   }
 })
 
-test('a long text is masked in a time that grows with its length', () => {
+test('masking a long text takes time proportional to its length', () => {
   for (const part of ['a:', 'a@', 'a:b@', '=', 'bot1:', 'x=y;', '"a":"b', 'token: ', 'a:b@sha1:', '-', 'key '])
     for (const text of [part.repeat(100_000), `"${part.repeat(100_000)}`]) {
       const start = process.cpuUsage()
       maskText(text)
       const { user } = process.cpuUsage(start)
-      // the square of the length would be minutes
+      // quadratic time would be minutes
       assert.ok(user < 5e6, `${part} ${user} µs of processor time`)
     }
 })

@@ -1,4 +1,4 @@
-// What is a secret, by name and in texts, and what becomes of a masked one that is written back (X19, S22).
+// What counts as a secret, by name and in texts, and what happens to a masked one that is written back (X19, S22).
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -30,14 +30,14 @@ function load(tree: object): ConfigStore {
 const code = (wanted: string, key: string) => (thrown: unknown) =>
   thrown instanceof OsError && thrown.code === wanted && thrown.details.key === key
 
-test('what is named like no secret is asked no pattern that takes long to compile', t => {
+test('a name that cannot be a secret is not matched against slow patterns', t => {
   let longest = 0
   const pattern = RegExp.prototype.test
   t.mock.method(RegExp.prototype, 'test', function (this: RegExp, text: string) {
     longest = Math.max(longest, this.source.length)
     return pattern.call(this, text)
   })
-  // what was asked once is known: names that no other test asks for
+  // each name is cached after its first check: these are names that no other test uses
   for (const name of ['key_frames', 'sessions', 'pins_held', 'token_bucket', 'authors', 'passed_by', 'pinned'])
     assert.equal(isSecretName(name), false, name)
   assert.ok(longest > 0 && longest < 1500, `${longest} characters`)
@@ -45,7 +45,7 @@ test('what is named like no secret is asked no pattern that takes long to compil
   assert.ok(longest > 1500)
 })
 
-test('names of secrets in any spelling; names of everything else stay readable', () => {
+test('names of secrets are recognized in any spelling; all other names stay readable', () => {
   const secrets =
     'password passwd pwd passphrases apiToken wifiPassword clientSecret X-Api-Key x_api_key APIKey accesstoken bindKey ' +
     'network_key AppKey nwkKey Authorization cookie psk preSharedKey jwt credentials webhook webhook_url password_hash authTokens'
@@ -54,7 +54,7 @@ test('names of secrets in any spelling; names of everything else stay readable',
     'key name host port pin pins keys key_file password_file cert monkey token_file passes tls interval_ms public_key ' +
     'diff_base compass topic client_id keyframes bypass'
   for (const name of open.split(' ')) assert.ok(!isSecretName(name), name)
-  // of the configuration these are secrets, and nothing else is
+  // these keys of the configuration are secrets, and no others
   const keys = rows(assemble(fragments()) as never)
     .filter(row => row.secret || row.key.split(/[.[\]]+/).some(isSecretName))
     .map(row => row.key)
@@ -66,7 +66,7 @@ test('names of secrets in any spelling; names of everything else stay readable',
   ])
 })
 
-test('secrets in texts: user info, parameters and webhook paths of URLs, headers, private keys', () => {
+test('secrets in texts are masked: user info, parameters and webhook paths of URLs, headers, private keys', () => {
   const cases: [string, string][] = [
     ['mqtt://me:hush@broker:1883/x', `mqtt://${MASK}@broker:1883/x`],
     ['https://hush@host/', `https://${MASK}@host/`],
@@ -95,7 +95,7 @@ test('secrets in texts: user info, parameters and webhook paths of URLs, headers
     assert.equal(maskText(text), text)
 })
 
-test('a key beside the name of a network is a secret, and so is a password by its name in another language', () => {
+test('a key next to a network name is a secret, and so is a password by its name in another language', () => {
   const tree = {
     wlan: { ssid: 'home', key: 'hush' },
     modem: { APN: 'internet', pin: 12 },
@@ -112,7 +112,7 @@ test('a key beside the name of a network is a secret, and so is a password by it
   })
 })
 
-test('25 planted secrets are in no face of the configuration', () => {
+test('25 planted secrets appear in no output of the configuration', () => {
   const store = load(planted())
   const faces = {
     masked: store.masked(),
@@ -149,22 +149,22 @@ test('a masked secret is kept only for the same host, port and medium', () => {
     assert.equal(store.get(key), 'anew')
     store.set('gateway.uplinks.0', { ...entry, password: old })
   }
-  // under another name there is nothing to keep
+  // under another name nothing is kept
   assert.throws(() => store.set('gateway.uplinks.0', { ...entry, name: 'other' }), code('SECRET_NEEDED', key))
-  // a URL: its own place
+  // a URL contains its own address
   const url = 'RESOURCES.service_plugins.relay.url'
   assert.equal(store.set(url, store.masked(url)).new, store.masked(url))
   assert.throws(() => store.set(url, String(store.masked(url)).replace('broker', 'evil')), code('SECRET_NEEDED', url))
 })
 
-test('over HTTP a change of the place alone does not send the secret there', () => {
+test('over HTTP a change of the address alone does not send the secret to the new address', () => {
   const store = load(planted())
   const strict = { prefixes: ['gateway'], strict: true }
   const refused = code('SECRET_NEEDED', 'gateway.uplinks.0.password')
   assert.throws(() => store.set('gateway.uplinks.0.host', 'evil', undefined, strict), refused)
   assert.throws(() => store.set('gateway.uplinks.0.port', 4711, undefined, strict), refused)
   store.set('gateway.uplinks.0.full_every', 9, undefined, strict)
-  // the owner of the file may
+  // the owner of the file may do this
   store.set('gateway.uplinks.0.host', 'new')
   const { password: _, ...open } = store.get<Record<string, unknown>>('gateway.uplinks.0')
   store.update({ gateway: { uplinks: [{ ...open, host: 'elsewhere' }] } }, strict)

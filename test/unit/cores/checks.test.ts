@@ -1,7 +1,7 @@
-// P3 for what is received: frame by frame, in batches with the sums on the native core, and the slow way, a receiver gives the same
-// facts, refusals, counters and templates for every input. The slow way is had by a second AID in the route of the same frame.
-// Random packets of both dialects and every diff_base: dropped, repeated, late, damaged, with bodies that do not fit.
-// Long: a million frames; `npm test` takes a hundredth of it
+// P3 for receivers: frame by frame, in batches with the checksums on the native core, and on the slow path, a receiver gives the
+// same facts, refusals, counters and templates for every input. A second AID in the route of a frame forces the slow path. Random
+// packets of both dialects and every diff_base: dropped, repeated, late, damaged, with bodies that do not fit.
+// Long: a million frames; `npm test` runs one per cent of them
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createNativeChecks, createNativeCore } from '../../../src/cores'
@@ -23,7 +23,7 @@ const T0 = 1_710_000_000_000
 const UNITS = ['Cel', '[degF]', 'K', 'kPa', 'A', 'mA', '%', '{rpm}', 'uV', 'By']
 const AIDS = [1, 2, 0xfffffff0]
 
-/** The same frame over one more hop; null for what has no route to add to. */
+/** The same frame with one more hop; null for a frame without a route. */
 function detour(frame: Buffer): Buffer | null {
   if (frame.length < 16 || frame[1] !== 1) return null
   const sound = crc16(frame, 0, frame.length - 2) === frame.readUInt16BE(frame.length - 2)
@@ -32,7 +32,7 @@ function detour(frame: Buffer): Buffer | null {
   return made
 }
 
-/** Everything that was said of a frame but how it came. */
+/** Everything that was reported about a frame except how it was received. */
 function plainly(received: Received): unknown {
   const { routes: _, ...meta } = received.meta
   return { ...received, meta }
@@ -48,7 +48,7 @@ class World {
   readonly shapes: Reading[][] = []
   readonly keys = new Map<number, Uint8Array>()
   waiting: { frame: Buffer; slow: Buffer; said: unknown }[] = []
-  /** frames of a batch that came as their fact alone */
+  /** frames of a batch that were delivered only as a fact */
   quick = 0
   t = T0
 
@@ -72,7 +72,7 @@ class World {
     this.slow = receiver()
   }
 
-  /** Hands what waits to the batch receiver, whose answers are to be those of the others. */
+  /** Passes the waiting frames to the batch receiver, whose results must equal those of the others. */
   settle(epoch: number): void {
     const ends = Int32Array.from(
       this.waiting,
@@ -109,12 +109,12 @@ class World {
       }
     }
     this.waiting = []
-    // not earlier: what has no time gets that of the clock
+    // not earlier: a frame without a time gets that of the clock
     this.clock.advance(this.t - this.clock.wall())
   }
 }
 
-test('random frames: one by one, in batches and the slow way, a receiver says the same', () => {
+test('random frames: one by one, in batches and on the slow path, a receiver gives the same results', () => {
   const next = prng(4711)
   const below = (n: number): number => Math.floor(next() * n)
   const pick = <T>(list: readonly T[]): T => list[below(list.length)]!
@@ -133,7 +133,7 @@ test('random frames: one by one, in batches and the slow way, a receiver says th
   const kinds = new Map<string, number>()
   for (let k = 0; k < FRAMES; k++) {
     const w = worlds[k % worlds.length]!
-    // one run of every AID is bare, the other one an epoch
+    // one run of every AID is bare, the other one is an epoch
     const epoch = worlds.indexOf(w) % 3 === 0 ? 7 : undefined
     if (w.shapes.length < 4 || next() < 0.01)
       w.shapes[below(5)] = Array.from({ length: 1 + below(next() < 0.9 ? 6 : 40) }, (_, i) => row(i))
@@ -145,7 +145,7 @@ test('random frames: one by one, in batches and the slow way, a receiver says th
     }
     const aid = pick(AIDS)
     if (next() < 0.004) {
-      // keys are those of the time a frame is read
+      // keys are those valid when a frame is read
       w.settle(epoch ?? -1)
       if (w.keys.has(aid)) w.keys.delete(aid)
       else w.keys.set(aid, Buffer.from(Array.from({ length: 32 }, () => below(256))))
@@ -179,7 +179,7 @@ test('random frames: one by one, in batches and the slow way, a receiver says th
     if (fate < 0.03) continue
     if (fate < 0.08 && w.recent.length > 0) frame = pick(w.recent)
     else if (fate < 0.12) {
-      // its body is another one, with the right sums: a byte, or a value that is the text of none (X34)
+      // another body with correct checksums: a byte, or a value that is the text for "no value" (X34)
       let body = Buffer.from(frame.subarray(13, frame.length - 3))
       if (frame[0] === 0x3f && next() < 0.4)
         body = Buffer.from(body.toString('latin1').replace(/:\w+\|/, ':00|'), 'latin1')
@@ -215,7 +215,7 @@ test('random frames: one by one, in batches and the slow way, a receiver says th
     assert.ok((kinds.get(name) ?? 0) > 0, `${name} of ${JSON.stringify([...kinds])}`)
 })
 
-test('a batch that is larger than the memory of the module, and a frame that is', () => {
+test('a batch, and a single frame, larger than the memory of the module are decoded', () => {
   const clock = new ManualClock(T0 + 100_000)
   const options = { units, clock, precision: 4, resolver: { resolve, resolveList }, registryDir: null }
   const core = createPureCore(options)

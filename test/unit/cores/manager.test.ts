@@ -1,4 +1,4 @@
-// The core manager: which core is active, what it gives, and which core a node gets.
+// The core manager: which core is active, what it provides, and which core a node gets.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,7 +14,7 @@ const configOf = (name: string, core_backend?: string): string => {
   return path
 }
 
-test('cores are discovered, and those that can run here are available', () => {
+test('cores are discovered, and those that can run here are listed as available', () => {
   const manager = new CoreManager()
   assert.deepEqual(manager.discoverCores(), { pycore: 'os-node.cores.pycore', rscore: 'os-node.cores.rscore' })
   assert.deepEqual(Object.keys(new CoreManager('mine').discoverCores()), ['pycore', 'rscore'])
@@ -28,7 +28,7 @@ test('cores are discovered, and those that can run here are available', () => {
   }
 })
 
-test('the active core is the one that was set, else the configured one, else the default', () => {
+test('the active core is the one that was set, otherwise the configured one, otherwise the default', () => {
   const manager = new CoreManager('os-node.cores', 'rscore')
   assert.equal(manager.getActiveCoreName(), 'rscore')
   manager.setConfig({ engine_settings: { core_backend: 'pycore' } })
@@ -51,7 +51,7 @@ test('the active core is the one that was set, else the configured one, else the
     assert.throws(wrong, (error: OsError) => error.code === 'NOT_FOUND' && error.hint !== undefined)
 })
 
-test('a core gives the classes of the library, nodes on that core among them', async () => {
+test('a core provides the classes of the library, including nodes on that core', async () => {
   const manager = new CoreManager()
   assert.deepEqual(manager.listSymbols(), manager.listSymbols('rscore'))
   for (const name of manager.listSymbols()) assert.ok(manager.getSymbol(name, 'rscore'), name)
@@ -66,7 +66,7 @@ test('a core gives the classes of the library, nodes on that core among them', a
   await node.close()
 })
 
-test('createNode: the named core, else the active one, else that of the configuration', async () => {
+test('createNode uses the named core, otherwise the active one, otherwise that of the configuration', async () => {
   const manager = new CoreManager()
   const native = configOf('native.json', 'rscore')
   const cores: string[] = []

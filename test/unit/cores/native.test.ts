@@ -1,4 +1,4 @@
-// The compiled module of the native core is that of its source, and where there is no WebAssembly the pure core stands in.
+// The compiled module of the native core matches its source, and without WebAssembly the pure core replaces it.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -9,7 +9,7 @@ import { resolver, units } from '../pipeline/units'
 
 const OPTIONS: PureCoreOptions = { resolver, units, registryDir: null }
 
-test('rscore.wasm is what the compiler makes of rscore.as', async () => {
+test("rscore.wasm is the compiler's output for rscore.as", async () => {
   const { compile } = (await import(pathToFileURL('test/lib/rscore-compiler.mjs').href)) as {
     compile(source: string): Promise<Buffer>
   }
@@ -18,7 +18,7 @@ test('rscore.wasm is what the compiler makes of rscore.as', async () => {
   await assert.rejects(compile('export function f(): i32 { return "x" }'), /^Error: E_COMPILE/)
 })
 
-test('without WebAssembly a configured rscore is pycore, with a warning that says why', () => {
+test('without WebAssembly a configured rscore falls back to pycore, with a warning that says why', () => {
   const warnings: string[] = []
   const warn = (problem: string): unknown => warnings.push(problem)
   assert.equal(createCore('rscore', OPTIONS, warn).name, 'rscore')

@@ -59,7 +59,7 @@ const outcome = <T>(core: Core, run: () => T): { value: T | null; error: string;
 const ends = new Int32Array(4096)
 const memory = Buffer.alloc(1 << 21)
 
-/** Takes what the native core has staged, in one of its two ways. */
+/** Takes the staged packets of the native core, in one of its two ways. */
 function settle(p: Pair, into: boolean): void {
   assert.equal(p.native.staged, p.expected.length)
   let got: Buffer[]
@@ -76,7 +76,7 @@ function settle(p: Pair, into: boolean): void {
   p.expected.length = 0
 }
 
-test('random calls: the bytes, errors and refused rows of both cores are the same', () => {
+test('random calls: bytes, errors and refused rows of both cores are equal', () => {
   const next = prng(1717)
   const below = (n: number): number => Math.floor(next() * n)
   const pick = <T>(list: readonly T[]): T => list[below(list.length)]!
@@ -140,7 +140,7 @@ test('random calls: the bytes, errors and refused rows of both cores are the sam
   assert.ok(refused > CALLS / 2000)
 })
 
-test('a frame too large for the memory of the module, and more frames than fit it, come out in order', () => {
+test('a frame larger than the memory of the module, and more frames than fit it, come out in order', () => {
   const p = pair('ucum', 'last', 4)
   const large: Reading[] = Array.from({ length: 9000 }, (_, i) => [`sensor-${i}`, 'OK', i, 'K'])
   const call = (rows: readonly Reading[], t: number): void => {
@@ -160,7 +160,7 @@ test('a frame too large for the memory of the module, and more frames than fit i
   settle(p, true)
 })
 
-test('what does not fit the caller memory stays, and is taken again', () => {
+test("packets that do not fit the caller's buffer stay staged and are taken next", () => {
   const p = pair('ucum', 'last', 4)
   for (let k = 0; k < 3; k++) {
     const args = [[['a', 'OK', k, 'K']], 'd', 'ONLINE', k, 7, 'DIFF'] as [

@@ -1,4 +1,4 @@
-// The five formats derived from the data alone, for every shape of data.
+// The five formats, derived from the data alone, for every shape of data.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DisplayProvider, textOf, treeText } from '../../../src/display'
@@ -13,7 +13,7 @@ class Shown extends DisplayProvider {
 }
 const provider = new Shown('p', 's', 'Title')
 
-test('texts have numbers with the digits they carry, JSON keeps the float', () => {
+test('text rounds numbers to their significant digits, JSON keeps the float', () => {
   const data = { t: 292.72999999999996, list: [0.1 + 0.2, -0], rows: [{ v: Math.fround(21.45) }] }
   const texts = [provider.formatText(data), provider.formatHtml(data), treeText(plain(data))]
   for (const text of texts) {
@@ -23,7 +23,7 @@ test('texts have numbers with the digits they carry, JSON keeps the float', () =
   assert.deepEqual(provider.formatJson(data), data)
 })
 
-test('the pipeline section has readings in the units for people, its data canonical ones', () => {
+test('the pipeline section shows readings in display units and its data in canonical ones', () => {
   const at = '2026-11-21T20:00:00.000Z'
   const row = { device: 'd', status: 'OK', at, medium: 'local' }
   const readings = [
@@ -38,7 +38,7 @@ test('the pipeline section has readings in the units for people, its data canoni
   assert.match(text, /intake: rate 0\.3$/m)
 })
 
-test('json and tree are the data, table is its rows', () => {
+test('json and tree show the data, table shows its rows', () => {
   const dict = { a: 1, b: { c: [1, 2] } }
   const rows = [{ a: 1 }, { a: 2 }]
   assert.deepEqual(provider.formatJson(dict), dict)
@@ -47,7 +47,7 @@ test('json and tree are the data, table is its rows', () => {
   assert.deepEqual(provider.formatTable(rows), rows)
 })
 
-test('text aligns names and values, indents what has parts and sets rows in columns', () => {
+test('text aligns names and values, indents nested values and prints rows in columns', () => {
   const data = {
     device_id: 'gw-1',
     assigned_id: 7,
@@ -77,7 +77,7 @@ test('text aligns names and values, indents what has parts and sets rows in colu
   )
 })
 
-test('text shows moments as dates and says when there is nothing', () => {
+test('text prints timestamps as dates and says when a section is empty', () => {
   assert.equal(
     provider.formatText({ checked_at: 1_710_000_000_000, at: 5, count: 1_710_000_000_000 }),
     'checked_at  2024-03-09T16:00:00Z\nat          5\ncount       1710000000000',
@@ -87,7 +87,7 @@ test('text shows moments as dates and says when there is nothing', () => {
   assert.equal(provider.formatText({ a: [], b: {} }), 'a  -\nb:\n  (nothing)')
 })
 
-test('text never holds a control character of the data', () => {
+test('text never contains a control character from the data', () => {
   const text = textOf(plain({ 'a\x1b[2J': 'b\x1b]0;evil\x07', c: ['\r\n\t', '\u202e', '\x9b'] }))
   assert.doesNotMatch(text.replaceAll('\n', ''), /[\x00-\x1f\x7f-\x9f\u202e]/)
   assert.match(text, /evil/)
@@ -100,7 +100,7 @@ test('a tree is drawn with branches', () => {
   )
 })
 
-test('html escapes everything and has no style, script or handler of its own', () => {
+test('html escapes everything and contains no style, script or handler', () => {
   const html = provider.formatHtml({
     '<b>': '<img src=x onerror=alert(1)>',
     '"': "'&",
@@ -112,7 +112,7 @@ test('html escapes everything and has no style, script or handler of its own', (
   assert.match(html, /<th scope="col">a&quot;<\/th><th scope="col">z<\/th>/)
 })
 
-test('what JSON cannot hold becomes something it can', () => {
+test('values that JSON cannot represent become ones it can', () => {
   const circle: Record<string, unknown> = { name: 'x' }
   circle.self = circle
   const data = plain({
@@ -145,7 +145,7 @@ test('what JSON cannot hold becomes something it can', () => {
   })
 })
 
-test('the same value twice is no circle; depth and size end', () => {
+test('the same object twice is not a cycle; depth and size are limited', () => {
   const shared = { a: 1 }
   assert.deepEqual(plain([shared, shared]), [{ a: 1 }, { a: 1 }])
   let deep: unknown = 1
@@ -155,14 +155,14 @@ test('the same value twice is no circle; depth and size end', () => {
   assert.ok((plain({ text: 'x'.repeat(1e6) }) as { text: string }).text.length < 20_000)
 })
 
-test('a key named __proto__ changes nothing but itself', () => {
+test('a key named __proto__ changes nothing else', () => {
   const data = plain(JSON.parse('{"__proto__": {"polluted": true}, "a": 1}')) as Record<string, unknown>
   assert.equal((data as { polluted?: boolean }).polluted, undefined)
   assert.equal(({} as { polluted?: boolean }).polluted, undefined)
   assert.match(JSON.stringify(data), /"__proto__":\{"polluted":true\}/)
 })
 
-test('no data makes a format throw, and each gives its kind', () => {
+test('no data makes a format throw, and each format returns its type', () => {
   const next = prng(11)
   const make = (depth: number): unknown => {
     const kind = Math.floor(next() * (depth > 3 ? 6 : 8))

@@ -1,4 +1,4 @@
-// One list of sections for every face: order, filters, names, duplicates, and providers that misbehave.
+// One list of sections for every output: order, filters, names, duplicates, and providers that misbehave.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
@@ -49,7 +49,7 @@ const refused = (code: string, message: RegExp | string) => (error: unknown) => 
   return true
 }
 
-test('sections come by priority, then by name, whatever order they were registered in', () => {
+test('sections are sorted by priority, then by name, whatever the order of registration', () => {
   const registry = new DisplayRegistry()
   const give = (): object => ({})
   for (const [name, priority] of [
@@ -65,7 +65,7 @@ test('sections come by priority, then by name, whatever order they were register
   )
 })
 
-test('a second section of the same name is refused and the first stays', async () => {
+test('a second section with the same name is refused and the first stays', async () => {
   const registry = new DisplayRegistry()
   assert.equal(registry.register(new Fixed('p', 's', () => ({ n: 1 }))), true)
   assert.equal(registry.register(new Fixed('p', 's', () => ({ n: 2 }))), false)
@@ -77,7 +77,7 @@ test('a second section of the same name is refused and the first stays', async (
   assert.equal(registry.register(new Fixed('p', 's', () => ({ n: 2 }))), true)
 })
 
-test('what is no provider, has an impossible name or a priority beyond 0 to 100 is refused by name', () => {
+test('an object that is no provider, an invalid name and a priority outside 0 to 100 are refused by name', () => {
   const registry = new DisplayRegistry()
   const give = (): object => ({})
   assert.throws(() => registry.register({} as never), refused('BAD_REQUEST', /extends DisplayProvider/))
@@ -89,7 +89,7 @@ test('what is no provider, has an impossible name or a priority beyond 0 to 100 
   assert.equal(registry.metadata().total_providers, 0)
 })
 
-test('category and least priority filter list, metadata and collection', async () => {
+test('category and minimum priority filter list, metadata and collection', async () => {
   const registry = new DisplayRegistry()
   registry.register(new Fixed('a', 'x', () => ({ x: 1 }), { category: 'metrics', priority: 80 }))
   registry.register(new Fixed('a', 'y', () => ({ y: 1 }), { category: 'metrics', priority: 20 }))
@@ -126,7 +126,7 @@ test('metadata has every field of the display API', () => {
   ])
 })
 
-test('fields a plugin spoiled become what they should be, and the others are listed all the same', () => {
+test("invalid fields of a plugin's section are corrected, and the other sections are still listed", () => {
   const registry = new DisplayRegistry()
   const odd = new Fixed('odd', 's', () => ({}))
   registry.register(odd)
@@ -150,7 +150,7 @@ test('fields a plugin spoiled become what they should be, and the others are lis
   assert.equal(registry.metadata().total_providers, 2)
 })
 
-test('an unknown format is 400, an unknown section 404; both are told before any provider is asked', async () => {
+test('an unknown format is 400, an unknown section 404; no provider is called in either case', async () => {
   const registry = new DisplayRegistry()
   const section = new Fixed('p', 's', () => ({ a: 1 }))
   registry.register(section)
@@ -164,7 +164,7 @@ test('an unknown format is 400, an unknown section 404; both are told before any
   for (const format of ['JSON', 'Html', 'text', 'TABLE', 'tree']) await registry.render('p:s', format)
 })
 
-test('a format the provider does not offer is answered as JSON and says so', async () => {
+test('a format that the provider does not offer is answered as JSON, and the answer says so', async () => {
   const registry = new DisplayRegistry()
   const section = new Fixed('p', 's', () => ({ a: 1 }))
   section.supportsFormat = format => format === 'text'
@@ -179,7 +179,7 @@ test('a format the provider does not offer is answered as JSON and says so', asy
   assert.equal((await registry.render('p:s', 'text')).data, 'a  1')
 })
 
-test('a provider gets the node and the options of whoever asks', async () => {
+test('a provider gets the node and the options of its caller', async () => {
   const registry = new DisplayRegistry()
   const section = new Fixed('p', 's', () => ({}))
   registry.register(section)
@@ -193,7 +193,7 @@ test('a provider gets the node and the options of whoever asks', async () => {
   assert.deepEqual(section.seen, ['mine', { days: 3 }])
 })
 
-test('a section that throws is its own error alone, and {error, code} among others', async () => {
+test('a section that throws fails alone, and appears as {error, code} in a collection', async () => {
   const registry = new DisplayRegistry()
   registry.register(
     new Fixed('bad', 's', () => {
@@ -216,7 +216,7 @@ test('a section that throws is its own error alone, and {error, code} among othe
   })
 })
 
-test('two nodes asked at once are two answers; one node asked twice is one', async () => {
+test('concurrent calls for two nodes give two answers; for one node they share one', async () => {
   const registry = new DisplayRegistry()
   let open: (() => void)[] = []
   class ByNode extends DisplayProvider {
@@ -241,7 +241,7 @@ test('two nodes asked at once are two answers; one node asked twice is one', asy
   )
 })
 
-test('a section that hung for a minute is asked anew', async () => {
+test('a section that hung for a minute is called again', async () => {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
   const registry = new DisplayRegistry(timers, clock)
@@ -260,7 +260,7 @@ test('a section that hung for a minute is asked anew', async () => {
   assert.deepEqual((await registry.render('stuck:s')).data, { again: true })
 })
 
-test('a section that hangs costs five seconds and itself; while it hangs it is not asked again', async () => {
+test('a section that hangs delays only itself, by five seconds, and is not called again while it hangs', async () => {
   const timers = new ManualTimers(new ManualClock())
   const registry = new DisplayRegistry(timers)
   let answer: (data: object) => void = () => undefined
@@ -285,7 +285,7 @@ test('a section that hangs costs five seconds and itself; while it hangs it is n
   assert.equal(timers.pending, 0)
 })
 
-test('secrets in what a provider gives are masked in every format', async () => {
+test('secrets in the data of a provider are masked in every format', async () => {
   const registry = new DisplayRegistry()
   registry.register(new Fixed('p', 's', () => ({ mqtt: { password: 'hunter2', url: 'mqtt://me:hunter2@host' } })))
   for (const format of ['json', 'html', 'text', 'table', 'tree'] satisfies DisplayFormat[])
@@ -301,7 +301,7 @@ const SOURCE: DisplaySource = {
   db: () => ({ enabled: false }),
 }
 
-test('the built-in sections show what main hands in, by every name they have', async () => {
+test('the built-in sections show the data that main passes in, under each of their names', async () => {
   const registry = new DisplayRegistry()
   for (const section of coreSections()) registry.register(section)
   useDisplaySource(SOURCE)
@@ -323,7 +323,7 @@ test('the built-in sections show what main hands in, by every name they have', a
   }
 })
 
-test('a face reads built-in sections by their bare name and others by plugin:section', async () => {
+test('built-in sections are found by their bare name and others by plugin:section', async () => {
   const registry = new DisplayRegistry()
   for (const section of coreSections()) registry.register(section)
   registry.register(new Fixed('weather', 'now', () => ({ t: 3 }), { priority: 99 }))
@@ -345,7 +345,7 @@ test('a face reads built-in sections by their bare name and others by plugin:sec
   }
 })
 
-test('the library: register, render, collect and take away; a node shows itself', async () => {
+test('the library registers, renders, collects and removes sections; a node shows itself', async () => {
   const node = new Node(null)
   assert.equal(registerDisplayProvider(new Fixed('lib', 'one', () => [{ a: 1 }, { a: 2 }])), true)
   assert.equal(registerDisplayProvider(new Fixed('lib', 'one', () => ({}))), false)
@@ -366,7 +366,7 @@ test('the library: register, render, collect and take away; a node shows itself'
     for (const [name, data] of Object.entries(all)) assert.equal((data as { error?: string }).error, undefined, name)
     assert.equal((all['node_core:identity'] as { assigned_id: number }).assigned_id, node.assignedId)
     assert.deepEqual(Object.keys(await collectAllSections('json', { category: 'plugin' })), ['lib:one'])
-    // without a node: the newest one of the process
+    // without a node: the newest node of the process
     assert.deepEqual(await renderSection('identity'), all['node_core:identity'])
     getDisplayRegistry().defaultNode = null
     await assert.rejects(renderSection('identity'), refused('BAD_REQUEST', /needs a node/))

@@ -1,4 +1,4 @@
-// The board files hold facts of real boards: what can be checked without one is checked here.
+// The board files contain facts about real boards: this checks what can be checked without a board.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -32,7 +32,7 @@ const code = (wanted: string, text: RegExp) => (error: unknown) =>
 /** Power and ground of every board with the 40-pin header. */
 const POWER: Record<string, number[]> = { '3V3': [1, 17], '5V': [2, 4], GND: [6, 9, 14, 20, 25, 30, 34, 39] }
 
-test('there is a file for every board, and the configuration knows them all', () => {
+test('every board has a file, and the configuration knows all boards', () => {
   const files = readdirSync(join(root, 'board'))
     .filter(name => name.endsWith('.json'))
     .map(name => name.slice(0, -5))
@@ -40,7 +40,7 @@ test('there is a file for every board, and the configuration knows them all', ()
   assert.deepEqual([...BOARD_NAMES].sort(), ['auto', ...files].sort())
 })
 
-test('a file that is like another has its header, functions and buses, and its own names', () => {
+test('a file based on another has its header, functions and buses, and its own names', () => {
   for (const [name, like] of [
     ['cm4', 'rpi-4'],
     ['rpi-zero-2-w', 'rpi-3'],
@@ -59,7 +59,7 @@ test('a file that is like another has its header, functions and buses, and its o
 })
 
 for (const board of KNOWN) {
-  test(`${board.name}: 40 pins, power and ground in their places, every GPIO from 0 to 27 once`, () => {
+  test(`${board.name}: 40 pins, power and ground in the right positions, every GPIO from 0 to 27 once`, () => {
     const pins = headerPins(board)
     assert.equal(pins.length, 40)
     for (const [name, places] of Object.entries(POWER))
@@ -73,7 +73,7 @@ for (const board of KNOWN) {
       Array.from({ length: 28 }, (_, k) => k),
     )
     assert.ok(board.gpio.lines >= 28 && board.gpio.labels.length > 0)
-    // pins that any book about these boards names
+    // pins that any documentation of these boards lists
     const at = (name: string): number | undefined => pins.find(pin => pin.name === name)?.header
     assert.deepEqual(
       [at('GPIO2'), at('GPIO3'), at('GPIO14'), at('GPIO17'), at('GPIO25'), at('GPIO21')],
@@ -81,7 +81,7 @@ for (const board of KNOWN) {
     )
   })
 
-  test(`${board.name}: a bus is on pins of the header that can be it, and names what enables it`, () => {
+  test(`${board.name}: a bus is on header pins that support it, and names what enables it`, () => {
     assert.equal(new Set(board.buses.map(bus => bus.name)).size, board.buses.length)
     for (const { name, kind, pins, enable, device, address } of board.buses) {
       for (const [role, pin] of Object.entries(pins)) {
@@ -104,7 +104,7 @@ for (const board of KNOWN) {
   })
 }
 
-test('of what a pin can be, the three that are shown are those of the buses', () => {
+test('the three functions shown for a pin are those of the buses', () => {
   for (const board of KNOWN) {
     const tree = { model: '', compatible: [] }
     const { pins } = boardReport({ board, tree, configured: true, entries: [], root: '/nowhere' })
@@ -118,7 +118,7 @@ test('of what a pin can be, the three that are shown are those of the buses', ()
   }
 })
 
-test('a board is detected by its device tree, by model where the tree has another name, else it is generic', () => {
+test('a board is detected by its device tree, or by model where the tree has another name; otherwise it is generic', () => {
   const dir = tempDir()
   try {
     const tree = (model: string, ...compatible: string[]): string => {
@@ -142,7 +142,7 @@ test('a board is detected by its device tree, by model where the tree has anothe
   }
 })
 
-test('a pin is found by name, header, chip and label, and what is none says why', () => {
+test('a pin is found by name, header position, chip and label; otherwise the error says why', () => {
   const chips = [
     { path: '/dev/gpiochip0', name: 'gpiochip0', label: 'gpio-brcmstb@107d508500', lines: 32 },
     { path: '/dev/gpiochip4', name: 'gpiochip4', label: 'pinctrl-rp1', lines: 54 },
@@ -175,7 +175,7 @@ test('a pin is found by name, header, chip and label, and what is none says why'
     assert.throws(() => resolveIn(pi5, wrong), code('CONFIG_INVALID', /one of pin/))
 })
 
-test('an option that is a pin takes each way, and one only', () => {
+test('a pin option accepts each spelling, but only one at a time', () => {
   const takes = (value: unknown): boolean => v.safeParse(pinSpec, value).success
   for (const right of ['GPIO17', { pin: 'GPIO17' }, { header: 40 }, { chip: 'pinctrl-rp1', line: 0 }])
     assert.ok(takes(right), JSON.stringify(right))
@@ -192,7 +192,7 @@ test('an option that is a pin takes each way, and one only', () => {
     assert.ok(!takes(wrong), JSON.stringify(wrong))
 })
 
-test('the configuration is searched for pins and buses, whatever the options are called', () => {
+test('pins and buses are found in the configuration, whatever their options are called', () => {
   const board = boardNamed('rpi-4')
   const { pins, buses } = usesOf(board, [
     { what: 'source shed', options: { pins: [{ header: 11, name: 'door' }, { pin: 'GPIO27' }], bus: 1 } },
@@ -215,7 +215,7 @@ test('the configuration is searched for pins and buses, whatever the options are
   )
 })
 
-test('lines that are on no header are told in the words of the configuration, on a machine without one too', () => {
+test('lines on no header are reported in the words of the configuration, on a machine without a header too', () => {
   const entries = [
     {
       what: 'source shed',
@@ -250,7 +250,7 @@ test('lines that are on no header are told in the words of the configuration, on
   assert.deepEqual(of('generic'), { used: [], clashes, off: [...off, ...more] })
 })
 
-test('a link uses what its options leave to the default, and to physical_config', async () => {
+test('a link also uses the pins of its default options and of physical_config', async () => {
   const dir = tempDir()
   try {
     const path = join(dir, 'Config.json')
@@ -285,7 +285,7 @@ test('a link uses what its options leave to the default, and to physical_config'
       w1: ['source cellar'],
     })
     const pin = (name: string) => report.pins.find(one => one.name === name)?.used_by
-    // one radio, though two links share it
+    // one radio that two links share
     assert.deepEqual(pin('GPIO25'), ['LoRa at /dev/spidev0.0: dio0_pin'])
     assert.deepEqual(pin('GPIO22'), ['LoRa at /dev/spidev0.0: reset_pin'])
     assert.deepEqual(pin('GPIO18'), ['source wrong: pins'])
@@ -295,17 +295,17 @@ test('a link uses what its options leave to the default, and to physical_config'
   }
 })
 
-test('a serial port is known by its file, by a link to it, and on each board by its own', () => {
+test('a serial port is recognized by its file, by a link to it, and by the name of each board', () => {
   const serial0 = [{ what: 'source a', options: { port: '/dev/serial0' } }]
   const names = (board: string, ports?: Parameters<typeof usesOf>[2]): string[] => [
     ...usesOf(boardNamed(board), serial0, ports).buses.keys(),
   ]
   assert.deepEqual(names('rpi-3'), ['uart1'])
-  // it may be the debug connector there, which is on no pin of the header
+  // there it may be the debug connector, which is on no header pin
   assert.deepEqual(names('rpi-5'), [])
   const full = { real: (path: string) => (path === '/dev/serial0' ? '/dev/ttyAMA0' : path) }
   assert.deepEqual(names('rpi-4', { ...full, device: ({ device }) => device }), ['uart0'])
-  // as an old kernel numbers them
+  // as an old kernel numbers the ports
   const old = {
     real: () => '/dev/ttyAMA1',
     device: ({ name, device }: BoardBus) => (name === 'uart3' ? '/dev/ttyAMA1' : device),
@@ -313,19 +313,19 @@ test('a serial port is known by its file, by a link to it, and on each board by 
   assert.deepEqual(names('rpi-4', old), ['uart3'])
 })
 
-test('of the boot configuration counts what is for this board', () => {
+test('only the parts of the boot configuration for this board count', () => {
   const of = (text: string, ...sections: string[]) => bootConfigOf(text, sections)
   const text = 'a=1\n[pi3]\nb=1\n[pi4]\nc=1 # why\n[cm4]\n d = 1\n[none]\ne=1\n[pi4]\nf=1\n[all]\n\n#g=1\nh=1\r\n'
   assert.deepEqual(of(text, 'pi4'), { lines: ['a=1', 'c=1', 'h=1'], open: true })
   assert.deepEqual(of(text, 'pi4', 'cm4').lines, ['a=1', 'c=1', 'd=1', 'h=1'])
   assert.deepEqual(of(text).lines, ['a=1', 'h=1'])
-  // both must be met, and what only the firmware knows is not
+  // both conditions must be met, and what only the firmware knows does not count
   assert.deepEqual(of('[gpio4=1]\na=1\n[pi4]\nb=1\n[all]\nc=1\n[PI4]\nd=1', 'pi4'), {
     lines: ['c=1', 'd=1'],
     open: true,
   })
   assert.deepEqual(of('[pi4]\n[pi5]\n', 'pi4'), { lines: [], open: false })
-  // every way to say the same
+  // every equivalent spelling
   for (const on of ['dtparam=i2c_arm=on,spi', 'dtparam=i2c1=yes\ndtparam=spi=1', 'dtparam=i2c,spi=true'])
     assert.deepEqual(of(on).lines, ['dtparam=i2c_arm=on', 'dtparam=spi=on'])
   assert.deepEqual(of('dtparam=i2c_arm=off,i2c_arm_baudrate=400000').lines, [
@@ -334,7 +334,7 @@ test('of the boot configuration counts what is for this board', () => {
   ])
 })
 
-test('the report says of each bus what is to be done', () => {
+test('the report says for each bus what to do', () => {
   const dir = tempDir()
   const file = (path: string, text = ''): void => {
     mkdirSync(dirname(join(dir, path)), { recursive: true })
@@ -345,7 +345,7 @@ test('the report says of each bus what is to be done', () => {
     file('dev/spidev0.0')
     symlinkSync('ttyAMA1', join(dir, 'dev/serial0'))
     file('dev/ttyAMA1')
-    // the port of uart3, which an old kernel calls ttyAMA1
+    // the port of uart3, which an old kernel names ttyAMA1
     mkdirSync(join(dir, 'sys/class/tty'), { recursive: true })
     symlinkSync('../../devices/platform/fe201600.serial/tty/ttyAMA1', join(dir, 'sys/class/tty/ttyAMA1'))
     mkdirSync(join(dir, 'sys/class/leds/led0'), { recursive: true })
@@ -372,7 +372,7 @@ test('the report says of each bus what is to be done', () => {
     )
     assert.match(bus('uart5').todo ?? '', /dtoverlay=uart5; reboot/)
     assert.match(bus('can0').todo ?? '', /dtparam=spi=on and dtoverlay=mcp2515-can0,.*, or .*mcp251xfd/)
-    // the adapter is there, and nobody has set its bit rate
+    // the adapter exists, but its bit rate is not set
     file('sys/class/net/can0/flags', '0x40080\n')
     assert.equal(bus('can0').state, 'missing')
     assert.match(bus('can0').todo ?? '', /^sudo systemctl enable --now os-node-can@can0 .*ip link set can0 up type can/)
@@ -385,12 +385,12 @@ test('the report says of each bus what is to be done', () => {
     assert.match(bus('i2c1').todo ?? '', /^sudo modprobe i2c-dev/)
     mkdirSync(join(dir, 'sys/module/i2c_dev'), { recursive: true })
     assert.equal(bus('i2c1').todo, 'reboot')
-    // for another board; what is added at the end would be for that one too
+    // a section for another board; lines appended at the end would apply to that board too
     file('boot/firmware/config.txt', '[pi5]\ndtparam=i2c_arm=on')
     assert.match(bus('i2c1').todo ?? '', /^add to .*config.txt, below a line \[all\]: dtparam=i2c_arm=on; reboot$/)
     file('boot/firmware/config.txt', '[pi4]\ndtparam=i2c_arm=on')
     assert.equal(bus('i2c1').todo, 'reboot')
-    // no file yet, or the one of an older system
+    // no file yet, or the file of an older system
     rmSync(join(dir, 'boot/firmware/config.txt'))
     assert.equal(ask().boot_config, null)
     assert.equal(bus('i2c1').todo, 'add to /boot/firmware/config.txt: dtparam=i2c_arm=on; reboot')

@@ -1,6 +1,6 @@
-// The options of every medium and source as owners have them in their Config.json: default, least and greatest value of each
-// number, and the defaults of the rest. A line that changes here changes what an existing file means; OS_NODE_WRITE_BOUNDS=1
-// writes bounds.txt anew, and its diff says what.
+// The options of every medium and source as users have them in their Config.json: default, minimum and maximum of each
+// number, and the defaults of the others. A changed line changes the meaning of existing files; OS_NODE_WRITE_BOUNDS=1
+// rewrites bounds.txt, and its diff shows what changed.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -47,7 +47,7 @@ function linesOf(schema: Schema, path: string, standard?: unknown): string[] {
   return lines
 }
 
-test('defaults and bounds of all options are what bounds.txt says', async () => {
+test('defaults and limits of all options are those of bounds.txt', async () => {
   const drivers = { ...mediaTable, ...sourceTable } as Record<string, () => Promise<{ schema?: unknown }>>
   const lines: string[] = []
   for (const name of Object.keys(drivers).sort()) {
@@ -59,7 +59,7 @@ test('defaults and bounds of all options are what bounds.txt says', async () => 
   assert.deepEqual(lines, readFileSync(file, 'utf8').trim().split('\n'))
 })
 
-test('the help of interval_ms has the least of each source', () => {
+test('the help of interval_ms has the minimum of each source', () => {
   const row = rows(assemble(fragments()) as never).find(({ key }) => key === 'gateway.sources[].interval_ms')!
   const bounds = readFileSync(join(root, 'test/unit/drivers/bounds.txt'), 'utf8')
   const least = [...bounds.matchAll(/^(\w+)\.interval_ms: \d+, min_value (\d+)/gm)].map(([, type, ms]) => [type!, ms!])

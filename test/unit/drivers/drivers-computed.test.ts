@@ -1,5 +1,5 @@
-// Every register and wire value that a driver computes from options, read back by the formula of its data sheet over the whole
-// range of the options: what the chip or the peer then does is what was asked for, or more where the options say so, or the
+// Every register and wire value that a driver computes from options, decoded again by the formula of its data sheet over the
+// full range of the options: the chip or the peer then does what was requested, or more where the options say so, or the
 // setting is refused. INA219: i2c/codec.test.ts. Frames of SLIP: slip/codec.test.ts.
 // Long: ten times as many random settings of a LoRa modem
 import assert from 'node:assert/strict'
@@ -21,7 +21,7 @@ const next = prng(0x5127)
 const whole = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1))
 const one = <T>(of: readonly T[]): T => of[Math.floor(next() * of.length)]!
 
-test('SX127x: the synthesizer is within half a step of 61.035 Hz over all its bands', () => {
+test('SX127x: the frequency is within half a step of 61.035 Hz over all its bands', () => {
   const STEP = 32e6 / 2 ** 19
   const check = (hz: number): void => {
     const word = frequencyWord(hz)
@@ -32,7 +32,7 @@ test('SX127x: the synthesizer is within half a step of 61.035 Hz over all its ba
   for (let k = 0; k < 10_000; k++) check(whole(137_000_000, 1_020_000_000))
 })
 
-test('SX127x: power at either pin is the one asked for, or refused (data sheet table 33 and 5.4.3)', () => {
+test('SX127x: the power at either pin is the requested one, or is refused (data sheet table 33 and 5.4.3)', () => {
   for (let dbm = -10; dbm <= 30; dbm++)
     for (const pin of ['PA_BOOST', 'RFO'] as const) {
       const [least, most] = pin === 'RFO' ? [-4, 15] : [2, 20]
@@ -51,7 +51,7 @@ test('SX127x: power at either pin is the one asked for, or refused (data sheet t
     }
 })
 
-test('SX127x: the overload protection lets at least the current through that was asked for, and one step more at most', () => {
+test('SX127x: the overcurrent protection allows at least the requested current, and at most one step more', () => {
   for (let ma = 45; ma <= 240; ma++) {
     const register = currentRegister(ma)
     const trim = register & 0x1f
@@ -61,7 +61,7 @@ test('SX127x: the overload protection lets at least the current through that was
   }
 })
 
-test('SX127x: whatever options are taken, every register is a byte and says what the options say', () => {
+test('SX127x: for all valid options, every register is a byte and matches the options', () => {
   let taken = 0
   for (let k = 0; k < rounds(3000, 30_000); k++) {
     const raw = {
@@ -115,7 +115,7 @@ test('SX127x: whatever options are taken, every register is a byte and says what
   assert.ok(taken > rounds(300, 3000), `${taken} were taken`)
 })
 
-test('ADS1115: every input, range and rate has its own word of 16 bits, with the fields of table 8-3', () => {
+test('ADS1115: every input, range and rate has a distinct word of 16 bits, with the fields of table 8-3', () => {
   const words = new Set<number>()
   for (const [k, input] of (Object.keys(INPUTS) as Input[]).entries())
     for (const [gain, range] of RANGES.entries())
@@ -146,7 +146,7 @@ test('BME280: every oversampling is written as its code (tables 20, 23 and 24)',
   }
 })
 
-test('ISO-TP: every pause that is taken is said as ISO 15765-2 has it, every other one is refused', () => {
+test('ISO-TP: every accepted separation time is encoded as ISO 15765-2 defines it, every other one is refused', () => {
   let taken = 0
   for (let us = 0; us <= 130_000; us += us < 2000 ? 10 : 250) {
     const peers = [{ tx_id: 1, rx_id: 2, separation_us: us }]
@@ -160,7 +160,7 @@ test('ISO-TP: every pause that is taken is said as ISO 15765-2 has it, every oth
   assert.equal(taken, 1 + 9 + 127)
 })
 
-test('Modbus: address and count stand in the request whole, and what no request can ask for is refused', () => {
+test('Modbus: address and count are complete in the request, and impossible requests are refused', () => {
   for (let k = 0; k < 5000; k++) {
     const table = one(['coil', 'discrete', 'holding', 'input'] as const)
     const most = table === 'coil' || table === 'discrete' ? 2000 : 125

@@ -1,5 +1,5 @@
-// What the tables of the drivers say, and what their smaller parts make of much that is random, beside drivers-tables.txt: objects
-// of advertisements, boards and their reports, names of sensors, the budget of time on the air, files of /proc.
+// The tables of the drivers, and the output of their smaller parts for random input, compared with drivers-tables.txt: objects of
+// advertisements, boards and their reports, names of sensors, the airtime budget, files of /proc.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -34,7 +34,7 @@ const { below, chance, pick, text } = dice(43)
 const bytes = (size: number): Buffer =>
   Buffer.from(Array.from({ length: size }, () => pick([0, 1, 0x7f, 0x80, 255, below(256)])))
 
-test('objects and formats of advertisements', () => {
+test('objects and formats of advertisements match drivers-tables.txt', () => {
   trace.say('keys', [bthomeKeys(), [...bthomeKeys(), 'x', 'door_2', 'door_0', 'door_1x'].map(channelUnit)])
   trace.say('ruuvi', [RUUVI_CHANNELS, RUUVI_USUAL])
   for (let id = 0; id < 256; id += 8) {
@@ -62,7 +62,7 @@ test('objects and formats of advertisements', () => {
   })
 })
 
-test('boards, their pins, and what uses them', () => {
+test('boards, their pins and the users of pins match drivers-tables.txt', () => {
   for (const board of BOARDS) {
     trace.say(board.name, digest(0, Buffer.from(JSON.stringify(board))))
     trace.say('detected', [detectBoard({ model: `${board.model} Rev`, compatible: [] } as never).name])
@@ -149,7 +149,7 @@ test('boards, their pins, and what uses them', () => {
   })
 })
 
-test('what is made of options', async () => {
+test('the values computed from options match drivers-tables.txt', async () => {
   const logger = { ...silentLogger, child: () => logger } as never
   const context = { clock: new ManualClock(), logger, dataDir: root }
   const peers = [{ tx_id: 1, rx_id: 2 }]
@@ -215,7 +215,7 @@ test('what is made of options', async () => {
       }
 })
 
-test('names of sensors, patterns of lines, and the budget of time on the air', async () => {
+test('names of sensors, patterns of lines and the airtime budget match drivers-tables.txt', async () => {
   const kinds = [
     'temp',
     'in',
@@ -333,7 +333,7 @@ test('names of sensors, patterns of lines, and the budget of time on the air', a
   })
 })
 
-test('groups of sensors out of /proc and of file systems', async () => {
+test('groups of sensors from /proc and from file systems match drivers-tables.txt', async () => {
   trace.say('default', [defaultSources(), defaultSources('/data')])
   const proc = join(root, 'proc')
   mkdirSync(join(proc, 'net'), { recursive: true })

@@ -1,5 +1,5 @@
-// What the parts of the drivers that need no hardware make of much that is right, seldom or damaged, beside drivers-trace.txt:
-// files, lines, frames and registers go in, values and refusals come out.
+// The output of the hardware-independent parts of the drivers for valid, rare and damaged input, compared with
+// drivers-trace.txt: files, lines, frames and registers go in, values and refusals come out.
 import { after, test } from 'node:test'
 import { BthomeDecoder } from '../../../drivers/bluetooth/bthome'
 import { EddystoneDecoder } from '../../../drivers/bluetooth/eddystone'
@@ -45,7 +45,7 @@ after(() => trace.compare())
 
 const { below, chance, pick, text } = dice(41)
 const noise = (most: number): Buffer => Buffer.from(Array.from({ length: below(most + 1) }, () => below(256)))
-/** Bytes or characters changed, left out or doubled, now and then none. */
+/** Bytes or characters changed, removed or doubled, sometimes none. */
 function damaged(bytes: Uint8Array): Buffer {
   const out = Buffer.from(bytes)
   for (let n = below(4); n > 0 && out.length > 0; n--) out[below(out.length)] = below(256)
@@ -83,7 +83,7 @@ SIG_VALTYPE_ 291 Load : 1;
 SG_MUL_VAL_ 291 Gear Mode 1-1, 5-9;
 `
 
-test('DBC files, and frames by them', async () => {
+test('DBC files, and the frames they describe, decode as drivers-trace.txt has it', async () => {
   trace.course('words', 300, 50, () => {
     const tokens = new Tokens(
       rearranged(pick(DBC.split('\n'))) +
@@ -127,7 +127,7 @@ test('DBC files, and frames by them', async () => {
   })
 })
 
-test('registers and frames of Modbus, SLIP and LoRa', () => {
+test('registers and frames of Modbus, SLIP and LoRa decode as drivers-trace.txt has it', () => {
   trace.course('modbus', 500, 100, () => {
     const places = Array.from({ length: below(6) }, () => ({
       table: pick(['coil', 'discrete', 'input', 'holding'] as const),
@@ -248,7 +248,7 @@ const NMEA = [
   '$GPGLL,4807.0,N,01131.0,E,1,A',
 ]
 
-test('lines, advertisements and files of the kernel', () => {
+test('lines, advertisements and files of the kernel decode as drivers-trace.txt has it', () => {
   const lines: string[] = []
   const splitters = ['\n', ';;', '\r\n'].map(
     end => new LineSplitter(Buffer.from(end), 20, line => lines.push(Buffer.from(line).toString('hex'))),
@@ -368,7 +368,7 @@ test('lines, advertisements and files of the kernel', () => {
   })
 })
 
-test('the registers of LoRa modems', () => {
+test('the registers of LoRa modems are as drivers-trace.txt has it', () => {
   trace.course('modem', 300, 50, () => {
     const options = checkOptions(
       loraOptions,

@@ -1,4 +1,4 @@
-// The pure parts of the source type gpio, and its inputs and outputs on lines that a test moves.
+// The pure parts of the source type gpio, and its inputs and outputs on lines that the test drives.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { gpioDriver } from '../../../drivers/gpio'
@@ -18,7 +18,7 @@ import { dice, digest, Trace } from '../../lib/trace'
 
 const S = 1e9
 
-test('a frequency is exact by the edges, whenever it is read', () => {
+test('a frequency is computed exactly from the edges, whenever it is read', () => {
   const next = prng(7)
   for (const hz of [0.5, 3, 50, 2000]) {
     const meter = new Frequency({ windowNs: 0, timeoutNs: 10 * S })
@@ -38,7 +38,7 @@ test('a frequency is exact by the edges, whenever it is read', () => {
   }
 })
 
-test('a signal that stops falls with the silence and is 0 after the time-out; the next edge begins anew', () => {
+test('when a signal stops, the frequency falls with the silence and is 0 after the time-out; the next edge starts over', () => {
   const meter = new Frequency({ windowNs: 0, timeoutNs: 5 * S })
   for (let k = 1; k <= 10; k++) meter.edge(k, k * 0.1 * S)
   assert.ok(Math.abs(meter.at(1 * S) - 10) < 1e-9)
@@ -51,11 +51,11 @@ test('a signal that stops falls with the silence and is 0 after the time-out; th
   assert.ok(Math.abs(meter.at(8.5 * S) - 2) < 1e-9)
 })
 
-test('a window averages what came in it, over more readings than it remembers too', () => {
+test('a window averages all its edges, even over more readings than it stores', () => {
   const meter = new Frequency({ windowNs: 10 * S, timeoutNs: 100 * S })
   let edges = 0
   let value = 0
-  // 1 Hz for a hundred seconds, then 3 Hz: after ten seconds only that counts
+  // 1 Hz for a hundred seconds, then 3 Hz: after ten seconds only the latter counts
   for (let ns = 0; ns < 100; ns++) {
     meter.edge(++edges, ns * S)
     value = meter.at(ns * S)
@@ -69,7 +69,7 @@ test('a window averages what came in it, over more readings than it remembers to
   assert.ok(Math.abs(value - 3) < 1e-9, `${value}`)
 })
 
-test('a change counts once it has stayed, bounces never do, in whatever order they come', () => {
+test('a change counts once it is stable, bounces never do, in whatever order they arrive', () => {
   const next = prng(3)
   const debounce = new Debounce(20e6, 0)
   let ns = 1e15
@@ -80,7 +80,7 @@ test('a change counts once it has stayed, bounces never do, in whatever order th
   }
   for (let press = 0; press < 200; press++) {
     level = level === 1 ? 0 : 1
-    // an odd number of flips, none staying for the time
+    // an odd number of flips, none stable for long enough
     const flips = 1 + 2 * Math.floor(next() * 6)
     for (let k = 0; k < flips; k++) {
       ns += next() * 19e6
@@ -120,20 +120,20 @@ test('options that cannot work are refused with their key', () => {
   )
 })
 
-/** Lines a test moves, as the kernel would: each request by the line's name. */
+/** Lines that a test drives, as the kernel would: each request by the line's name. */
 class FakeGpio implements GpioWorld {
   now = 1e15
   readonly asked: (LinesOptions & { name: string })[] = []
   readonly levels = new Map<string, 0 | 1>()
-  /** throws for a request that asks for this */
+  /** throws for a matching request */
   refuse: (options: LinesOptions) => string | undefined = () => undefined
   gone = false
-  /** requests that are held */
+  /** open requests */
   open = 0
-  /** edges that the kernel dropped, of lines requested from now on */
+  /** edges that the kernel dropped, on lines requested from now on */
   missed = 0
   onSet: (name: string, value: 0 | 1) => void = () => undefined
-  /** edges that the kernel has and nobody read yet */
+  /** edges queued in the kernel and not read yet */
   late: () => void = () => undefined
   readonly #heard = new Map<string, EdgeHandler>()
   readonly #seqno = new Map<string, number>()
@@ -197,7 +197,7 @@ function make(options: object, world = new FakeGpio()) {
   return { world, timers, source, value }
 }
 
-test('a counter counts edges that the kernel had to drop, too', async () => {
+test('a counter also counts edges that the kernel had to drop', async () => {
   const { world, source, value } = make({ pins: [{ pin: 'a', mode: 'counter', scale: 0.01, unit: 'm3' }] })
   await source.open(events)
   world.edge('a', 1)
@@ -229,7 +229,7 @@ test('a frequency is averaged over window_s, to the nanosecond, and is 0 after t
   await source.close()
 })
 
-test('a chip that cannot debounce is debounced here', async () => {
+test('on a chip that cannot debounce, the source debounces', async () => {
   const world = new FakeGpio()
   world.refuse = ({ debounceUs }) => (debounceUs ? 'EOPNOTSUPP' : undefined)
   const { source, value } = make({ pins: [{ pin: 'a', mode: 'counter', debounce_ms: 5 }] }, world)
@@ -248,7 +248,7 @@ test('a chip that cannot debounce is debounced here', async () => {
   }
 })
 
-test('a change asks for a reading at once, and for no more than one in the pause', async () => {
+test('a change triggers a reading immediately, and at most one per interval', async () => {
   const { world, timers, source, value } = make({ min_gap_ms: 100, pins: [{ pin: 'a', mode: 'edge' }] })
   let asked = 0
   await source.open({ ...events, due: () => asked++ })
@@ -256,7 +256,7 @@ test('a change asks for a reading at once, and for no more than one in the pause
   world.edge('a', 1)
   world.edge('a', 0)
   assert.equal(asked, 1)
-  // came and went: the pulse is told, then its end
+  // came and went: the pulse is reported, then its end
   assert.equal(await value(), 1)
   await timers.advance(100)
   assert.equal(asked, 2)
@@ -265,7 +265,7 @@ test('a change asks for a reading at once, and for no more than one in the pause
   assert.equal(asked, 2)
 })
 
-test('a reading says the level after the last edge: the line itself may be ahead or behind', async () => {
+test('a reading has the level after the last edge: the line itself may be ahead or behind', async () => {
   const { world, source, value } = make({ pins: [{ pin: 'a', mode: 'edge' }] })
   await source.open(events)
   assert.equal(await value(), 0)
@@ -280,7 +280,7 @@ test('a reading says the level after the last edge: the line itself may be ahead
   assert.equal(await value(), 0)
 })
 
-test('outputs begin, are set, come back as set, and stop as they are told to', async () => {
+test('outputs take on_start, keep the set value when the chip returns, and take on_stop at the end', async () => {
   const outputs = [
     { pin: 'a', name: 'pump', initial: 1 },
     { pin: 'b', name: 'lamp', on_stop: 1 },
@@ -299,7 +299,7 @@ test('outputs begin, are set, come back as set, and stop as they are told to', a
       0,
     ],
   )
-  // the chip is pulled: nothing is switched on its way out, and what was set comes back
+  // the chip is unplugged: no value is switched on the way out, and the set value is restored
   world.gone = true
   await assert.rejects(source.read(), /ENODEV/)
   await source.close()
@@ -321,7 +321,7 @@ test('outputs begin, are set, come back as set, and stop as they are told to', a
   await assert.rejects(source.outputs.set('pmup', 1), /no output is named/)
 })
 
-test('a reload hands on a line that stays, without a drop; what is gone gets its on_stop value', async () => {
+test('a reload keeps an unchanged line without a drop; a removed line takes its on_stop value', async () => {
   const world = new FakeGpio()
   const outputs = [
     { pin: 'a', name: 'pump', on_stop: 0, initial: 1 },
@@ -336,7 +336,7 @@ test('a reload hands on a line that stays, without a drop; what is gone gets its
   const asked = world.asked.length
   const leave = first.source.handOn()
   await first.source.close()
-  // another name and other settings, the same line; of the lamp only its polarity is another, of the fan nothing is left
+  // another name and other settings, the same line; the lamp changes only its polarity, the fan is removed
   const second = make(
     {
       interval_ms: 2000,
@@ -360,7 +360,7 @@ test('a reload hands on a line that stays, without a drop; what is gone gets its
   assert.deepEqual(sets, ['c=0', 'b=1', 'a=0'])
 })
 
-test('a start sets the outputs before anything else: on_fault after a crash, else on_start; the source takes them over', async () => {
+test('a start sets the outputs before anything else: on_fault after a crash, otherwise on_start; the source then takes them over', async () => {
   const outputs = [
     { pin: 'a', name: 'pump', on_fault: 0, on_start: 1, on_stop: 'keep' },
     { pin: 'b', name: 'fan', on_stop: 1 },
@@ -404,7 +404,7 @@ test('a start sets the outputs before anything else: on_fault after a crash, els
   assert.equal(world.open, 0)
 })
 
-test('a counter goes on from the value that was logged last, whatever its scale; other modes do not', async () => {
+test('a counter continues from its last logged value, whatever its scale; other modes do not', async () => {
   const pins = [
     { pin: 'a', name: 'gas', mode: 'counter', scale: 0.01, offset: 5, unit: 'm3' },
     { pin: 'b', name: 'door', mode: 'edge' },
@@ -428,7 +428,7 @@ test('a counter goes on from the value that was logged last, whatever its scale;
   await source.close()
 })
 
-test('a counter tells every count to the log, those that come while it closes too, and goes on from the larger one', async () => {
+test('a counter reports every count to the log, including those during close, and continues from the larger one', async () => {
   const options = { pins: [{ pin: 'a', name: 'gas', mode: 'counter', scale: 0.01, unit: 'm3' }] }
   const log = new Map<string, number>()
   const run = async (logged: number | undefined, given: object = options) => {
@@ -448,14 +448,14 @@ test('a counter tells every count to the log, those that come while it closes to
   first.world.late = () => first.world.edge('a', 1)
   await first.source.close()
   assert.equal(log.get('gas m3 1/100+0'), 7)
-  // an older reading, a newer one, and one of another scale
+  // an older reading, a newer one, and one with another scale
   assert.equal(await (await run(0.03)).value(), 0.07)
   assert.equal(await (await run(0.09)).value(), 0.09)
   const scaled = await run(0.5, { pins: [{ ...options.pins[0], scale: 0.1 }] })
   assert.equal(await scaled.value(), 0.5)
 })
 
-test('a source that is made anew by a reload counts on, and its outputs are as they were set', async () => {
+test('a source rebuilt by a reload continues its count, and its outputs stay as set', async () => {
   const options = { pins: [{ pin: 'm', name: 'gas', mode: 'counter' }], outputs: [{ pin: 'a', name: 'pump' }] }
   const first = make(options)
   const { world } = first
@@ -466,7 +466,7 @@ test('a source that is made anew by a reload counts on, and its outputs are as t
   await first.source.close()
   const second = make({ ...options, interval_ms: 2000 }, world)
   await second.source.open(events)
-  // a check of a configuration makes a source, too, and changes nothing
+  // a configuration check also creates a source, and changes nothing
   world.now += 61e9
   make(options, world)
   assert.deepEqual([await second.value(0), await second.value(1)], [3, 1])
@@ -475,20 +475,20 @@ test('a source that is made anew by a reload counts on, and its outputs are as t
   await again.source.open(events)
   assert.deepEqual([await again.value(0), await again.value(1)], [3, 1])
   await again.source.close()
-  // taken out of the configuration and put back later: it begins anew
+  // removed from the configuration and added back later: the count starts at 0
   world.now += 61e9
   const third = make(options, world)
   await third.source.open(events)
   assert.deepEqual([await third.value(0), await third.value(1)], [0, 0])
   await third.source.close()
-  // another line is another meter
+  // another line is another counter
   const other = make({ pins: [{ pin: 'n', name: 'gas', mode: 'counter' }] }, world)
   await other.source.open(events)
   assert.equal(await other.value(), 0)
   await other.source.close()
 })
 
-test('what goes wrong names the pin, who has it, and what to do', async () => {
+test('an error names the pin, who uses it, and what to do', async () => {
   const fails = async (errno: string, options: object, text: RegExp, hint: RegExp): Promise<void> => {
     const world = new FakeGpio()
     world.refuse = () => errno
@@ -513,7 +513,7 @@ test('what goes wrong names the pin, who has it, and what to do', async () => {
   await fails('EOPNOTSUPP', { bias: 'pull_up' }, /door: GPIO8: the chip cannot do this/, /leave out bias/)
 })
 
-test('inputs and outputs that are moved, pulled, reloaded and handed on are as gpio.txt has them', async () => {
+test('inputs and outputs that are switched, unplugged, reloaded and handed over behave as gpio.txt has it', async () => {
   const trace = new Trace('unit/drivers/gpio.txt')
   const { below, chance, pick } = dice(19)
   for (let round = 0; round < 6; round++) {

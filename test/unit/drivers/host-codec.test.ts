@@ -41,7 +41,7 @@ const NETDEV = `Inter-|   Receive                                               
 broken: 1 2 3
 `
 
-test('the cpu line: guest ticks are not counted twice, iowait is idle', () => {
+test('the cpu line: guest ticks are not counted twice, iowait counts as idle', () => {
   const ticks = parseCpu(STAT)!
   assert.equal(ticks.total, 7331 + 12 + 4042 + 333_099 + 203 + 0 + 63 + 10)
   assert.equal(ticks.busy, 7331 + 12 + 4042 + 63 + 10)
@@ -51,14 +51,14 @@ test('the cpu line: guest ticks are not counted twice, iowait is idle', () => {
   assert.equal(parseCpu(''), null)
 })
 
-test('busy per cent is of the ticks between two looks and stays within 0 and 100', () => {
+test('busy per cent is computed from the ticks between two reads and stays within 0 and 100', () => {
   assert.equal(busyPercent({ busy: 100, total: 1000 }, { busy: 150, total: 1200 }), 25)
   assert.equal(busyPercent({ busy: 100, total: 1000 }, { busy: 100, total: 1000 }), null)
   assert.equal(busyPercent({ busy: 100, total: 1000 }, { busy: 99, total: 1200 }), 0)
   assert.equal(busyPercent({ busy: 100, total: 1000 }, { busy: 400, total: 1200 }), 100)
 })
 
-test('loadavg, uptime and single numbers', () => {
+test('loadavg, uptime and single numbers are parsed', () => {
   assert.deepEqual(parseLoad('0.52 1.03 12.00 2/345 6789\n'), [0.52, 1.03, 12])
   assert.equal(parseLoad('0.52 1.03'), null)
   assert.equal(parseLoad('a b c d'), null)
@@ -69,7 +69,7 @@ test('loadavg, uptime and single numbers', () => {
   for (const text of ['', '\n', '1 2', 'n/a', '12 dB', 'Infinity']) assert.equal(oneNumber(text), null)
 })
 
-test('meminfo in bytes; a kernel without MemAvailable is understood', () => {
+test('meminfo is in bytes; a kernel without MemAvailable works', () => {
   assert.deepEqual(parseMemory(MEMINFO), {
     total: 3_884_364 * 1024,
     available: 2_884_364 * 1024,
@@ -80,7 +80,7 @@ test('meminfo in bytes; a kernel without MemAvailable is understood', () => {
   assert.equal(parseMemory('nothing'), null)
 })
 
-test('net/dev by interface, also where the name touches the first number; short lines are left out', () => {
+test('net/dev is parsed by interface, also where the name touches the first number; short lines are skipped', () => {
   const devices = parseNetDev(NETDEV)
   assert.deepEqual([...devices.keys()], ['lo', 'eth0', 'wlan0'])
   assert.deepEqual(devices.get('eth0'), {
@@ -94,14 +94,14 @@ test('net/dev by interface, also where the name touches the first number; short 
   assert.equal(devices.get('wlan0')?.rxBytes, 12_345_678_901)
 })
 
-test('virtual interfaces are known by name', () => {
+test('virtual interfaces are recognized by name', () => {
   for (const name of ['lo', 'veth12ab', 'docker0', 'br-1f2e', 'virbr0', 'cni0', 'ifb1', 'vcan0', 'can0', 'dummy0'])
     assert.equal(isVirtualInterface(name), true, name)
   for (const name of ['eth0', 'enp3s0', 'wlan0', 'wlp2s0', 'wwan0', 'usb0', 'br0', 'bond0', 'wg0', 'tun0', 'end0'])
     assert.equal(isVirtualInterface(name), false, name)
 })
 
-test('natural order counts numbers as numbers', () => {
+test('natural order compares digits as numbers', () => {
   assert.deepEqual(['eth10', 'eth2', 'wlan0', 'eth1', 'eth'].sort(naturalOrder), [
     'eth',
     'eth1',
@@ -112,7 +112,7 @@ test('natural order counts numbers as numbers', () => {
   assert.deepEqual(['temp10_input', 'temp9_input'].sort(naturalOrder), ['temp9_input', 'temp10_input'])
 })
 
-test('hwmon files: kind, unit and scale by the kernel ABI; what is no reading is none', () => {
+test('hwmon files: kind, unit and scale by the kernel ABI; other files give no reading', () => {
   const unit = (file: string, ...others: string[]) => {
     const channel = hwmonChannel(file, new Set([file, ...others]))
     return channel && [channel.stem, channel.unit, channel.divide]
@@ -149,11 +149,11 @@ test('IIO files: type, unit, and the nearest scale and offset', () => {
   assert.deepEqual([pair?.stem, pair?.scale], ['voltage0-voltage1', 'in_voltage-voltage_scale'])
   assert.equal(channel('in_temp_object_raw', 'in_temp_scale')?.scale, 'in_temp_scale')
   assert.equal(channel('in_intensity_both_raw')?.unit, '{1}')
-  // a raw number whose scale nobody knows has no unit
+  // a raw number with an unknown scale has no unit
   assert.deepEqual([channel('in_voltage0_raw')?.unit, channel('in_voltage0_raw')?.divide], ['{raw}', 1])
   assert.equal(channel('in_proximity_raw')?.unit, '{raw}')
   assert.equal(channel('in_proximity_raw', 'in_proximity_scale')?.unit, 'm')
-  // both forms of one channel are one sensor
+  // both files of one channel are one sensor
   assert.equal(channel('in_pressure_raw', 'in_pressure_input'), undefined)
   assert.equal(channel('in_pressure_input', 'in_pressure_raw')?.unit, 'Pa')
   for (const file of [
@@ -169,7 +169,7 @@ test('IIO files: type, unit, and the nearest scale and offset', () => {
     assert.equal(channel(file), undefined, file)
 })
 
-test('match: globs, several of them, regular expressions', () => {
+test('match accepts a glob, several globs, and regular expressions', () => {
   assert.equal(matcher(undefined)('x'), true)
   assert.equal(matcher('')('x'), true)
   assert.equal(matcher('*')('x'), true)

@@ -30,7 +30,7 @@ import { ManualClock, ManualTimers } from '../../lib/manual'
 
 const events: OpenableEvents = { lost: () => undefined, degraded: () => undefined }
 
-/** A folder with files laid out; `put` adds or replaces, `take` removes. */
+/** A folder with prepared files; `put` adds or replaces, `take` removes. */
 function tree(t: TestContext, files: Record<string, string> = {}) {
   const root = mkdtempSync(join(tmpdir(), 'host-'))
   t.after(() => rmSync(root, { recursive: true, force: true }))
@@ -79,7 +79,7 @@ const CHIPS: Record<string, string> = {
   [`${hwmon}/hwmon1/temp2_enable`]: '0\n',
 }
 
-test('hwmon: every kind in its unit, in one fixed order, faulty and switched-off channels told apart', async t => {
+test('hwmon: every kind in its unit, in a fixed order; faulty and disabled channels are distinguished', async t => {
   const { root } = tree(t, CHIPS)
   const { source: chips } = source('hwmon', root)
   await chips.open(events)
@@ -97,7 +97,7 @@ test('hwmon: every kind in its unit, in one fixed order, faulty and switched-off
   assert.deepEqual(chips.counters, { rx: 7, tx: 0, errors: 1 })
 })
 
-test('hwmon: order and names do not hang on the numbers the kernel gave', async t => {
+test('hwmon: order and names do not depend on the numbers of the kernel', async t => {
   const renumbered = Object.fromEntries(
     Object.entries(CHIPS).map(([path, text]) => [
       path.replace(/hwmon\/hwmon(\d)/, (_, n) => `hwmon/hwmon${n === '0' ? 7 : 3}`),
@@ -112,7 +112,7 @@ test('hwmon: order and names do not hang on the numbers the kernel gave', async 
   assert.deepEqual(await names(renumbered), await names(CHIPS))
 })
 
-test('hwmon: chips of one name are told apart by their bus name, labels of one name by their channel', async t => {
+test('hwmon: chips of one name are distinguished by their bus name, labels of one name by their channel', async t => {
   const { root, put } = tree(t)
   for (const [n, device] of ['nvme1', 'nvme0'].entries()) {
     put(`${hwmon}/hwmon${n}/name`, 'nvme\n')
@@ -141,7 +141,7 @@ test('hwmon: chips of one name are told apart by their bus name, labels of one n
   )
 })
 
-test('hwmon: two natives that become one name are refused', async t => {
+test('hwmon: two sensors that would get the same name are refused', async t => {
   const { root } = tree(t, {
     [`${hwmon}/hwmon0/name`]: 'a\n',
     [`${hwmon}/hwmon0/temp1_input`]: '1\n',
@@ -153,7 +153,7 @@ test('hwmon: two natives that become one name are refused', async t => {
   await assert.rejects(source('hwmon', root).source.open(events), { code: 'CONFIG_INVALID' })
 })
 
-test('what a machine lacks is NOT_FOUND with the reason', async t => {
+test('sensors that a machine lacks are NOT_FOUND with the reason', async t => {
   const { root } = tree(t, { 'sys/class/thermal/cooling_device0/type': 'fan', 'sys/class/hwmon/hwmon0/name': 'empty' })
   const reasons: Record<string, string> = {}
   for (const type of HOST_TYPES) {
@@ -176,7 +176,7 @@ test('what a machine lacks is NOT_FOUND with the reason', async t => {
   })
 })
 
-test('match chooses sensors; a pattern that fits none names what there is', async t => {
+test('match selects sensors; a pattern without a match lists the available ones', async t => {
   const { root } = tree(t, CHIPS)
   const { source: some } = source('hwmon', root, { match: 'coretemp_*, /no/' })
   await some.open(events)
@@ -189,7 +189,7 @@ test('match chooses sensors; a pattern that fits none names what there is', asyn
   assert.throws(() => source('hwmon', root, { match: '/(/' }), { code: 'CONFIG_INVALID' })
 })
 
-test('a sensor that vanishes keeps its place; a re-open finds new ones; all gone loses the group', async t => {
+test('a sensor that vanishes keeps its slot; a re-open finds new ones; when all are gone the group is lost', async t => {
   const { root, put, take } = tree(t, CHIPS)
   const { source: chips } = source('hwmon', root)
   await chips.open(events)
@@ -208,7 +208,7 @@ test('a sensor that vanishes keeps its place; a re-open finds new ones; all gone
   await assert.rejects(chips.read(), { code: 'LINK_DOWN', message: 'the hwmon sensors are gone' })
 })
 
-test('a file that holds no number is a failed sensor, not a zero', async t => {
+test('a file without a number is a failed sensor, not a zero', async t => {
   const { root, put } = tree(t, { [`${hwmon}/hwmon0/name`]: 'x', [`${hwmon}/hwmon0/temp1_input`]: '1000' })
   const { source: chips } = source('hwmon', root)
   await chips.open(events)
@@ -218,7 +218,7 @@ test('a file that holds no number is a failed sensor, not a zero', async t => {
   }
 })
 
-test('thermal zones in degrees, those of one type with their numbers', async t => {
+test('thermal zones are in degrees, and zones of one type are numbered', async t => {
   const zone = 'sys/class/thermal/thermal_zone'
   const { root } = tree(t, {
     [`${zone}0/type`]: 'cpu-thermal\n',
@@ -280,7 +280,7 @@ test('IIO: raw with scale and offset, processed values, units of the ABI, names 
   assert.equal((await iio.read())[1]?.[2], 0.4)
 })
 
-test('IIO: two of one name are told apart by their place on the bus', async t => {
+test('IIO: two of one name are distinguished by their bus address', async t => {
   const { root, put } = tree(t)
   mkdirSync(join(root, 'sys/bus/iio/devices'), { recursive: true })
   for (const [n, place] of ['1-0077', '1-0076'].entries()) {
@@ -302,7 +302,7 @@ test('IIO: two of one name are told apart by their place on the bus', async t =>
   )
 })
 
-test('cpu: busy per cent between reads; the first read looks twice', async t => {
+test('cpu: busy per cent between reads; the first read samples twice', async t => {
   const { root, put } = tree(t, {
     'proc/stat': 'cpu  1000 0 1000 8000 0 0 0 0 0 0\n',
     'proc/loadavg': '0.50 0.25 1.00 1/100 999\n',
@@ -337,7 +337,7 @@ test('cpu: busy per cent between reads; the first read looks twice', async t => 
   )
 })
 
-test('memory in bytes and per cent; swap only where there is some', async t => {
+test('memory in bytes and per cent; swap only if present', async t => {
   const { root } = tree(t, { 'proc/meminfo': 'MemTotal: 1000 kB\nMemAvailable: 250 kB\nSwapTotal: 0 kB\n' })
   const { source: memory } = source('memory', root)
   await memory.open(events)
@@ -379,7 +379,7 @@ test('network: counters, rates per second of the monotonic clock, virtual interf
     ['net_eth2_errors', 'OK', 4, '{errors}'],
     ['net_eth2_drops', 'OK', 6, '{drops}'],
   ])
-  // a counter that starts again has no rate for once; an interface that goes keeps its places
+  // a restarted counter has no rate for one reading; an interface that vanishes keeps its slots
   clock.advance(1000)
   put('proc/net/dev', netDev({ eth2: [10, 300] }))
   const later = new Map((await net.read()).map(row => [row[0], row[2]]))
@@ -391,7 +391,7 @@ test('network: counters, rates per second of the monotonic clock, virtual interf
   await assert.rejects(net.read(), { code: 'LINK_DOWN' })
 })
 
-test('network: at most eight interfaces; named ones may be virtual; none is a reason', async t => {
+test('network: at most eight interfaces; named ones may be virtual; having none is an error with a reason', async t => {
   const many = Object.fromEntries(Array.from({ length: 12 }, (_, k) => [`eth${k}`, [0, 0] as [number, number]]))
   const { root, put } = tree(t, { 'proc/net/dev': netDev(many) })
   const { source: net } = source('network', root)
@@ -404,7 +404,7 @@ test('network: at most eight interfaces; named ones may be virtual; none is a re
   assert.equal((await chosen.read())[0]?.[0], 'net_lo_rx')
 })
 
-test('disk: free bytes and used per cent as df has it; a file system named twice is read once', async () => {
+test('disk: free bytes and used per cent as in df; a file system named twice is read once', async () => {
   const spaces: Record<string, [device: number, total: number, free: number, available: number]> = {
     '/': [1, 1000, 500, 400],
     '/data': [2, 100, 100, 100],
@@ -419,7 +419,7 @@ test('disk: free bytes and used per cent as df has it; a file system named twice
   const { source: disk } = source('disk', '/nowhere', { data_dir: '/data', paths: ['/srv', '/gone'] }, { space })
   await disk.open(events)
   const used = 55.56
-  // in hundredths: 0.0434 % could not be sent with four decimals
+  // in hundredths: 0.0434 % cannot be sent with four decimals
   assert.deepEqual(await disk.read(), [
     ['disk_root_free', 'OK', 400, 'By'],
     ['disk_root_used', 'OK', used, '%'],
@@ -435,7 +435,7 @@ test('disk: free bytes and used per cent as df has it; a file system named twice
   await assert.rejects(disk.open(events), { code: 'NOT_FOUND' })
 })
 
-test('the space of a file system is the same from the addon and from node, and what is not there is told alike', async () => {
+test('the space of a file system is the same from the addon and from node, and a missing path gives the same error', async () => {
   const { dev } = statSync(tmpdir())
   const { bsize, blocks } = statfsSync(tmpdir())
   const before = process.env.OS_NODE_NO_ADDON
@@ -451,7 +451,7 @@ test('the space of a file system is the same from the addon and from node, and w
   else process.env.OS_NODE_NO_ADDON = before
 })
 
-test('a file that hangs costs its own sensor only, is not read again while it hangs, and comes back', async t => {
+test('a file that hangs fails only its own sensor, is not read again while it hangs, and recovers', async t => {
   const { root } = tree(t, CHIPS)
   const timers = new ManualTimers(new ManualClock())
   let release = (): void => undefined
@@ -484,7 +484,7 @@ test('a file that hangs costs its own sensor only, is not read again while it ha
   assert.equal(timers.pending, 0)
 })
 
-test('with two reads out no third is begun, so that the threads that sync the log stay free', async () => {
+test('while two reads are pending no third is started, so that the threads that sync the log stay free', async () => {
   const timers = new ManualTimers(new ManualClock())
   let begun = 0
   const files = new SlowFiles({ timers, read: () => new Promise(() => begun++) })
@@ -495,7 +495,7 @@ test('with two reads out no third is begun, so that the threads that sync the lo
   assert.equal(begun, 2)
 })
 
-test('with the addon a file that hangs costs its own value, and is read again once it is back', {
+test('with the addon a file that hangs fails only its own value, and is read again once it recovers', {
   skip: nativeOrNull() ? false : 'this machine has no C compiler',
 }, async t => {
   const { root } = tree(t, { chip: '45000\n', other: '7\n' })
@@ -504,7 +504,7 @@ test('with the addon a file that hangs costs its own value, and is read again on
   const clock = heldClock(t)
   const files = new SlowFiles({ deadlineMs: 40 })
   const first = assert.rejects(files.text(path), { code: 'TIMEOUT' })
-  // behind it, and yet answered
+  // queued after it, and still answered
   const behind = files.text(join(root, 'chip'))
   await hanging.begun()
   clock.pass(41)
@@ -521,7 +521,7 @@ test('with the addon a file that hangs costs its own value, and is read again on
   assert.equal(await files.text(path), '1\n')
 })
 
-test('options: defaults, limits, and wrong keys named', () => {
+test('options have defaults and limits, and wrong keys are named', () => {
   const context = { clock: systemClock, logger: silentLogger }
   assert.equal(hostSources.cpu.create('cpu', {}, context).intervalMs, 2000)
   assert.equal(hostSources.hwmon.create('chips', { interval_ms: 250 }, context).intervalMs, 250)
@@ -547,7 +547,7 @@ test('a fresh machine reads cpu, memory, disk, network, uptime, thermal and hwmo
   assert.equal(defaultSources('/var/lib/os-node').find(s => s.type === 'disk')?.data_dir, '/var/lib/os-node')
 })
 
-test('this machine: what /proc has is read, what /sys lacks is a state', {
+test('on this machine the sources of /proc are read, and what /sys lacks is a link state', {
   skip: existsSync('/proc/stat') ? false : 'this machine has no /proc',
 }, async t => {
   const got = new Map<string, SourceReading>()

@@ -1,10 +1,10 @@
-// The one interface of a running gateway: what changes Config.json is refused until the gateway follows it.
+// The one interface of a running gateway: changes of Config.json are refused until the gateway can follow them.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { gatewayApi } from '../../../src/gateway/api'
 import { OsError } from '../../../src/lib/errors'
 
-test('a medium is not switched before the gateway is ready, whoever asks', async () => {
+test('no caller can switch a medium before the gateway is ready', async () => {
   let starting = true
   const changed: unknown[] = []
   const gateway = {

@@ -15,7 +15,7 @@ import { until } from '../../lib/gateway'
 const root = mkdtempSync(join(tmpdir(), 'os-node-ctl-'))
 const servers: ControlServer[] = []
 
-// inside a suite: hooks of the file itself run only when nothing listens any more
+// inside a suite: hooks of the file itself run only after all listeners are closed
 describe('the control socket', () => {
   after(async () => {
     for (const server of servers) await server.close()
@@ -51,7 +51,7 @@ describe('the control socket', () => {
     return lines
   }
 
-  test('answers requests in order, with the socket closed to others', async () => {
+  test('the control socket answers requests in order, and other users cannot open it', async () => {
     const server = await start(async ({ command, options, argv }) => ({
       result: { command, options, argv },
       exitCode: 0,
@@ -82,7 +82,7 @@ describe('the control socket', () => {
     })
   })
 
-  test('nonsense is answered and stops nothing', async () => {
+  test('an invalid request is answered and stops nothing', async () => {
     const server = await start(async () => ({ result: 1 }))
     for (const bad of [
       'nonsense',
@@ -117,7 +117,7 @@ describe('the control socket', () => {
     split.destroy()
   })
 
-  test('rows come at the pace of the reader', async () => {
+  test('rows are sent at the speed of the reader', async () => {
     let made = 0
     async function* rows(): AsyncGenerator<unknown> {
       for (; made < 20_000; made++) yield { seq: made, filler: 'x'.repeat(200) }
@@ -141,7 +141,7 @@ describe('the control socket', () => {
     assert.ok(ahead < 19_000, `the gateway was ${ahead} rows ahead`)
   })
 
-  test('progress comes once a percent, beside the answer', async () => {
+  test('progress is sent once per percent, next to the answer', async () => {
     const server = await start(async (_, { progress }) => {
       for (let done = 0; done <= 1000; done++) {
         progress(done, 1000)
@@ -160,7 +160,7 @@ describe('the control socket', () => {
     assert.ok(seen.every(([done, total], k) => total === 1000 && done > (seen[k - 1]?.[0] ?? 0)))
   })
 
-  test('a reader that stops stops the rows, and one that leaves ends them', async () => {
+  test('a reader that stops reading pauses the rows, and one that disconnects ends them', async () => {
     let made = 0
     let ended = false
     async function* rows(): AsyncGenerator<unknown> {
@@ -188,7 +188,7 @@ describe('the control socket', () => {
     await until('the rows end', () => ended && aborted[0]?.aborted)
   })
 
-  test('a client that asks faster than it is answered is held back', async () => {
+  test('a client that sends requests faster than they are answered is throttled', async () => {
     let most = 0
     let running = 0
     const server = await start(async () => {
@@ -202,7 +202,7 @@ describe('the control socket', () => {
     assert.equal(most, 1)
   })
 
-  test('a working gateway is waited for, a silent one is TIMEOUT, a vanished one NO_GATEWAY', async t => {
+  test('a busy gateway is waited for, a silent one is TIMEOUT, a vanished one NO_GATEWAY', async t => {
     let release: () => void = () => undefined
     let asked: () => void = () => undefined
     const working = new Promise<void>(resolve => {
@@ -239,7 +239,7 @@ describe('the control socket', () => {
     await assert.rejects(leaving, (error: OsError) => error.code === 'NO_GATEWAY')
   })
 
-  test('a dead socket file is replaced, and close removes it', async () => {
+  test('a stale socket file is replaced, and close removes it', async () => {
     const dataDir = join(root, 'dead')
     mkdirSync(dataDir)
     writeFileSync(socketPath(dataDir), '')
@@ -249,7 +249,7 @@ describe('the control socket', () => {
     assert.ok(!existsSync(server.path))
   })
 
-  test('a path too long for the kernel gets a short one only this user can enter', async () => {
+  test('a path too long for the kernel is replaced by a short one that only this user can enter', async () => {
     const dataDir = join(root, 'long'.repeat(30))
     mkdirSync(dataDir)
     const server = await startControl({ dataDir, run: async () => ({ result: { far: true } }) })
@@ -260,7 +260,7 @@ describe('the control socket', () => {
     assert.ok(!existsSync(join(server.path, '..')))
   })
 
-  test('where the data directory takes no socket, it is elsewhere, in a folder of this user', async () => {
+  test('where the data directory cannot contain a socket, the socket is elsewhere, in a folder of this user', async () => {
     const told: string[] = []
     const logger = createLogger({ write: line => void told.push(line) })
     const dataDir = join(root, 'nowhere')

@@ -19,7 +19,7 @@ function rig() {
   }
 }
 
-test('every listener gets every event in order, after the work in hand', () => {
+test('every listener gets every event in order, after the current work', () => {
   const { options, run, waiting } = rig()
   const channel = new EventChannel<number>(options)
   const [a, b]: number[][] = [[], []]
@@ -48,7 +48,7 @@ test('every listener gets every event in order, after the work in hand', () => {
   )
 })
 
-test('without listeners nothing is kept', () => {
+test('without listeners no events are kept', () => {
   const { options, waiting } = rig()
   const channel = new EventChannel<number>(options)
   channel.emit(1)
@@ -59,7 +59,7 @@ test('without listeners nothing is kept', () => {
   assert.deepEqual(got, [])
 })
 
-test('a listener that is too slow loses its oldest events, counted; the others lose nothing', () => {
+test('a listener that is too slow loses its oldest events, which are counted; the others lose nothing', () => {
   const { options, run } = rig()
   const channel = new EventChannel<number>(options)
   const [slow, fast]: number[][] = [[], []]
@@ -73,7 +73,7 @@ test('a listener that is too slow loses its oldest events, counted; the others l
   assert.deepEqual([slow!.slice(3), channel.dropped], [[5, 6, 7], 2])
 })
 
-test('a listener that throws is told and heard again, and harms nobody', () => {
+test('an exception in a listener is logged, and affects neither its later events nor other listeners', () => {
   const { options, run, lines } = rig()
   const events = new GatewayEvents(options)
   const seen: string[] = []
@@ -89,7 +89,7 @@ test('a listener that throws is told and heard again, and harms nobody', () => {
   assert.match(lines.join(''), /a listener of events failed: no a/)
 })
 
-test('packets are told at once, and a listener may go', () => {
+test('packets are reported immediately, and a listener may be removed', () => {
   const { options, lines } = rig()
   const events = new GatewayEvents(options)
   const seen: unknown[] = []

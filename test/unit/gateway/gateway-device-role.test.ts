@@ -1,5 +1,5 @@
-// `Node_Setting.device_role: rx_only` in a gateway: no uplink is opened and nothing is asked; sources are read and kept, and
-// whoever sends or asks here gets answers.
+// `Node_Setting.device_role: rx_only` in a gateway: no uplink is opened and no request is sent; sources are read and kept,
+// and peers that send or request here get answers.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -76,7 +76,7 @@ async function gateway(t: TestContext, device_role: string) {
   return { gw, sent, hear, answers }
 }
 
-test('an rx_only gateway opens no uplink and sends nothing of its own; its readings are kept and shown', async t => {
+test('an rx_only gateway opens no uplink and sends no packet on its own; its readings are kept and shown', async t => {
   const { gw, sent } = await gateway(t, 'rx_only')
   await until('readings are kept', () => gw.log.status().committed_seq > 3)
   await gw.reload()
@@ -86,7 +86,7 @@ test('an rx_only gateway opens no uplink and sends nothing of its own; its readi
   assert.equal(gw.latestReadings()[0]?.sensors[0]?.id, 'T')
 })
 
-test('an rx_only gateway answers whoever sends data, pings or asks for the time or an id', async t => {
+test('an rx_only gateway answers peers that send data, ping or request the time or an id', async t => {
   const { hear, answers } = await gateway(t, 'rx_only')
   const encoder = new UplinkEncoder({ units, aid: 9 })
   const sensors = [{ id: 'a', status: 'OK', unit: 'K', value: 1 }]
@@ -102,7 +102,7 @@ test('a duplex gateway sends through its uplink', async t => {
   assert.equal(gw.status().device_role, 'duplex')
 })
 
-test('a gateway gives a packet of a secure session in plain form, and none without the key', async t => {
+test('a gateway shows a packet of a secure session decrypted, and none without the key', async t => {
   const { gw, hear, answers } = await gateway(t, 'duplex')
   const encoder = new UplinkEncoder({ units, aid: 9 })
   const tRaw = Date.now()

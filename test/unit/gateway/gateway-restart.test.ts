@@ -1,5 +1,5 @@
-// What a gateway still knows after a restart: the last time of each device, the packets it has, and which templates are
-// too old to build on.
+// What a gateway still knows after a restart: the last time of each device, the packets it has received, and which
+// templates are too old to use.
 import assert from 'node:assert/strict'
 import { cpSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -45,11 +45,11 @@ function timeless(): Buffer {
   return out
 }
 
-/** Starts the same gateway again and again: its clock is set to `wall` each time. */
+/** Starts the same gateway repeatedly: its clock is set to `wall` each time. */
 function machine(t: TestContext) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-restart-'))
   const started: Gateway[] = []
-  // also where an assertion failed: a gateway that runs keeps the process alive
+  // also after a failed assertion: a running gateway keeps the process alive
   t.after(async () => {
     for (const gateway of started) await gateway.stop()
     rmSync(dir, { recursive: true, force: true })
@@ -104,7 +104,7 @@ function machine(t: TestContext) {
   }
 }
 
-test('times strictly increase over a restart with the clock set back, for own devices and for those without a time', async t => {
+test('times strictly increase over a restart with the clock set back, for own devices and for packets without a time', async t => {
   const start = machine(t)
   for (const wall of [T0, T0 - 3_600_000, T0 + 5]) {
     const { gateway, hear, clock } = await start(wall)
@@ -131,7 +131,7 @@ test('times strictly increase over a restart with the clock set back, for own de
   await gateway.stop()
 })
 
-test('a server forwards to nobody: its status tells of no upstream, and of nothing that waits', async t => {
+test('a server has no upstream: its status shows none, and nothing that waits for one', async t => {
   const { gateway, hear, facts } = await machine(t)(T0)
   hear(timeless())
   assert.equal(facts().length, 1)
@@ -159,7 +159,7 @@ test('the newest values of other devices, and their alarms, are shown after a re
   assert.equal(gateway.status().attention?.length, 1)
 })
 
-test('after a clean stop the templates of a run are there again', async t => {
+test('after a clean stop the templates of a run are restored', async t => {
   const start = machine(t)
   const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
   const packets = [1, 2, 3].map(k => sender.encode(fact(k, k)).bytes)
@@ -178,7 +178,7 @@ test('after a clean stop the templates of a run are there again', async t => {
   await gateway.stop()
 })
 
-test('packets that are in the log are known again, and without its templates a run is asked for them once', async t => {
+test('packets in the log are recognized as duplicates again, and without its templates a run is asked for them once', async t => {
   const start = machine(t)
   const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
   const packets = [1, 2, 3].map(k => sender.encode(fact(k, k)).bytes)
@@ -205,7 +205,7 @@ test('packets that are in the log are known again, and without its templates a r
   await gateway.stop()
 })
 
-test('after a kill a DIFF of a broker is whole, though the FULL before it only repeated what was known', async t => {
+test('after a kill a DIFF through a broker is decoded, though the FULL before it only repeated known data', async t => {
   const start = machine(t)
   const both = (k: number, a: number): Fact => {
     const { sensors, ...rest } = fact(k, a)
@@ -216,7 +216,7 @@ test('after a kill a DIFF of a broker is whole, though the FULL before it only r
   const before = await start(T0)
   const first = new UplinkEncoder({ aid: 9, units })
   for (const k of [1, 2, 3, 4]) before.hear(first.encode(both(k, k)).bytes, broker)
-  // the sender starts anew, and sends as a FULL what the broker had already; its next DIFF waits in the broker
+  // the sender restarts, and sends as a FULL what the broker had already; its next DIFF waits in the broker
   const again = new UplinkEncoder({ aid: 9, units, firstTid: 2 })
   for (const k of [4, 4, 4]) before.hear(again.encode(both(k, k)).bytes, broker)
   const waits = again.encode(both(5, 5)).bytes

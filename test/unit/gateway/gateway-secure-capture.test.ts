@@ -1,4 +1,4 @@
-// One secure exchange byte for byte, as docs/protocol.md explains it: AID 5, a clock that is moved by hand.
+// One secure exchange byte for byte, as docs/protocol.md explains it: AID 5, a clock moved by hand.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -22,7 +22,7 @@ function packetsOfPage(): string[] {
   return packets
 }
 
-test('a secure exchange inside the delivery exchange, to the byte, and BAD_KEY when the upstream forgot', async t => {
+test('a secure exchange inside the delivery exchange matches the page byte for byte, with BAD_KEY when the upstream forgot the key', async t => {
   const w = new World()
   t.after(() => w.end())
   await w.start()
@@ -58,7 +58,7 @@ test('a secure exchange inside the delivery exchange, to the byte, and BAD_KEY w
   )
 })
 
-test('the ciphered body of the page, deciphered with nothing of ours', () => {
+test('the encrypted body of the page is decrypted without any of our code', () => {
   const key = createHash('sha256').update('8550000005000').digest()
   const body = Buffer.from('c8717861c9ca0c180a949f14226710577b300a569ab0a3669d4e81c0', 'hex')
   const plain = body.map((byte, i) => byte ^ key[(i + 28) % 32]! ^ 28)

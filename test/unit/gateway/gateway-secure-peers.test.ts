@@ -1,5 +1,5 @@
-// Secure sessions with peers that are not ours: built of the component functions as the vectors have them, so without
-// delivery exchange, without repeating anything, and keyed on the first plaintext packet.
+// Secure sessions with peers of other software: built from the component functions as in the vectors, so without
+// delivery exchange, without retransmission, and with the key of the first plaintext packet.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { PacketHandler } from '../../../src/links/contracts'
@@ -9,7 +9,7 @@ import { HandshakeManager } from '../../../src/protocol/handshake/manager'
 import { isData, isSecure } from '../../../src/wire/commands'
 import { World, type WorldOptions } from '../../lib/secureworld'
 
-/** The reference's server; `silent`: as its receiver really is, which never sends its replies to data (X8). */
+/** The server of the reference; `silent`: as its receiver really is, which never answers data (X8). */
 class ReferenceServer {
   readonly decoded: Record<string, unknown>[] = []
   readonly manager: HandshakeManager
@@ -40,7 +40,7 @@ async function worldWith(t: TestContext, server: ReferenceServer, options: World
 const values = (decoded: Record<string, unknown>[]): unknown[] => decoded.map(fact => fact['s1_v'])
 const sent = (w: World): unknown[] => w.sent.facts.map(fact => fact.sensors[0]!.value)
 
-test('its server: found by a bare PONG, a session, every fact understood', async t => {
+test('reference server: found by a bare PONG, a session, every fact decoded', async t => {
   const server = new ReferenceServer(false)
   const w = await worldWith(t, server)
   await w.facts(6)
@@ -52,7 +52,7 @@ test('its server: found by a bare PONG, a session, every fact understood', async
   assert.equal(w.client.sessions.session(5)?.state, 'SECURE')
 })
 
-test('its server as it really is, which answers no data: plaintext goes on and is told as pending', async t => {
+test('reference server as it really is, which does not answer data: plaintext continues and is shown as pending', async t => {
   const server = new ReferenceServer(true)
   const w = await worldWith(t, server)
   await w.facts(12)
@@ -62,7 +62,7 @@ test('its server as it really is, which answers no data: plaintext goes on and i
   assert.equal(w.link.state.state, 'up')
 })
 
-test('its server, the first packet lost: it keys on the first it hears, and so do we', async t => {
+test('reference server, the first packet lost: it takes the key of the first packet it receives, and so do we', async t => {
   const server = new ReferenceServer(false)
   let lost = 0
   const w = await worldWith(t, server, { lose: (p, from) => from === 'a' && isData(p[0]!) && lost++ === 0 })
@@ -74,7 +74,7 @@ test('its server, the first packet lost: it keys on the first it hears, and so d
   assert.deepEqual(values(server.decoded).slice(-4), sent(w).slice(-4))
 })
 
-test('its server, the answer lost: it never repeats it, so plaintext goes on; nothing is lost', async t => {
+test('reference server, the answer lost: it never repeats it, so plaintext continues; nothing is lost', async t => {
   const server = new ReferenceServer(false)
   const w = await worldWith(t, server, { lose: p => p[0] === 0x0d })
   await w.facts(12, 2000)
@@ -82,7 +82,7 @@ test('its server, the answer lost: it never repeats it, so plaintext goes on; no
   assert.equal(w.uplink.status().secure, 'pending')
 })
 
-test('its server with require_secure here: the opener is answered, then everything is encrypted', async t => {
+test('reference server with require_secure here: the key request is answered, then everything is encrypted', async t => {
   const server = new ReferenceServer(false)
   const w = await worldWith(t, server, { requireSecure: { client: true } })
   await w.facts(4)
@@ -91,7 +91,7 @@ test('its server with require_secure here: the opener is answered, then everythi
   assert.equal(server.decoded[0]!['s1_id'], undefined)
 })
 
-test('its server as it really is, with require_secure here: nothing measured leaves, and the link says why', async t => {
+test('reference server as it really is, with require_secure here: no reading is sent, and the link says why', async t => {
   const server = new ReferenceServer(true)
   const w = await worldWith(t, server, { requireSecure: { client: true } })
   await w.facts(5, 2000)
@@ -99,7 +99,10 @@ test('its server as it really is, with require_secure here: nothing measured lea
   assert.match(JSON.stringify(w.link.state), /degraded.*no secure session: no answer to \d key requests of AID 5/)
 })
 
-/** The reference's client: plaintext until told, then the key of its first plaintext packet, whatever was named. */
+/**
+ * The client of the reference: plaintext until it gets a key message, then the key of its first plaintext packet,
+ * whatever packet the message named.
+ */
 class ReferenceClient {
   readonly manager = new HandshakeManager()
   readonly #engine = new Engine()
@@ -127,7 +130,7 @@ class ReferenceClient {
     await this.#medium.open({ lost: () => undefined, degraded: () => undefined })
   }
 
-  /** transmit, as it does it */
+  /** transmit, as the reference does it */
   async send(ms = 100): Promise<void> {
     const t_raw = this.#world.clock.wall()
     const fact = { id: 'REF', s: 'ONLINE', t: t_raw, s1_id: 'T1', s1_s: 'OK', s1_u: 'K', s1_v: 270 + this.#count++ }
@@ -152,7 +155,7 @@ async function heard(t: TestContext, options: WorldOptions = {}): Promise<{ w: W
 
 const got = (w: World): (number | null)[] => w.got.facts.map(fact => fact.sensors[0]!.value)
 
-test('its client: a session, every fact kept', async t => {
+test('reference client: a session, every fact kept', async t => {
   const { w, client } = await heard(t)
   for (let k = 0; k < 6; k++) await client.send()
   assert.deepEqual(w.commands.slice(0, 4), ['a:3F', 'b:0D', 'a:AB', 'b:0E'])
@@ -161,7 +164,7 @@ test('its client: a session, every fact kept', async t => {
   assert.equal(client.manager.sessions.session(9)?.state, 'SECURE')
 })
 
-test('its client, our answer lost twice: named again, and the key it takes is the first one, which we kept', async t => {
+test('reference client, our answer lost twice: the key is named again, and the client takes the first one, which we kept', async t => {
   let lost = 0
   const { w, client } = await heard(t, { lose: p => p[0] === 0x0d && lost++ < 2 })
   for (let k = 0; k < 30; k++) await client.send(1000)
@@ -170,7 +173,7 @@ test('its client, our answer lost twice: named again, and the key it takes is th
   assert.equal(got(w).length, 30)
 })
 
-test('its client, its first packet lost: it takes a key we cannot know; refused and counted, nothing wrong kept', async t => {
+test('reference client, its first packet lost: it uses a key we cannot know; its packets are refused and counted, and no wrong fact is kept', async t => {
   let lost = 0
   const { w, client } = await heard(t, { lose: (_, from) => from === 'a' && lost++ === 0 })
   for (let k = 0; k < 8; k++) await client.send(1000)
@@ -179,7 +182,7 @@ test('its client, its first packet lost: it takes a key we cannot know; refused 
   assert.equal(w.receive.report()['sessions'], 1)
 })
 
-test('its client with require_secure here: refused until it encrypts', async t => {
+test('reference client with require_secure here: refused until it encrypts', async t => {
   const { w, client } = await heard(t, { requireSecure: { server: true } })
   for (let k = 0; k < 4; k++) await client.send()
   assert.equal(w.receive.report()['refused_plaintext'], 1)
@@ -188,7 +191,7 @@ test('its client with require_secure here: refused until it encrypts', async t =
   assert.deepEqual(got(w), [])
 })
 
-test('a packet without a time is told the time and makes no key', async t => {
+test('a packet without a time is answered with the time and makes no key', async t => {
   const { w } = await heard(t)
   const replies: Buffer[] = []
   const origin = { medium: 'UDP', address: 'a:1', reply: async (p: Uint8Array) => replies.push(Buffer.from(p)) > 0 }
@@ -201,7 +204,7 @@ test('a packet without a time is told the time and makes no key', async t => {
   assert.equal(w.got.facts.length, 1)
 })
 
-test('an upstream that names no key is not waited for: full speed, and now and then a round in which it may', async t => {
+test('an upstream that names no key does not slow the uplink, except for an occasional round in which it may answer', async t => {
   for (const delivery of ['auto', 'best_effort'] as const) {
     let mute = true
     const w = new World({ delivery, lose: p => p[0] === 0x0d && mute })
@@ -218,7 +221,7 @@ test('an upstream that names no key is not waited for: full speed, and now and t
     }
     assert.ok((await burst()) <= 24, 'the first ones wait for the answer')
     await w.run(12_000)
-    assert.ok((await burst()) > 80, 'nobody names a key')
+    assert.ok((await burst()) > 80, 'no key is named')
     await w.run(60_000)
     assert.ok((await burst()) <= 24, 'a new round')
     await w.run(12_000)

@@ -20,14 +20,14 @@ async function world(t: TestContext, options: WorldOptions = {}): Promise<World>
 const values = (log: World['sent']): string[] =>
   log.facts.map(({ id, tRaw, sensors }) => `${id} ${tRaw} ${sensors.map(s => s.value)}`).sort()
 
-/** Both logs say the same, nothing is left, and the session holds. */
+/** Both logs are equal, nothing is pending, and the session is secure. */
 function assertSettled(w: World): void {
   assert.deepEqual(values(w.got), values(w.sent))
   assert.equal(w.uplink.status().backlog, 0)
   assert.equal(w.uplink.status().secure, 'secure')
 }
 
-/** No plaintext behind the first secure frame. */
+/** No plaintext after the first secure frame. */
 function assertNoFallback(commands: string[]): void {
   const first = commands.findIndex(command => SECURE.includes(command))
   assert.ok(first >= 0, 'something went encrypted')
@@ -42,7 +42,7 @@ const is = (cmd: number, ...more: number[]) => {
 for (const delivery of ['auto', 'best_effort'] as const)
   for (const framing of ['uart', 'rs485'] as const)
     describe(`${delivery}, ${framing}`, () => {
-      test('plaintext, the key named, encrypted from then on, the channel confirmed once', async t => {
+      test('plaintext first, then the key is named, then everything is encrypted and the channel confirmed once', async t => {
         const w = await world(t, { delivery, framing })
         await w.facts(8)
         assert.deepEqual(w.commands.slice(0, 4), ['a:3F', 'b:0D', 'a:40', 'b:0E'])
@@ -58,7 +58,7 @@ for (const delivery of ['auto', 'best_effort'] as const)
       test('an unchanged fact goes as an encrypted heartbeat', async t => {
         const w = await world(t, { delivery, framing })
         await w.facts(2)
-        // until no FULL can be on its way any more
+        // until no FULL can be in transit any more
         await w.run(15_000)
         for (let k = 0; k < 3; k++) {
           const { fact } = w.sent.records.at(-1)!
@@ -72,12 +72,12 @@ for (const delivery of ['auto', 'best_effort'] as const)
       })
     })
 
-describe('what is lost', () => {
-  test('the first packet: the key comes from the one that arrived', async t => {
+describe('lost packets of a secure session', () => {
+  test('the first packet lost: the key comes from the first one that arrives', async t => {
     let lost = 0
     const w = await world(t, { delivery: 'best_effort', lose: p => is(0x3f)(p) && lost++ === 0 })
     await w.facts(6)
-    // the second was a DIFF and needed the first: refused, it came again as FULL
+    // the second was a DIFF and needed the first: refused, it is sent again as FULL
     const key = deriveSessionKey(5, w.sent.facts[1]!.tRaw)
     assert.deepEqual(w.client.sessions.getSessionKey(5), key)
     assert.deepEqual(w.server.sessions.getSessionKey(5), key)
@@ -85,7 +85,7 @@ describe('what is lost', () => {
     assert.equal(w.got.facts.length, 5)
   })
 
-  test('the first packet, with acknowledgements: it comes again encrypted', async t => {
+  test('the first packet lost, with acknowledgements: it is retransmitted encrypted', async t => {
     let lost = 0
     const w = await world(t, { lose: p => is(0x3f)(p) && lost++ === 0 })
     await w.facts(4)
@@ -94,7 +94,7 @@ describe('what is lost', () => {
   })
 
   for (const delivery of ['auto', 'best_effort'] as const)
-    test(`SECURE_DICT_READY: plaintext goes on, and ten seconds later another is named (${delivery})`, async t => {
+    test(`SECURE_DICT_READY lost: plaintext continues, and ten seconds later another key is named (${delivery})`, async t => {
       let lost = 0
       const w = await world(t, { delivery, lose: p => p[0] === 0x0d && lost++ < 2 })
       await w.facts(15, 1000)
@@ -108,7 +108,7 @@ describe('what is lost', () => {
       assertSettled(w)
     })
 
-  test('SECURE_CHANNEL_ACK: encrypted all the same', async t => {
+  test('SECURE_CHANNEL_ACK lost: everything is encrypted nevertheless', async t => {
     const w = await world(t, { lose: p => p[0] === 0x0e })
     await w.facts(6)
     await w.run(3000)
@@ -119,7 +119,7 @@ describe('what is lost', () => {
     assertNoFallback(w.data)
   })
 
-  test('a third of everything, both ways: the same facts on both sides, and nothing in plaintext once it is secure', async t => {
+  test('a third of all packets lost, both ways: the same facts on both sides, and no plaintext once the session is secure', async t => {
     let state = 4
     const w = await world(t)
     w.options.lose = () => {
@@ -133,7 +133,7 @@ describe('what is lost', () => {
     assertSettled(w)
   })
 
-  test('the cable: what waits goes encrypted when it is back', async t => {
+  test('the cable pulled: waiting packets are sent encrypted when it is back', async t => {
     const w = await world(t)
     await w.facts(3)
     w.pair.cut()
@@ -147,9 +147,9 @@ describe('what is lost', () => {
   })
 })
 
-describe('a backlog', () => {
+describe('a backlog in a secure session', () => {
   for (const delivery of ['auto', 'best_effort'] as const)
-    test(`of hundreds of facts waits for the key after a few (${delivery})`, async t => {
+    test(`a backlog of hundreds of facts waits for the key after a few packets (${delivery})`, async t => {
       const w = new World({ delivery })
       t.after(() => w.end())
       for (let k = 0; k < 300; k++) {
@@ -166,7 +166,7 @@ describe('a backlog', () => {
       assertSettled(w)
     })
 
-  test('is not stopped by an upstream that names no key', async t => {
+  test('a backlog is not blocked by an upstream that names no key', async t => {
     for (const delivery of ['auto', 'best_effort'] as const) {
       const w = new World({ delivery, lose: p => p[0] === 0x0d })
       t.after(() => w.end())
@@ -185,8 +185,8 @@ describe('a backlog', () => {
   })
 })
 
-describe('restarts', () => {
-  test('of either side, stopped or killed, with its session file: no plaintext at all', async t => {
+describe('restarts in a secure session', () => {
+  test('restart of either side, stopped or killed, with its session file: no plaintext at all', async t => {
     for (const kill of [false, true]) {
       const w = await world(t)
       await w.facts(3)
@@ -203,7 +203,7 @@ describe('restarts', () => {
     }
   })
 
-  test('of the client without its file: plaintext, another key named, and the old one forgotten in a minute', async t => {
+  test('restart of the client without its file: plaintext, another key named, and the old one removed within a minute', async t => {
     const w = await world(t)
     await w.facts(3)
     const before = w.server.sessions.getSessionKey(5)
@@ -220,7 +220,7 @@ describe('restarts', () => {
   })
 
   for (const delivery of ['auto', 'best_effort'] as const)
-    test(`of the server without its file: BAD_KEY, plaintext, another key (${delivery})`, async t => {
+    test(`restart of the server without its file: BAD_KEY, plaintext, another key (${delivery})`, async t => {
       const w = await world(t, { delivery })
       await w.facts(3)
       await w.restartServer({ kill: true, forget: true })
@@ -234,7 +234,7 @@ describe('restarts', () => {
       else assert.equal(w.uplink.status().secure, 'secure')
     })
 
-  test('of the server without its file, the BAD_KEY lost too: told again', async t => {
+  test('restart of the server without its file, the BAD_KEY lost too: it is sent again', async t => {
     const w = await world(t)
     await w.facts(3)
     await w.restartServer({ kill: true, forget: true })
@@ -246,7 +246,7 @@ describe('restarts', () => {
   })
 })
 
-test('keys that disagree: a session file with another key is no end', async t => {
+test('a session file with another key: the sides agree on a new one', async t => {
   for (const side of ['client', 'server'] as const) {
     const w = await world(t)
     await w.facts(3)
@@ -272,8 +272,8 @@ test('keys that disagree: a session file with another key is no end', async t =>
   }
 })
 
-describe('BAD_KEY is obeyed', () => {
-  test('only for a frame that went out with this key, with its checksum', async t => {
+describe('when BAD_KEY is obeyed', () => {
+  test('BAD_KEY counts only for a frame that was sent with this key, with its checksum', async t => {
     const w = await world(t)
     await w.facts(4)
     const frame = packetsIn(w.carried.filter(c => is(0xab)(c.bytes)).at(-1)!.bytes)[0]!
@@ -298,7 +298,7 @@ describe('BAD_KEY is obeyed', () => {
     assertSettled(w)
   })
 
-  test('at most every ten seconds: who forges them cannot keep us in plaintext', async t => {
+  test('BAD_KEY counts at most every ten seconds: forged ones cannot force plaintext', async t => {
     const w = await world(t)
     await w.facts(3)
     await w.restartServer({ kill: true, forget: true })
@@ -315,7 +315,7 @@ describe('BAD_KEY is obeyed', () => {
   })
 })
 
-test('relayed devices have keys of their own', async t => {
+test('relayed devices have their own keys', async t => {
   const w = await world(t)
   for (let k = 0; k < 4; k++) {
     w.fact()
@@ -333,7 +333,7 @@ test('relayed devices have keys of their own', async t => {
 
 describe('require_secure', () => {
   for (const delivery of ['auto', 'best_effort'] as const)
-    test(`at both ends: an opener without readings, then everything encrypted (${delivery})`, async t => {
+    test(`require_secure at both ends: a key request without readings, then everything encrypted (${delivery})`, async t => {
       const w = await world(t, { delivery, requireSecure: { client: true, server: true } })
       await w.facts(5)
       await w.run(1000)
@@ -354,11 +354,11 @@ describe('require_secure', () => {
       assert.equal(w.link.state.state, 'up')
     })
 
-  test('the opener or its answer lost: asked again, told as degraded, well again', async t => {
+  test('the key request or its answer lost: it is sent again, the link is degraded, then recovers', async t => {
     const w = await world(t, { requireSecure: { client: true, server: true }, lose: p => p[0] === 0x0d })
     w.fact()
     await w.run(9000)
-    assert.equal(w.data.length, 3, 'at once, after 2 s and after 4 s more')
+    assert.equal(w.data.length, 3, 'immediately, after 2 s and after 4 s more')
     assert.deepEqual(
       { ...w.link.state, since: 0 },
       { state: 'degraded', since: 0, reason: 'no secure session: no answer to 2 key requests of AID 5' },
@@ -371,7 +371,7 @@ describe('require_secure', () => {
     assert.equal(w.link.state.state, 'up')
   })
 
-  test('the server forgot: an opener, never plaintext data', async t => {
+  test('the server forgot the key: a key request follows, never plaintext data', async t => {
     const w = await world(t, { requireSecure: { client: true, server: true } })
     await w.facts(3)
     await w.restartServer({ kill: true, forget: true })
@@ -385,7 +385,7 @@ describe('require_secure', () => {
     assertSettled(w)
   })
 
-  test('the key gone while packets wait for their answer, and none to be had: the link starts anew, nothing is lost', async t => {
+  test('the key lost while packets wait for their answer, and no new one available: the link restarts, nothing is lost', async t => {
     const w = await world(t, { requireSecure: { client: true, server: true } })
     await w.facts(3)
     w.options.lose = (_, from) => from === 'b'
@@ -399,7 +399,7 @@ describe('require_secure', () => {
     assertSettled(w)
   })
 
-  test('only at the server: plaintext readings are refused and counted, and come again encrypted', async t => {
+  test('require_secure only at the server: plaintext readings are refused and counted, and are sent again encrypted', async t => {
     const w = await world(t, { requireSecure: { server: true } })
     await w.facts(4)
     assert.ok(w.receive.report()['refused_plaintext']! >= 1)
@@ -407,7 +407,7 @@ describe('require_secure', () => {
     assertSettled(w)
   })
 
-  test('only at the client: the opener is answered and is no fact', async t => {
+  test('require_secure only at the client: the key request is answered and is no fact', async t => {
     const w = await world(t, { requireSecure: { client: true } })
     await w.facts(4)
     await w.run(1000)
@@ -415,7 +415,7 @@ describe('require_secure', () => {
     assert.equal(w.receive.report()['openers'], 1)
   })
 
-  test('an upstream without sessions: nothing leaves, and the link says why', async t => {
+  test('an upstream without sessions: no reading is sent, and the link says why', async t => {
     const seen: number[] = []
     const w = await world(t, {
       delivery: 'best_effort',

@@ -1,4 +1,4 @@
-// The guard: what systemd is told, the progress token, the count of crashes, the bounds of a stop, memory and lag.
+// The guard: messages to systemd, the progress token, the count of crashes, the limits of a stop, memory and lag.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ import { OsError } from '../../../src/lib/errors'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
 import { ManualClock, ManualTimers } from '../../lib/manual'
 
-test('WATCHDOG_USEC counts for the process it names only', () => {
+test('WATCHDOG_USEC counts only for the process it names', () => {
   assert.equal(watchdogMs({ WATCHDOG_USEC: '30000000' }, 7), 30_000)
   assert.equal(watchdogMs({ WATCHDOG_USEC: '30000000', WATCHDOG_PID: '7' }, 7), 30_000)
   assert.equal(watchdogMs({ WATCHDOG_USEC: '30000000', WATCHDOG_PID: '8' }, 7), 0)
@@ -23,7 +23,7 @@ test('WATCHDOG_USEC counts for the process it names only', () => {
   assert.equal(watchdogMs({}, 7), 0)
 })
 
-test('systemd is told by datagrams, children are not, and a full queue is tried again', async () => {
+test('systemd is notified by datagrams, children do not inherit the socket, and a full queue is retried', async () => {
   const timers = new ManualTimers(new ManualClock())
   const env: Record<string, string | undefined> = { NOTIFY_SOCKET: '@up', WATCHDOG_USEC: '2000000', HOME: '/' }
   const sent: string[] = []
@@ -41,7 +41,7 @@ test('systemd is told by datagrams, children are not, and a full queue is tried 
   assert.equal(makeNotifier({ env: {}, logger: silentLogger, datagram }).active, false)
 })
 
-test('without the addon systemd-notify speaks; without that there is one warning', () => {
+test('without the addon systemd-notify sends the messages; without both there is one warning', () => {
   const lines: string[] = []
   const logger = createLogger({ write: line => void lines.push(line) })
   const calls: string[][] = []
@@ -74,7 +74,7 @@ function progress(pass: () => Promise<void>, stallMs = 30_000) {
   return { clock, timers, stalls, token }
 }
 
-test('a bound as short as the pause between two tokens is no stall either', async () => {
+test('a stall limit as short as the interval between two tokens is not a stall either', async () => {
   const { timers, stalls, token } = progress(async () => undefined, 5000)
   token.start()
   for (let k = 0; k < 600; k++) {
@@ -84,7 +84,7 @@ test('a bound as short as the pause between two tokens is no stall either', asyn
   assert.deepEqual(stalls, [])
 })
 
-test('a token that comes back is progress, for hours', async () => {
+test('a token that returns is progress, for hours', async () => {
   const { timers, stalls, token } = progress(async () => undefined)
   token.start()
   await timers.advance(3_600_000)
@@ -92,7 +92,7 @@ test('a token that comes back is progress, for hours', async () => {
   assert.ok(token.alive)
 })
 
-test('a token that does not come back for 30 s, or throws, is a stall, told once', async () => {
+test('a token that does not return for 30 s, or throws, is a stall, reported once', async () => {
   for (const pass of [() => new Promise<void>(() => undefined), () => Promise.reject(new Error('stuck'))]) {
     const { timers, stalls, token } = progress(pass)
     token.start()
@@ -104,7 +104,7 @@ test('a token that does not come back for 30 s, or throws, is a stall, told once
   }
 })
 
-test('a machine that slept is not a stall', async () => {
+test('a machine that was suspended is not a stall', async () => {
   const { clock, timers, stalls, token } = progress(async () => undefined)
   token.start()
   await timers.advance(12_000)
@@ -121,7 +121,7 @@ function marks(t: TestContext) {
   return { dataDir, next }
 }
 
-test('five crashes in a row lead to safe mode, and the reason is told', t => {
+test('five crashes in a row lead to safe mode, and the reason is reported', t => {
   const { next } = marks(t)
   for (let k = 0; k < 5; k++) {
     const run = next()
@@ -132,7 +132,7 @@ test('five crashes in a row lead to safe mode, and the reason is told', t => {
   assert.equal(next().begin('off'), undefined)
 })
 
-test('a crash that could not tell itself is told by the next start', t => {
+test('a crash that could not be recorded by the crashed process is reported by the next start', t => {
   const { next } = marks(t)
   for (let k = 0; k < 4; k++) next().begin()
   next().begin(undefined, 'no crash before')
@@ -140,7 +140,7 @@ test('a crash that could not tell itself is told by the next start', t => {
   assert.match(next().begin() ?? '', /the last: frozen in spin/)
 })
 
-test('a clean stop, a healthy run and a power cut are no crashes', t => {
+test('a clean stop, a healthy run and a power cut do not count as crashes', t => {
   const { next } = marks(t)
   for (let round = 0; round < 3; round++) {
     for (let k = 0; k < 3; k++) assert.equal(next().begin(), undefined)
@@ -152,7 +152,7 @@ test('a clean stop, a healthy run and a power cut are no crashes', t => {
   for (let k = 0; k < 9; k++) assert.equal(next({ boot: `cut ${k}` }).begin(), undefined)
 })
 
-test('a changed configuration is tried once; safe mode stays over its own stops until it is left', t => {
+test('a changed configuration is tried once; safe mode lasts over its own stops until it is left', t => {
   const { next } = marks(t)
   for (let k = 0; k < 5; k++) next().begin()
   const safe = next()
@@ -165,7 +165,7 @@ test('a changed configuration is tried once; safe mode stays over its own stops 
   assert.equal(next().begin(), undefined)
 })
 
-test('a start that was refused is no crash, and a damaged file counts as none', t => {
+test('a refused start is no crash, and a damaged file counts as no crashes', t => {
   const { next, dataDir } = marks(t)
   for (let k = 0; k < 9; k++) {
     const run = next()
@@ -177,7 +177,7 @@ test('a start that was refused is no crash, and a damaged file counts as none', 
   assert.equal(next().begin(), undefined)
 })
 
-test('a step of the stop that hangs or throws holds up nothing', async () => {
+test('a step of the stop that hangs or throws delays no other step', async () => {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
   const ran: string[] = []
@@ -197,7 +197,7 @@ test('a step of the stop that hangs or throws holds up nothing', async () => {
   assert.deepEqual(ran, ['commit'])
 })
 
-test('memory and lag beyond their bounds are answered in steps, and given back with patience', async () => {
+test('memory and lag above their limits are reduced in steps, and the measures are undone after a delay', async () => {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
   let sample: Sample = { rss: 50, lagMs: 0 }
@@ -234,7 +234,7 @@ test('memory and lag beyond their bounds are answered in steps, and given back w
   guard.stop()
 })
 
-test('the memory limit is what is configured, else of the control group, else of the machine', () => {
+test('the memory limit is the configured one, otherwise that of the control group, otherwise that of the machine', () => {
   const MB = 1_048_576
   assert.equal(memoryLimit(100, 256 * MB, 4096 * MB), 100 * MB)
   assert.equal(memoryLimit(0, 250 * MB, 4096 * MB), 200 * MB)
@@ -266,7 +266,7 @@ function guard(notifier?: Notifier, works = () => false) {
   return { made, timers, counts }
 }
 
-test('the line for systemd is made for systemd alone, since it takes a whole status', async () => {
+test('the status line for systemd is built only under systemd, since it needs a full status', async () => {
   const alone = guard()
   alone.made.started()
   await alone.timers.advance(60_000)
@@ -290,7 +290,7 @@ test('the line for systemd is made for systemd alone, since it takes a whole sta
   ])
 })
 
-test('a gateway that was seen to work is not looked at again', async () => {
+test('a gateway that was seen to work is not checked again', async () => {
   let works = false
   const { made, timers, counts } = guard(undefined, () => works)
   made.started()

@@ -1,4 +1,5 @@
-// The hardware that an identity was made on: which marks a machine has, and what a start on another one says.
+// The hardware on which an identity was created: the hardware ids of a machine, and what a start on another machine
+// reports.
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -18,7 +19,7 @@ function machine(root: string, files: Record<string, string>): string[] {
 }
 const kinds = (marks: readonly string[]): string => marks.map(mark => mark.split(':')[0]).join(' ')
 
-test('the marks: device tree, DMI, first MAC of a board; what firmware left blank is none', t => {
+test('hardware ids: device tree, DMI, first MAC of a board; values that firmware left blank do not count', t => {
   const root = join(tempDir(), 'root')
   t.after(() => removeDir(dirname(root)))
   const eth0 = { 'sys/class/net/eth0/address': 'dc:a6:32:01:02:03\n', 'sys/class/net/eth0/device/uevent': '' }
@@ -29,12 +30,12 @@ test('the marks: device tree, DMI, first MAC of a board; what firmware left blan
   assert.equal(kinds(machine(root, dmi('PF2ABCDE'))), 'dmi')
   for (const blank of ['To be filled by O.E.M.', 'Default string', '0', 'None', 'Not Specified', '0123456789'])
     assert.equal(kinds(machine(root, dmi(blank))), '', blank)
-  // made by software, or of no device: containers and tunnels
+  // made by software, or without a device: containers and tunnels
   assert.deepEqual(machine(root, { ...eth0, 'sys/class/net/eth0/address': '02:42:ac:11:00:02\n' }), [])
   assert.deepEqual(machine(root, { 'sys/class/net/docker0/address': 'dc:a6:32:01:02:03\n' }), [])
 })
 
-test('a start keeps the marks; one on other hardware warns each time, goes on and changes nothing', t => {
+test('a start keeps the hardware ids; a start on other hardware warns each time, continues and changes nothing', t => {
   const cwd = tempDir()
   t.after(() => removeDir(cwd))
   const file = join(cwd, 'Config.json')

@@ -1,5 +1,5 @@
-// The pool of ids for a gateway's own nodes: asked for in time, with the same bytes until it comes, acknowledged when it is
-// on flash, never handed out after its time.
+// The pool of ids for a gateway's own nodes: requested in time, with the same bytes until it arrives, acknowledged when it
+// is on flash, never used after it expires.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -66,7 +66,7 @@ const turn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 const clockOf = (mono: () => number) => ({ mono, wall: mono })
 
-test('a pool is asked for with the same bytes until it comes, and the upstream gives the same ids for them', async () => {
+test('a pool is requested with the same bytes until it arrives, and the upstream gives the same ids for them', async () => {
   const got: number[][] = []
   const { asked, made, clock } = requests({ wanted: () => 8, granted: async ids => void got.push([...ids]) })
   made.start()
@@ -88,7 +88,7 @@ test('a pool is asked for with the same bytes until it comes, and the upstream g
   assert.equal(controlSeq(asked[2]!), controlSeq(asked[0]!))
 })
 
-test('ids that could not be kept are not acknowledged; a refusal is not asked again at once; strangers are not heard', async () => {
+test('ids that could not be stored are not acknowledged; a refusal is not retried immediately; packets of other senders are ignored', async () => {
   const { asked, made, clock } = requests({ wanted: () => 3, granted: () => Promise.reject(new Error('disk full')) })
   made.start()
   made.received(buildIdPoolResponse(controlSeq(asked[0]!) + 1, [77]))
@@ -105,7 +105,7 @@ test('ids that could not be kept are not acknowledged; a refusal is not asked ag
   assert.equal(asked.length, 3)
 })
 
-test('a pool is refilled below a quarter, keeps who has an id, and is not used after its time', async () => {
+test('a pool is refilled below a quarter, remembers which device has an id, and is not used after it expires', async () => {
   const store = config({ use_within_days: 1 })
   let now = 1_710_000_000
   const open = (): GatewayIds =>
@@ -129,13 +129,13 @@ test('a pool is refilled below a quarter, keeps who has an id, and is not used a
   assert.equal(ids.wanted(), 0)
   assert.deepEqual([ids.status().source, ids.status().allocated, ids.status().released], ['pool', 7, 8])
 
-  // killed: nothing of it is lost
+  // killed: none of it is lost
   const again = open()
   assert.equal(again.allocator.allocateId({ device_id: 'n3' }), 43)
   assert.equal(again.allocator.allocateId({ device_id: 'n7' }), 7)
   await again.allocator.commit()
 
-  // the id of a device that is gone is the upstream's again
+  // the id of a removed device returns to the upstream
   again.allocator.releaseId(7, true)
   assert.equal(again.allocator.allocateId({ device_id: 'n8' }), 8)
   now += 86_400
@@ -176,7 +176,7 @@ test('checkpoints and metrics that cannot be written are counted in the status',
   ids.stop()
 })
 
-test('the first time sync of a gateway does not take the pool away', async () => {
+test('the first time sync of a gateway does not remove the pool', async () => {
   const store = config()
   let now = 1000
   let mono = 0
@@ -195,7 +195,7 @@ test('the first time sync of a gateway does not take the pool away', async () =>
   ids.stop()
 })
 
-test('an allocator file that cannot be read is a state, logged once, and no packet suffers', async () => {
+test('an unreadable allocator file is a state, logged once, and no packet is affected', async () => {
   const store = config()
   realFiles.mkdir(store.dataDir)
   writeFileSync(join(store.dataDir, 'id_allocation.json'), '{"allocated": {"1": {')
@@ -214,7 +214,7 @@ test('an allocator file that cannot be read is a state, logged once, and no pack
   await started
   ids.heard(4, '10.0.0.1:5')
   ids.heard(4, '10.0.0.1:5')
-  assert.match(ids.status().problem ?? '', /id_allocation\.json cannot be read: no ids are handed out/)
+  assert.match(ids.status().problem ?? '', /id_allocation\.json cannot be read: no ids are assigned/)
   assert.equal(lines.length, 1)
   ids.stop()
 })

@@ -12,7 +12,7 @@ const fact = (aid: number, tRaw: number, value: number): Fact => ({
   sensors: [{ id: 'T1', status: 'OK', unit: 'K', value }],
 })
 
-test('own sensors keep one place when the gateway gets its id; other sources have one each', () => {
+test('own sensors keep one entry when the gateway gets its id; other sources have one entry each', () => {
   const board = new LatestBoard()
   board.note(fact(4294967295, 1000, 1), { medium: 'local' })
   board.note(fact(7, 2000, 2), { medium: 'local' })
@@ -28,7 +28,7 @@ test('own sensors keep one place when the gateway gets its id; other sources hav
   )
 })
 
-test('an older fact does not replace a newer one, and the board is bounded', () => {
+test('an older fact does not replace a newer one, and the number of entries is limited', () => {
   const board = new LatestBoard()
   board.note(fact(8, 2000, 3), { medium: 'UDP' })
   board.note(fact(8, 1000, 1), { medium: 'UDP' })
@@ -39,7 +39,7 @@ test('an older fact does not replace a newer one, and the board is bounded', () 
   assert.deepEqual(board.own(), { T1: 4 }, 'other devices take nothing from own sensors')
 })
 
-test('a sensor stands once, with its newest fact, however the set of sensors changes; a removed source leaves nothing', () => {
+test('a sensor appears once, with its newest fact, however the set of sensors changes; a removed source leaves nothing', () => {
   const board = new LatestBoard()
   const of = (tRaw: number, ids: string, status = 'OK'): Fact => ({
     ...fact(8, tRaw, 1),
@@ -63,7 +63,7 @@ test('a sensor stands once, with its newest fact, however the set of sensors cha
   assert.deepEqual(board.own(), { Q: 5 })
 })
 
-test('a time far ahead that was taken before this machine knew its own leaves with the next value', () => {
+test('a time far ahead, recorded before this machine knew the time, is replaced by the next value', () => {
   let latest = Number.POSITIVE_INFINITY
   const board = new LatestBoard(() => latest)
   board.note(fact(8, 9e12, 666), { medium: 'UDP' })
@@ -74,7 +74,7 @@ test('a time far ahead that was taken before this machine knew its own leaves wi
   assert.equal(board.list()[0]?.sensors[0]?.value, 2)
 })
 
-test('what needs somebody: sensors in ERROR with their reason, alarms with their value, of other devices what they say', () => {
+test('the list of problems has sensors in ERROR with their reason, alarms with their value, and what other devices report', () => {
   const board = new LatestBoard()
   const sensors = [
     { id: 'cold', status: 'ERROR', unit: 'K', value: null },

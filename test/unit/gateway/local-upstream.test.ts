@@ -1,4 +1,4 @@
-// The ports of the upstream of a newcomer, with several gateways on one machine.
+// The ports of the local upstream of a new gateway, with several gateways on one machine.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LoopbackUpstream } from '../../../src/gateway/local-upstream'
@@ -10,9 +10,9 @@ const upstream = (): LoopbackUpstream =>
   new LoopbackUpstream({ script: '', dataDir: '', deviceId: 'up', clock: systemClock, logger: silentLogger })
 const portsOf = ({ packetPort, webPort }: LoopbackUpstream) => ({ packets: packetPort, web: webPort })
 
-test('gateways that start in the same moment choose ports of their own, and the usual ones are free again after stop', async () => {
+test('gateways that start at the same moment choose different ports, and the default ports are free again after stop', async () => {
   const usual = { packets: await freeUdpPort(), web: await freePort() }
-  // none of them listens yet: that the ports are free is all that could be seen
+  // none of them listens yet: only that the ports are free could be checked
   const all = [upstream(), upstream(), upstream()]
   await Promise.all(all.map(one => one.choosePorts({ ...usual, waitMs: 0 })))
   assert.equal(new Set(all.map(one => one.packetPort)).size, 3)

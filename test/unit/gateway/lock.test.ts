@@ -20,7 +20,7 @@ import { listenAsOwner } from '../../../src/gateway/lock-socket'
 import type { OsError } from '../../../src/lib/errors'
 import { until } from '../../lib/gateway'
 
-// the same file is the other process: it takes the lock, tells, and waits to be ended
+// this file is also the other process: it takes the lock, reports that, and waits to be killed
 if (process.argv[2] === 'child') {
   const go = process.argv[4] === 'race' ? new Promise(resolve => process.once('message', resolve)) : Promise.resolve()
   process.send?.('ready')
@@ -59,7 +59,7 @@ function tests(): void {
       error => error as OsError,
     )
 
-  test('one owner at a time, and release gives the directory free', async () => {
+  test('the data directory has one owner at a time, and release frees it', async () => {
     const dir = join(root, 'a', 'deep')
     const lock = await acquireLock(dir, 'run')
     assert.ok(lock.held())
@@ -75,7 +75,7 @@ function tests(): void {
     assert.deepEqual(readdirSync(dir), [])
   })
 
-  test('the lock of a killed process is taken over, that of a living one is not', async () => {
+  test('the lock of a killed process is taken over, that of a running one is not', async () => {
     const dir = join(root, 'b')
     const other = child(dir)
     assert.equal(await word(other, 'ready'), 'held')
@@ -89,7 +89,7 @@ function tests(): void {
     lock.release()
   })
 
-  test('a pid that is used again, another boot and a torn file do not hold the lock', async () => {
+  test('a reused pid, another boot and a torn file do not keep the lock', async () => {
     const dir = join(root, 'c')
     const first = await acquireLock(dir, 'run')
     const { info } = first
@@ -111,7 +111,7 @@ function tests(): void {
     }
   })
 
-  test('what stands in the place of the lock file and is none goes aside', async () => {
+  test('something in place of the lock file that is no lock is renamed', async () => {
     const dir = join(root, 'other')
     const others = [
       mkdirSync,
@@ -131,7 +131,7 @@ function tests(): void {
     }
   })
 
-  test('an owner in another pid namespace lives when its socket answers', async () => {
+  test('an owner in another pid namespace counts as running when its socket answers', async () => {
     const dir = join(root, 'd')
     const { info } = await acquireLock(dir, 'run')
     const path = join(root, 'd.sock')
@@ -143,12 +143,12 @@ function tests(): void {
     ;(await acquireLock(dir, 'run')).release()
   })
 
-  test('a zombie does not hold the lock', {
+  test('a zombie does not keep the lock', {
     skip: process.platform === 'linux' ? false : 'this machine has no /proc',
   }, async () => {
     const dir = join(root, 'z')
     const { info } = await acquireLock(dir, 'run')
-    // the shell starts a child and becomes a sleep that never waits for it; then the child ends: a zombie
+    // the shell starts a child and becomes a sleep that never waits for it; then the child exits: a zombie
     const shell = spawn('sh', ['-c', 'sleep 0.2 & echo $!; exec sleep 300'])
     children.push(shell)
     const pid = Number(await new Promise(resolve => shell.stdout.once('data', data => resolve(String(data)))))
@@ -160,7 +160,7 @@ function tests(): void {
     ;(await acquireLock(dir, 'run')).release()
   })
 
-  test('of many processes that race for a dead lock exactly one wins', async () => {
+  test('of many processes that race for a stale lock exactly one wins', async () => {
     const dir = join(root, 'e')
     const { info } = await acquireLock(dir, 'run')
     writeFileSync(lockPath(dir), JSON.stringify({ ...info, start: '1', nonce: 'dead' }))
@@ -173,7 +173,7 @@ function tests(): void {
     assert.deepEqual(readdirSync(dir), ['os-node.lock'])
   })
 
-  /** A link to a folder that no user can write to, and of its own for each process. */
+  /** A link to a folder that no user can write to, a separate one for each process. */
   const unwritable = (name: string): string => {
     const modules = readdirSync('/sys/module')
     const link = join(root, name)
@@ -181,7 +181,7 @@ function tests(): void {
     return link
   }
 
-  test('where the file cannot be written the lock is a socket, which the other form sees, and it becomes a file', async () => {
+  test('where the lock file cannot be written the lock is a socket, which the file form respects, and it becomes a file later', async () => {
     const dir = unwritable('sys')
     assert.match((await rejected(acquireLock(dir, 'command'))).code, /^(DATA_DIR|DISK_FULL)$/)
     const lock = await acquireLock(dir, 'run')
@@ -197,7 +197,7 @@ function tests(): void {
     lock.release()
     await until('the name is free', async () => (await findOwner(dir)) === undefined)
 
-    // mounted writable: the file form sees who still has the socket
+    // mounted writable: the file form sees the process that still has the socket
     const again = await acquireLock(dir, 'serve')
     const real = realpathSync(dir)
     const writable = join(root, 'writable')
@@ -214,7 +214,7 @@ function tests(): void {
     assert.ok(!existsSync(lockPath(dir)))
   })
 
-  test('a gateway that could write the file gives it back when another has the socket', async () => {
+  test('a gateway that could write the lock file removes it when another has the socket', async () => {
     const dir = join(root, 'both')
     const socket = (await listenAsOwner(dir, () => JSON.stringify({ pid: 77, nonce: 'n', role: 'serve' })))!
     assert.equal(await listenAsOwner(dir, () => ''), null)
@@ -226,7 +226,7 @@ function tests(): void {
     ;(await acquireLock(dir, 'run')).release()
   })
 
-  test('a directory that cannot be made is DATA_DIR and names it', async () => {
+  test('a data directory that cannot be created is DATA_DIR with its path', async () => {
     const file = join(root, 'file')
     writeFileSync(file, '')
     const error = await rejected(acquireLock(join(file, 'data'), 'run'))

@@ -1,4 +1,4 @@
-// The receiving wall and the disk: answers name what is on flash, whatever the disk does in between (X29).
+// The receiver and the disk: answers name only what is on flash, whatever the disk does in between (X29).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Receive } from '../../../src/gateway/receive/receive'
@@ -35,7 +35,7 @@ function frame(epoch: number, first: number, last = first): Uint8Array {
   return finishFrame(writer, last - first + 1).slice()
 }
 
-/** `refusal`: why the log does not take a fact */
+/** `refusal`: why the log does not accept a fact */
 function rig(refusal: (fact: Fact) => Error | null = () => null) {
   const kept: Fact[] = []
   const marks: string[] = []
@@ -103,7 +103,7 @@ function rig(refusal: (fact: Fact) => Error | null = () => null) {
   }
 }
 
-test('one answer for a commit and sender; a frame that comes again meanwhile is answered with what is committed', async () => {
+test('one answer for each commit and sender; a frame retransmitted meanwhile is answered with what is committed', async () => {
   const { receive, kept, answers, from, commit } = rig()
   receive.packet(frame(5, 1, 3), from('a'))
   receive.packet(frame(6, 4, 5), from('b'))
@@ -112,12 +112,12 @@ test('one answer for a commit and sender; a frame that comes again meanwhile is 
   receive.packet(frame(5, 1, 3), from('a'))
   assert.deepEqual(answers, ['a 5 0 0'])
   await commit()
-  // of the other sender's epoch 4 and 5 are there and 1 to 3 are not; bit i names cum + 2 + i
+  // of the other sender's epoch 4 and 5 are present and 1 to 3 are not; bit i names cum + 2 + i
   assert.deepEqual(answers.slice(1), ['a 5 3 6', 'b 6 0 12'])
   assert.equal(kept.length, 7)
 })
 
-test('packets of one sender that came by two roads are answered on the one that was heard last', async () => {
+test('packets of one sender over two paths are answered on the path last heard', async () => {
   const { receive, answers, from, commit } = rig()
   const [old, now] = [from('a'), from('a')]
   receive.packet(frame(5, 1), { ...old, reply: async () => answers.push('the old road') > 0 })
@@ -126,7 +126,7 @@ test('packets of one sender that came by two roads are answered on the one that 
   assert.deepEqual(answers, ['a 5 2 0'])
 })
 
-test('bytes of a packet are remembered where the medium acknowledges, not in the exchange, which has its own numbers', async () => {
+test('the bytes of a packet are remembered on media that acknowledge, not in the exchange, which has its own numbers', async () => {
   const { receive, from, commit } = rig()
   const known = (k: number): boolean =>
     receive.frames.has(packet(k), { source_aid: 7, timestamp_raw: 1_710_000_000_000 + k } as PacketMeta)
@@ -139,7 +139,7 @@ test('bytes of a packet are remembered where the medium acknowledges, not in the
   assert.deepEqual(settled, [true])
 })
 
-test('what a failed commit lost is not acknowledged, and counts as new when it comes again', async () => {
+test('packets lost by a failed commit are not acknowledged, and count as new when they are sent again', async () => {
   const { receive, kept, answers, from, commit, fail } = rig()
   receive.packet(frame(5, 1, 2), from('a'))
   await fail()
@@ -152,7 +152,7 @@ test('what a failed commit lost is not acknowledged, and counts as new when it c
   assert.equal(receive.counters.duplicates, 0)
 })
 
-test('the same packets under a new epoch and address are known, and acknowledged only when the first are on flash', async () => {
+test('the same packets under a new epoch and address are recognized, and acknowledged only when the first ones are on flash', async () => {
   const { receive, kept, answers, from, commit, fail } = rig()
   receive.packet(frame(5, 1, 2), from('a'))
   receive.packet(frame(8, 1, 2), from('c'))
@@ -170,7 +170,7 @@ test('the same packets under a new epoch and address are known, and acknowledged
   assert.deepEqual(answers, ['c 8 2 0', 'd 9 2 0'])
 })
 
-test('a packet that came bare before is acknowledged with the commit of that one, and is new when that was lost', async () => {
+test('a packet first received bare is acknowledged with the commit of that one, and is new if that commit was lost', async () => {
   const { receive, kept, answers, from, commit, fail } = rig()
   receive.packet(packet(1), from('a'))
   receive.packet(frame(5, 1), from('b'))
@@ -185,7 +185,7 @@ test('a packet that came bare before is acknowledged with the commit of that one
   assert.deepEqual(answers, ['b 5 1 0'])
 })
 
-test('a fact no record can hold is counted and acknowledged, so that it does not come for ever; a full disk waits', async () => {
+test('a fact that no record can hold is counted and acknowledged, so that it is not resent forever; a full disk is retried', async () => {
   let full = true
   const { receive, kept, answers, from, commit } = rig(({ tRaw }) =>
     tRaw % 10 === 2 ? new OsError('PACKET_TOO_LARGE', 'a text') : full ? new OsError('DISK_FULL', 'full') : null,
@@ -193,7 +193,7 @@ test('a fact no record can hold is counted and acknowledged, so that it does not
   receive.packet(frame(5, 1, 3), from('a'))
   await new Promise(setImmediate)
   assert.deepEqual([receive.counters.too_large, receive.counters.refused, kept.length], [1, 2, 0])
-  assert.deepEqual(answers, ['a 5 0 1'], '2 is done with, 1 and 3 are to come again')
+  assert.deepEqual(answers, ['a 5 0 1'], '2 is done, 1 and 3 are to be resent')
   full = false
   receive.packet(frame(5, 1, 3), from('a'))
   await commit()
@@ -201,7 +201,7 @@ test('a fact no record can hold is counted and acknowledged, so that it does not
   assert.deepEqual([receive.counters.too_large, kept.length], [1, 2])
 })
 
-test('a packet that moved a template and gave no record is kept, where the medium acknowledges and only there', async () => {
+test('a packet that changed a template and gave no record is kept, only where the medium acknowledges', async () => {
   const { receive, kept, marks, from, commit } = rig(({ tRaw }) =>
     tRaw % 10 === 2 ? new OsError('PACKET_TOO_LARGE', 'a text') : null,
   )

@@ -1,5 +1,5 @@
-// The receiving wall alone: what is refused comes again, what is known is not kept twice, answers wait for the commit,
-// and what comes from elsewhere changes nothing.
+// The receiver alone: refused packets are resent, known ones are not kept twice, answers wait for the commit, and
+// packets of foreign senders change nothing.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Addresses } from '../../../src/gateway/receive/addresses'
@@ -69,7 +69,7 @@ const fact = (k: number, value: number, aid = 9): Fact => ({
   ],
 })
 
-/** The wall over a log that commits when told, and its replies. */
+/** The receiver over a log that commits on request, and its replies. */
 function wall(options: Partial<ReceiveOptions> = {}) {
   const kept: Fact[] = []
   const links: LinkMetadata[] = []
@@ -122,7 +122,7 @@ function wall(options: Partial<ReceiveOptions> = {}) {
   return { receive, kept, links, counters, replies, from, commit, clock, time }
 }
 
-test('a packet without its template is refused, asked for, taken as FULL, and acknowledged after the commit', async () => {
+test('a packet without its template is refused and requested, accepted as FULL, and acknowledged after the commit', async () => {
   const { receive, kept, replies, from, commit } = wall()
   const origin = from('a:1')
   receive.packet(frame(1, HEART), origin)
@@ -141,7 +141,7 @@ test('a packet without its template is refused, asked for, taken as FULL, and ac
   assert.equal(receive.counters.duplicates, 1)
 })
 
-test('a late frame without a state before it is refused and asked for, and not acknowledged', async () => {
+test('a late frame without earlier state is refused and requested, and not acknowledged', async () => {
   const { receive, kept, replies, from, commit } = wall()
   const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
   const early = sender.encode(fact(1, 1)).bytes
@@ -157,7 +157,7 @@ test('a late frame without a state before it is refused and asked for, and not a
   assert.deepEqual(kept, [fact(3, 3), fact(1, 1)], 'the late FULL is decoded from its own text')
 })
 
-test('two gateways with one AID never build on each other: templates belong to the run, and both addresses are shown', () => {
+test('two gateways with one AID never share templates: templates belong to the run, and both addresses are shown', () => {
   const { receive, kept, from } = wall()
   const one = new UplinkEncoder({ aid: 9, units, acknowledged: true })
   const two = new UplinkEncoder({ aid: 9, units, acknowledged: true })
@@ -173,7 +173,7 @@ test('two gateways with one AID never build on each other: templates belong to t
   assert.deepEqual(receive.addresses.several(), [{ aid: 9, addresses: ['10.0.0.1', '10.0.0.2'] }])
 })
 
-test('a bare FULL of a stranger does not touch the templates of a run', () => {
+test('a bare FULL of another sender does not touch the templates of a run', () => {
   const { receive, kept, from } = wall()
   const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
   receive.packet(frame(1, sender.encode(fact(10, 1)).bytes), from('a:1'))
@@ -187,7 +187,7 @@ test('a bare FULL of a stranger does not touch the templates of a run', () => {
   assert.equal(receive.counters.moved, 1)
 })
 
-test('two packets without a time are two facts with times of their own, and the device is told the time now and then', () => {
+test('two packets without a time are two facts with their own times, and the device is sent the time occasionally', () => {
   const { receive, kept, replies, from, clock } = wall()
   const full = data(0x3f, 0, '9;D.1.AAAAAAAA|a>K.K:1|')
   const heart = data(0x7f, 0)
@@ -211,7 +211,7 @@ test('two packets without a time are two facts with times of their own, and the 
   assert.equal(replies.length, 2)
 })
 
-test('NEED_FULL names the TS field as it stands in the frame: zero, seconds or milliseconds', () => {
+test('NEED_FULL repeats the TS field of the frame: zero, seconds or milliseconds', () => {
   const { receive, replies, from } = wall()
   for (const ts of [0, T0 / 1000, T0]) receive.packet(data(0x7f, ts), from('a:1'))
   assert.deepEqual(
@@ -220,7 +220,7 @@ test('NEED_FULL names the TS field as it stands in the frame: zero, seconds or m
   )
 })
 
-test('the same fact directly and relayed is one record, whatever kind of packet it came in', () => {
+test('the same fact directly and relayed is one record, whatever kind of packet carried it', () => {
   const { receive, kept, from } = wall()
   const direct = new UplinkEncoder({ aid: 9, units })
   const relay = new UplinkEncoder({ aid: 9, units, acknowledged: true })
@@ -228,7 +228,7 @@ test('the same fact directly and relayed is one record, whatever kind of packet 
     receive.packet(direct.encode(fact(k, 20 + k / 7)).bytes, from('node:1'))
     receive.packet(frame(k, relay.encode(kept.at(-1)!, { full: true }).bytes), from('relay:1'))
   }
-  // a device that measures in another unit: what goes on is rounded to what the wire carries
+  // a device that measures in another unit: what is forwarded is rounded to what the wire carries
   receive.packet(data(0x3f, T0 + 500, '9;D.1.AY4j8UwA|a>K.[degF]:6Rz|b>K.K:1|'), from('node:1'))
   receive.packet(frame(11, relay.encode(kept.at(-1)!, { full: true }).bytes), from('relay:1'))
   assert.deepEqual([kept.length, receive.counters.duplicates], [11, 11])
@@ -236,7 +236,7 @@ test('the same fact directly and relayed is one record, whatever kind of packet 
   assert.equal(kept.length, 12, 'another content at the same time is another fact')
 })
 
-test('a FULL that is known already still teaches its template', () => {
+test('a duplicate FULL still teaches its template', () => {
   const duplicates = new DuplicateFilter()
   const sender = new UplinkEncoder({ aid: 9, units })
   const full = sender.encode(fact(1, 1)).bytes
@@ -248,7 +248,7 @@ test('a FULL that is known already still teaches its template', () => {
   assert.deepEqual(kept, [fact(2, 2)])
 })
 
-test('a template of before an unclean stop: what it decodes is kept and marked, its FULL asked for, and known when it comes again', async () => {
+test('a template from before an unclean stop: the facts it decodes are kept and marked, its FULL is requested, and recognized when it is resent', async () => {
   const receiver = new Receiver({ units })
   const { receive, kept, links, replies, from, commit } = wall({ receiver })
   const sender = new UplinkEncoder({ aid: 9, units, diffBase: 'last', clock: new ManualClock() })
@@ -276,7 +276,7 @@ test('a template of before an unclean stop: what it decodes is kept and marked, 
   assert.ok(!('template_rebuilt' in links[1]!))
 })
 
-test('the signal of a packet is kept where the medium has one', () => {
+test('the signal strength of a packet is kept if the medium has one', () => {
   const { receive, links, from } = wall()
   const full = (k: number): Uint8Array => new UplinkEncoder({ aid: 9, units }).encode(fact(k, k), { full: true }).bytes
   receive.packet(full(1), { ...from('a:1'), rssi: -97, snr: -7.25 })
@@ -302,7 +302,7 @@ test('the route of a frame with several hops is kept', () => {
   assert.deepEqual([kept[0]!.aid, links[0]!.route], [9, [5, 9]])
 })
 
-test('receiver.allow: what it does not name is dropped unread and counted', () => {
+test('receiver.allow: packets of other senders are dropped unread and counted', () => {
   const { receive, kept, replies, from } = wall({ allowed: allowList(['10.1.0.0/16'], silentLogger) })
   for (const packet of [FULL, frame(1, FULL), Buffer.of(9, 0, 1), Buffer.from('junk')])
     receive.packet(packet, from('10.2.0.1:1'))
@@ -314,7 +314,7 @@ test('receiver.allow: what it does not name is dropped unread and counted', () =
   assert.equal(kept.length, 1)
 })
 
-test('addresses and ranges of receiver.allow', () => {
+test('receiver.allow accepts addresses and ranges', () => {
   for (const [address, ip] of [
     ['192.0.2.1:8080', '192.0.2.1'],
     ['[fd00::1]:8080', 'fd00::1'],
@@ -338,7 +338,7 @@ test('addresses and ranges of receiver.allow', () => {
   assert.equal(allowList([], silentLogger)('anybody'), true)
 })
 
-test('the addresses of an AID are bounded, and a device that goes to and fro is counted once for each place', () => {
+test('the number of addresses of an AID is limited, and a device that alternates between two is counted once for each', () => {
   const addresses = new Addresses()
   const moves = ['a', 'b', 'a', 'b', 'c', 'a'].filter(address => addresses.heard(1, address))
   assert.deepEqual(moves, ['b', 'c'])
@@ -352,7 +352,7 @@ test('the addresses of an AID are bounded, and a device that goes to and fro is 
   assert.equal(addresses.several().length, 0, 'forgotten with the rest of it')
 })
 
-test('only a bare packet that shapes its template is kept with its record', () => {
+test('only a bare packet that changes its template is kept with its record', () => {
   const { receive, links, from } = wall()
   const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
   receive.packet(frame(1, sender.encode(fact(1, 1)).bytes), from('a:1'))
@@ -366,7 +366,7 @@ test('only a bare packet that shapes its template is kept with its record', () =
   )
 })
 
-test('the hash of a fact changes with everything that it says', () => {
+test('the hash of a fact changes with every field', () => {
   const pickers = new WirePickers(units, 4)
   const sensor = { id: 'a', status: 'OK', unit: 'K', value: 123_456.7891 as number | null }
   const one: Fact = { id: 'D', state: 'ONLINE', tRaw: 1, aid: 9, sensors: [sensor, sensor], extras: { k: 'v' } }
@@ -387,7 +387,7 @@ test('the hash of a fact changes with everything that it says', () => {
   assert.equal(contentHash(copy, pickers), contentHash(one, pickers), 'as the wire carries it')
 })
 
-test('S13: answers nobody asked for change neither identity, time nor templates', () => {
+test('S13: unrequested answers change neither identity, time nor templates', () => {
   const { receive, kept, from, time } = wall()
   const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
   receive.packet(frame(1, sender.encode(fact(10, 1)).bytes), from('a:1'))
@@ -403,14 +403,14 @@ test('S13: answers nobody asked for change neither identity, time nor templates'
     '0a00014f534e01000064', // PONG of the exchange
   ]
   for (const hex of strangers) receive.packet(Buffer.from(hex, 'hex'), from('evil:1'))
-  // the peer's own run from elsewhere: another numbering, and it is not acknowledged to the first
+  // the peer's own run from another address: another numbering, and it is not acknowledged to the first
   receive.packet(frame(2, FULL, 77), from('evil:1'))
   assert.deepEqual([time.now(), time.quality, time.offsetMs], before)
   receive.packet(frame(2, sender.encode(fact(12, 2)).bytes), from('a:1'))
   assert.deepEqual(kept.at(-1), fact(12, 2))
 })
 
-test('two runs of one id that take turns are two devices: counted, with one warning; a restart is none', () => {
+test('two runs of one id that alternate count as two devices, with one warning; a restart does not', () => {
   const warned: string[] = []
   const logger = createLogger({ write: line => warned.push(line) })
   const { receive, from } = wall({ logger })
@@ -434,7 +434,7 @@ test('two runs of one id that take turns are two devices: counted, with one warn
   assert.match(warned.join(''), /WARN .*two devices send as id 9 \(.*, one of them from a:1\)/)
 })
 
-test('no copies: a gateway between two uplinks, two gateways that hear the same device', () => {
+test('no duplicate ids: a gateway that switches between two uplinks, two gateways that hear the same device', () => {
   const minute = 60_000
   const back = new Epochs()
   const flips = Array.from({ length: 20 }, (_, k) => [0, 1, 2].map(n => back.alternate(9, k % 2, k * minute + n)))
@@ -450,10 +450,10 @@ test('no copies: a gateway between two uplinks, two gateways that hear the same 
   assert.equal(many.size, 32_768)
 })
 
-test('epochs: turns count only while they follow each other soon, and the AID heard last is forgotten last', () => {
+test('alternating epochs count only while they follow each other soon, and the AID heard last is forgotten last', () => {
   const minute = 60_000
   const slow = new Epochs()
-  // each epoch stays a minute with three packets, then quick turns: the returns begin anew
+  // each epoch stays a minute with three packets, then they alternate quickly: the count of returns restarts
   for (const [k, epoch] of [5, 6, 5, 6].entries())
     for (let n = 0; n < 3; n++) assert.equal(slow.alternate(9, epoch, k * minute), false)
   const quick = [5, 6, 5, 6].map((epoch, k) => slow.alternate(9, epoch, 4 * minute + k))
@@ -466,7 +466,7 @@ test('epochs: turns count only while they follow each other soon, and the AID he
   const stay = (epoch: number, since: number, lasts: number): boolean[] =>
     [0, 1, lasts].map(after => long.alternate(9, epoch, since + after))
   for (let k = 0; k < 8; k++) assert.ok(!stay(5 + (k % 2), k * minute, minute - 1).includes(true), `${k}`)
-  // after an hour with one epoch, three packets each or two every ten minutes are two devices all the same
+  // after an hour with one epoch, three packets each or two every ten minutes are still two devices
   const turnsOf = (packets: number, apart: number): boolean[] => {
     const epochs = new Epochs()
     const send = (epoch: number, now: number): boolean[] =>
@@ -489,7 +489,7 @@ test('epochs: turns count only while they follow each other soon, and the AID he
   assert.equal(bounded.size, 32_768, 'AID 2 went, AID 1 stayed')
 })
 
-test('what is dropped is what came and is neither in the log nor to come again', () => {
+test('the drop count is what was received and is neither in the log nor going to be resent', () => {
   const { receive } = wall()
   assert.equal(receive.dropped, 0)
   const { counters } = receive
@@ -504,7 +504,7 @@ test('what is dropped is what came and is neither in the log nor to come again',
   assert.equal(receive.dropped, 4321)
 })
 
-test('packets are shown to who listens, one by one, also those inside a frame; an empty one is malformed', () => {
+test('packets are shown to listeners one by one, also those inside a frame; an empty one is malformed', () => {
   const seen: number[] = []
   const { receive, from } = wall({ onPacket: packet => void seen.push(packet[0]!) })
   receive.packet(frame(1, FULL), from('a:1'))
@@ -515,7 +515,7 @@ test('packets are shown to who listens, one by one, also those inside a frame; a
   assert.deepEqual([receive.counters.packets, receive.counters.malformed], [4, 1])
 })
 
-test('the sender of a frame is read behind its route; of one that is cut short it is 0', () => {
+test('the sender of a frame is read after its route; for a truncated one it is 0', () => {
   assert.equal(sourceAid(FULL), 9)
   assert.equal(sourceAid(Buffer.of(0x3f, 2, 0, 0, 0, 5, 0xff, 0xff, 0xff, 0xfe)), 0xffff_fffe)
   for (const length of [0, 1, 2, 5]) assert.equal(sourceAid(FULL.subarray(0, length)), 0, `${length}`)
@@ -524,7 +524,7 @@ test('the sender of a frame is read behind its route; of one that is cut short i
   assert.equal(sourceAid(Buffer.of(0x3f, 2, 0, 0, 0, 5, 0, 0, 0)), 0)
 })
 
-test('a start replays the packets of the log: whole ones, shapes only, and none before a template that moved unseen', () => {
+test('a start replays the packets of the log: complete ones, templates only, and none before a template change that was not seen', () => {
   const calls: unknown[][] = []
   const receiver = {
     replay: (packet: Uint8Array, ...rest: unknown[]) => void calls.push(['replay', packet[0], ...rest]),
@@ -557,7 +557,7 @@ test('a start replays the packets of the log: whole ones, shapes only, and none 
   assert.deepEqual(take(11, link, null as never), [], 'no fact')
 })
 
-test('the time is told to an AID once in ten seconds, and the AIDs kept are bounded', () => {
+test('the time is sent to an AID once in ten seconds, and the number of AIDs remembered is limited', () => {
   const replies = new TimeReplies()
   assert.deepEqual(
     [0, 1, 9999, 10_000, 19_999, 20_000].map(now => replies.due(9, now)),
@@ -571,7 +571,7 @@ test('the time is told to an AID once in ten seconds, and the AIDs kept are boun
   assert.equal(replies.due(9, 20_003), true, 'the oldest is forgotten')
 })
 
-test('eight packets that wait are committed early once nothing more comes, seven are not', async t => {
+test('eight waiting packets are committed early once no more arrive, seven are not', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let flushed = 0
   const early = new EarlyCommit({ flush: async () => void flushed++ })
@@ -595,7 +595,7 @@ test('eight packets that wait are committed early once nothing more comes, seven
   assert.equal(flushed, 2)
 })
 
-test('packets of many devices, lost, doubled, damaged, late and refused, go their written course', async () => {
+test('packets of many devices, lost, doubled, damaged, late and refused, behave as recorded', async () => {
   const trace = new Trace('unit/gateway/receive-trace.txt')
   for (const seed of [1, 2, 3]) {
     const roll = dice(seed)
@@ -649,7 +649,7 @@ test('packets of many devices, lost, doubled, damaged, late and refused, go thei
       if (chance(0.1)) for (const deliver of waiting.splice(0)) deliver()
       if (chance(0.05))
         receive.packet(pick([HEART, data(1, T0 + t, '{}'), Buffer.of(3, 0, 1, 0, 4), Buffer.of(9)]), from('10.0.0.1:7'))
-      // a crowd of devices that were never heard
+      // many devices that were never heard before
       if (chance(0.2)) {
         const stranger = new UplinkEncoder({ aid: 100 + below(5000), units })
         receive.packet(stranger.encode(fact(t, n), { full: true }).bytes, from('10.0.0.3:1'))

@@ -1,5 +1,5 @@
-// The first start on the state of a backup: record numbers and TIDs begin behind any that can have been used since, and the mark goes
-// only when that is on the medium.
+// The first start on a restored backup: record numbers and TIDs start after any that can have been used since, and the mark is
+// removed only when that is on the medium.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Restored } from '../../../src/gateway/restored'
@@ -16,7 +16,7 @@ function files(marked: boolean): MemFiles {
   return made
 }
 
-test('a restored state begins behind record numbers and TIDs that can have been used, and another one does not', async () => {
+test('after a restore, record numbers and TIDs start after any that can have been used; without one they do not', async () => {
   for (const marked of [true, false]) {
     const disk = files(marked)
     const restored = new Restored('/data', disk, silentLogger)
@@ -32,7 +32,7 @@ test('a restored state begins behind record numbers and TIDs that can have been 
   }
 })
 
-test('the mark stays while the log cannot be written', async () => {
+test('the restore mark stays while the log cannot be written', async () => {
   const disk = files(true)
   const restored = new Restored('/data', disk, silentLogger)
   const log = await FlashLog.open({ dir: '/data/log', files: disk, ...restored.log })

@@ -1,4 +1,4 @@
-// The session file of an uplink belongs to the server it leads to.
+// The session file of an uplink belongs to the server that the uplink leads to.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ConfigStore, UplinkConfig } from '../../../src/config'
@@ -11,7 +11,7 @@ import { MemFiles } from '../log/memfiles'
 const security_settings = { secure_session_expire_seconds: 86_400, time_sync_threshold: 1e6, require_secure: false }
 const UP = { name: 'up', medium: 'UDP', host: '10.0.0.1', port: 8080 }
 
-test('an uplink keeps its key over a restart and a change of pace, and never uses it for another server', () => {
+test('an uplink keeps its key over a restart and a change of its rate, and never uses it for another server', () => {
   const clock = new ManualClock()
   const time = { now: () => clock.wall(), mono: () => clock.mono(), wall: () => clock.wall() } as unknown as NodeClock
   const config = { dataDir: '/d', config: { security_settings } } as unknown as ConfigStore
@@ -27,7 +27,7 @@ test('an uplink keeps its key over a restart and a change of pace, and never use
     assert.equal(client(other).outboundKey(7), null, JSON.stringify(other))
 })
 
-test('the key of another uplink is used where both lead to one server: the same host, or the same name of it', () => {
+test('the key of another uplink is used if both lead to one server: the same host, or the same name for it', () => {
   const ts = 1_710_000_000_000
   const borrowed = (one: object, other: object): boolean => {
     const clock = new ManualClock()
@@ -60,7 +60,7 @@ test('the key of another uplink is used where both lead to one server: the same 
   assert.equal(borrowed({ server: 'one' }, { ...bus, server: 'one' }), true)
 })
 
-test('how long a confirmed key keeps its address, and which plaintext is taken beside it, is configured', () => {
+test('how long a confirmed key keeps its address, and which plaintext is accepted next to it, is configured', () => {
   for (const plaintext of ['same_address', 'any', 'never'] as const) {
     const clock = new ManualClock()
     const time = { now: () => clock.wall(), mono: () => clock.mono(), wall: () => clock.wall() } as unknown as NodeClock

@@ -1,4 +1,4 @@
-// What a command hears of its readings: acknowledged, sent, kept, or refused, each with its reason.
+// What a command learns about its readings: acknowledged, sent, kept, or refused, each with its reason.
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import type { Gateway } from '../../../src/gateway/gateway'
@@ -75,7 +75,7 @@ test('a best-effort packet is sent, with the reason why it is not acknowledged',
   assert.match(reason!, /no acknowledgements/)
 })
 
-test('after 5 s a packet without an answer is sent, and one that did not leave is kept', async t => {
+test('after 5 s a packet without an answer is `sent`, and one that was not transmitted is `kept`', async t => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.after(() => mock.timers.reset())
   for (const [states, delivery, why, bytes] of [
@@ -91,7 +91,7 @@ test('after 5 s a packet without an answer is sent, and one that did not leave i
   }
 })
 
-test('readings given before there is an id, or in safe mode, are kept at once', async () => {
+test('readings before the gateway has an id, or in safe mode, are kept immediately', async () => {
   for (const state of [{ assigned: false }, { safeMode: '5 crashes' }]) {
     const w = world(state)
     const { sent, delivery, dispatch_path, strategy, reason } = await w.send()
@@ -101,7 +101,7 @@ test('readings given before there is an id, or in safe mode, are kept at once', 
   }
 })
 
-test('what is kept while the disk refuses is said to be in RAM only', async () => {
+test('readings kept while the disk refuses writes are reported as in RAM only', async () => {
   const { send } = world({ assigned: false, failure: new Error('disk full (ENOSPC)') })
   const { delivery, reason } = await send()
   assert.equal(delivery, 'kept')
@@ -118,14 +118,14 @@ test('a refused dispatch names its reason; a medium that needs an id refuses bef
   assert.equal(unnamed.kept.length, 0)
 })
 
-test('a server without uplinks keeps readings in its own log and does not call them sent', async () => {
+test('a server without uplinks keeps readings in its own log and does not report them as sent', async () => {
   const w = world({ names: [] })
   const { sent, delivery, reason } = await w.send()
   assert.deepEqual([sent, delivery, w.kept.length], [false, undefined, 1])
   assert.match(reason!, /no uplink/)
 })
 
-test('an rx_only gateway refuses readings that are to be sent, before any is kept', async () => {
+test('an rx_only gateway refuses readings for sending, before any is kept', async () => {
   const { send, kept } = world({ deviceRole: 'rx_only' })
   await assert.rejects(send(), { code: 'RX_ONLY' })
   await assert.rejects(send('UART'), { code: 'RX_ONLY' })

@@ -19,7 +19,7 @@ function fixture() {
   return { unkept, timers, told }
 }
 
-test('what the disk refuses is written again with growing pauses until it is kept; the status names it', async () => {
+test('state that the disk refuses is written again with growing intervals until it is kept; the status names it', async () => {
   const { unkept, timers, told } = fixture()
   let code = 'ENOSPC'
   let tries = 0
@@ -49,7 +49,7 @@ test('what the disk refuses is written again with growing pauses until it is kep
   await timers.advance(10_000)
   assert.equal(unkept.report(), undefined)
   assert.deepEqual([told.filter(line => line.includes('WARN')).length, timers.pending], [1, 0])
-  assert.match(told.at(-1)!, /INFO .*the lock is kept again/)
+  assert.match(told.at(-1)!, /INFO .*the lock is saved again/)
   // and once more
   code = 'EIO'
   unkept.write('the lock', write)
@@ -58,7 +58,7 @@ test('what the disk refuses is written again with growing pauses until it is kep
   assert.equal(timers.pending, 0)
 })
 
-test('the newest write of a name counts, and what is no fault of the disk is thrown', async () => {
+test('the newest write of a name counts, and an error that is no fault of the disk is thrown', async () => {
   const { unkept, timers } = fixture()
   const written: number[] = []
   let full = true
@@ -80,7 +80,7 @@ test('the newest write of a name counts, and what is no fault of the disk is thr
   )
 })
 
-test('identity and a first token live in RAM while the disk refuses, and are the same on it afterwards', async () => {
+test('identity and first token are kept in RAM while the disk refuses writes, and are the same on disk later', async () => {
   const root = mkdtempSync(join(tmpdir(), 'os-node-unkept-'))
   try {
     const { unkept, timers } = fixture()
@@ -108,7 +108,7 @@ test('identity and a first token live in RAM while the disk refuses, and are the
       'device_id of Config.json',
       'the install id',
     ])
-    // the token's file is written by the real calls: a folder that cannot be one stands for the disk
+    // the token's file is written by real calls: a path that cannot be a folder plays the broken disk
     const dir = join(root, 'file')
     writeFileSync(dir, '')
     await assert.rejects(firstToken(dir, unkept.add), { code: 'EEXIST' })
@@ -123,7 +123,7 @@ test('identity and a first token live in RAM while the disk refuses, and are the
   }
 })
 
-test('a first token that cannot be kept lets in until the stop', async () => {
+test('a first token that cannot be stored is valid until the stop', async () => {
   const later: string[] = []
   const dir = '/sys/module/os-node-has-none'
   await firstToken(dir, (name, write) => {

@@ -1,5 +1,5 @@
-// What a test asserts: a refusal is compared with the error it must be, nothing is compared with itself, and nothing is true by
-// writing `true`. Such an assertion holds whatever the code does.
+// What a test asserts: a refusal is compared with its expected error, nothing is compared with itself, and no assertion is a
+// literal `true`. Such an assertion passes whatever the code does.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -43,7 +43,7 @@ test('every assertion can fail, and names the error it expects', () => {
   assert.deepEqual(faults, [])
 })
 
-test('each kind is recognised', () => {
+test('the check recognizes each kind of empty assertion', () => {
   const text = 'assert.throws(f)\nassert.rejects(g(), /x/)\nassert.equal(a.b, a.b)\nassert.ok(true)\nassert.ok(a)'
   assert.deepEqual(
     emptyAssertions('x.ts', text).map(line => line.split(': ')[0]),

@@ -1,4 +1,4 @@
-// `npm run bench -- --against FILE`: rates may be anything, what is counted may not grow.
+// `npm run bench -- --against FILE`: rates may have any value, counts may not grow.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
@@ -12,7 +12,7 @@ interface Compared {
 const load = (): Promise<{ against(before: Figures, now: Figures, due?: (key: string) => boolean): Compared }> =>
   import(pathToFileURL('bench/against.mjs').href)
 
-test('an earlier run: ratios of what both have, and a problem for each count that grew', async () => {
+test('compared with an earlier run: ratios of the common figures, and a problem for each count that grew', async () => {
   const { against } = await load()
   const before = {
     'encode/diff/1/pycore': 4_000_000,
@@ -40,7 +40,7 @@ test('an earlier run: ratios of what both have, and a problem for each count tha
   assert.equal(problems[0], 'heap_bytes_per_packet/encode/diff/1/pycore: 211, and it was 200')
 })
 
-test('a figure that was nothing counts from there', async () => {
+test('a count that was zero is a problem as soon as it grows', async () => {
   const { against } = await load()
   const key = 'heap_bytes_per_packet/uplink/diff/1/pycore'
   assert.deepEqual(against({ [key]: 0 }, { [key]: 0 }), { lines: [`  ${key.padEnd(46)}     1.00 ×`], problems: [] })
@@ -48,7 +48,7 @@ test('a figure that was nothing counts from there', async () => {
   assert.deepEqual(against({ [key]: 0 }, { [key]: Number.NaN }).problems, [`${key}: NaN, and it was 0`])
 })
 
-test('a count that this run should have made and did not is a problem; what was not asked for is none', async () => {
+test('a count that this run should have made and did not is a problem; one that was not requested is not', async () => {
   const { against } = await load()
   const before = {
     'gateway/heap_bytes_per_packet/in/udp': 3000,

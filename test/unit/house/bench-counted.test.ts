@@ -1,4 +1,4 @@
-// What perf and strace print, as `npm run bench` reads it.
+// The output of perf and strace, as `npm run bench` reads it.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
@@ -8,7 +8,7 @@ const load = (): Promise<{
   systemCallsOf(text: string): number | null
 }> => import(pathToFileURL('bench/counted.mjs').href)
 
-test('instructions: the count of perf, of both kinds of cores; null where the processor has no counter', async () => {
+test('instructions: the count of perf, for both kinds of cores; null where the processor has no counter', async () => {
   const { instructionsOf } = await load()
   assert.equal(instructionsOf('16934571004,,instructions:u,1795310712,100.00,1.95,insn per cycle\n'), 16_934_571_004)
   assert.equal(

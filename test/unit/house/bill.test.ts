@@ -1,4 +1,4 @@
-// What is delivered is named: SBOM and NOTICE of the build agree with package.json, the lock, and the bundle itself.
+// Everything delivered is named: SBOM and NOTICE of the build agree with package.json, the lock, and the bundle itself.
 // Needs: quic
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -42,7 +42,7 @@ test('SBOM and NOTICE name each package of the bundle with version, hash and lic
       `${name} ${version} is not the one of the lock`,
     )
   }
-  // the bundle's own map says what is in it; the packs and the worker are not in the map
+  // the bundle's own map lists what is in it; the packs and the worker are not in the map
   const names = new Set((components as Component[]).map(({ name }) => name))
   const sources = json('dist/os-node.js.map').sources as string[]
   const mapped = new Set(sources.flatMap(path => /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []))

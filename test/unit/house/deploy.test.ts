@@ -1,4 +1,4 @@
-// docs/deploy-upstream.md: what it shows is valid for the programs that read it.
+// docs/deploy-upstream.md: its examples are valid for the programs that read them.
 // Needs: compose haproxy nftables
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -44,7 +44,7 @@ function reads(command: string[], name: string, text: string): ReturnType<typeof
   return ran
 }
 
-test('the compose file is one', () => {
+test('the compose file is valid', () => {
   const text = block('depends_on')
   const check = (body: string) => reads(['sh', '-c', 'docker-compose -f "$1" config', '-'], 'compose.yaml', body)
   const ran = check(text)
@@ -53,7 +53,7 @@ test('the compose file is one', () => {
   assert.notEqual(check(text.replace('depends_on', 'depend_on')).status, 0, 'a wrong key is noticed')
 })
 
-/** Throws what the schema of its kind says. */
+/** Throws what the schema of its kind reports. */
 function validate(manifest: Manifest): void {
   const { [manifest.kind]: Kind } = require(`kubernetes-models/${manifest.apiVersion}`) as Record<
     string,
@@ -65,7 +65,7 @@ function validate(manifest: Manifest): void {
   new Kind(manifest).validate()
 }
 
-test('the manifests fit the schemas of Kubernetes, and the configuration in them is the one above', () => {
+test('the manifests fit the schemas of Kubernetes, and contain the configuration shown above them', () => {
   const manifests = parseAllDocuments(block('StatefulSet')).map(document => document.toJS())
   assert.deepEqual(
     manifests.map(({ kind }) => kind),
@@ -79,7 +79,7 @@ test('the manifests fit the schemas of Kubernetes, and the configuration in them
   assert.deepEqual(inside.gateway, above.gateway)
 })
 
-test('nft and haproxy take the balancers', () => {
+test('nft and haproxy accept the load balancer examples', () => {
   const rules = reads([...EMPTY_NETWORK, 'nft', '-c', '-f'], 'balancer.nft', block('jhash'))
   assert.equal(rules.status, 0, String(rules.stderr))
   const proxy = reads(['/usr/sbin/haproxy', '-c', '-f'], 'haproxy.cfg', block('redispatch'))

@@ -1,4 +1,4 @@
-// The floor rule of the house: a room imports only from lower floors, never upward, sideways or in circles.
+// The floor rule of the house: a room imports only from lower floors, never upward, sideways or in cycles.
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -44,7 +44,7 @@ const FLOORS: Record<string, number> = {
   'src/index.ts': 11,
 }
 
-/** The room a file of the project is in: the folder of the table, each folder of drivers/ a room of its own. */
+/** The room of a project file: the folder of the table; each folder of drivers/ is a separate room. */
 const room = (file: string): string => {
   const parts = file.split('/')
   if (parts[0] === 'board') return 'board'
@@ -88,8 +88,8 @@ test('a room imports only from lower floors', () => {
   assert.deepEqual(wrong, [])
 })
 
-test('no circles between files, types included', () => {
-  // rooms cannot be in a circle (above), so these are files of one room
+test('there are no import cycles between files, types included', () => {
+  // rooms cannot be in a cycle (above), so these are files of one room
   const graph = new Map(files.map(f => [f, importsOf(f).filter(t => t.endsWith('.ts'))]))
   const state = new Map<string, 'open' | 'done'>()
   const circle: string[] = []
@@ -107,7 +107,7 @@ test('no circles between files, types included', () => {
   assert.deepEqual(circle, [])
 })
 
-test('docs/architecture.md has each room with its floor and a sentence', () => {
+test('docs/architecture.md lists each room with its floor and a sentence', () => {
   const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
   const told = new Map<string, number>()
   for (const [, at, rooms] of page.matchAll(/^\| ([\d.]+) \| (`[^|]+`) \| [^|]{10,} \|$/gm))

@@ -7,7 +7,7 @@ import { test } from 'node:test'
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 
-/** Whether a test of this name, below test/unit, has a source to be the test of. */
+/** Whether a test of this name, below test/unit, has a source file that it tests. */
 function mirrors(file: string): boolean {
   const folder = dirname(file)
   const source = join(root, folder.startsWith('drivers') ? folder : join('src', folder))

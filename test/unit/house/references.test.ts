@@ -1,5 +1,5 @@
-// What comments, tests and pages refer to can be opened: a mark (D4, X29, R18) is explained in docs/, a page exists and has the
-// section that is named, every file that a page names is there, and every decision is in its index.
+// References in comments, tests and pages can be opened: a mark (D4, X29, R18) is explained in docs/, a page exists and has the
+// named section, every file that a page names exists, and every decision is in its index.
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -30,7 +30,7 @@ const MARKS: readonly [page: string, row: RegExp][] = [
 const known = new Set(MARKS.flatMap(([page, row]) => [...read(page).matchAll(row)].map(match => match[1]!)))
 
 const MARK = /\b[DXRSP]\d{1,2}\b/g
-/** What reads like a mark and is none: a constant, and the name of a terminal of a board. */
+/** Text that looks like a mark and is none: a constant, and the name of a terminal of a board. */
 const NO_MARK: Record<string, readonly string[]> = { 'src/wire/base62.ts': ['P5'], 'docs/wiring.md': ['S0'] }
 
 /** The parts of a source where a mark may be: comments, `(X29)` in a text, and the beginning of a test's name. */
@@ -54,7 +54,7 @@ test('every mark in sources, tests and pages is explained in docs/', () => {
   assert.deepEqual(wrong, [])
 })
 
-/** The anchors that GitHub makes of a page's headings. */
+/** The anchors that GitHub makes from a page's headings. */
 const anchorsOf = (text: string): Set<string> =>
   new Set(
     [...text.matchAll(/^#+ (.*)$/gm)].map(match =>
@@ -65,7 +65,7 @@ const anchorsOf = (text: string): Set<string> =>
     ),
   )
 
-test('a reference names a page of the project, a section that it has, and a file that exists', () => {
+test('a reference names a page of the project, an existing section, and an existing file', () => {
   const wrong: string[] = []
   for (const file of [...code, ...pages]) {
     const text = read(file)

@@ -1,4 +1,4 @@
-// The comparison of two logs notices what it is for.
+// The comparison of two logs notices the differences it is for.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { kills, type LoggedFact } from '../../lib/gateway'
@@ -22,7 +22,7 @@ test('a fact that is missing, unknown, or of another value is noticed', () => {
   refused([fact(1, 2), ...sent.slice(1)], /d 1 s: 1 became 2/)
 })
 
-test('a fact that is there twice is noticed, unless 4096 of its device lie between: then its values must be the same', () => {
+test('a fact that occurs twice is noticed, unless 4096 of its device are between: then its values must be equal', () => {
   const again = (after: number, copy: LoggedFact): LoggedFact[] => [...sent.slice(0, after), copy, ...sent.slice(after)]
   refused(again(2, fact(1)), /'d 1'/)
   refused(again(4096, fact(1)), /'d 1'/)
@@ -30,7 +30,7 @@ test('a fact that is there twice is noticed, unless 4096 of its device lie betwe
   refused(again(4097, fact(1, 2)), /d 1 s: 1 became 2/)
 })
 
-test('what a killed sender could not keep is not compared, and nothing else is left out', () => {
+test('facts a killed sender could not keep are not compared, and no other is left out', () => {
   kills.push(5010)
   try {
     assertSame(sent, [...sent, fact(5005)])

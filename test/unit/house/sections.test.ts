@@ -1,4 +1,4 @@
-// Faces show what is registered: no file but the one of the built-in sections may list them.
+// Outputs show what is registered: only the file of the built-in sections may list them.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { coreSections } from '../../../src/display'
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 
-/** Where the built-in sections are named: their providers, what each shows, and how its text reads. */
+/** The files that name the built-in sections: their providers, what each shows, and how its text reads. */
 const NAMES_THEM = new Set([
   'display/sections.ts',
   'display/core-text.ts',
@@ -15,7 +15,7 @@ const NAMES_THEM = new Set([
   'display/gateway-source.ts',
 ])
 
-test('the list of sections stands in one place', () => {
+test('the list of sections is in one file', () => {
   const ids = coreSections().map(({ section_id }) => section_id)
   assert.deepEqual([...ids].sort(), ['config', 'db', 'identity', 'pipeline', 'plugins', 'transport'])
   const files = readdirSync(join(root, 'src'), { recursive: true })

@@ -1,5 +1,5 @@
-// What `npm start` and the build do before anything else: an old Node is refused in one line, and only the packages that are
-// in the bundle are fetched; a second start runs the bytecode that the first one left.
+// What `npm start` and the build do before anything else: an old Node is refused in one line, and only the packages of the
+// bundle are fetched; a second start runs the bytecode that the first one left.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -49,7 +49,7 @@ test('a Node below 20.19 is refused in one line by build.mjs and by the bundle, 
   for (const version of ['20.19.0', '22.1.0']) assert.equal(runs(version, 'dist/os-node.js').status, 0)
 })
 
-test('an old Node gets as far as the check: nothing before it needs a newer one', () => {
+test('an old Node reaches the check: nothing before it needs a newer version', () => {
   const { scripts } = JSON.parse(text('package.json'))
   assert.match(scripts.start, /^node build\.mjs --start && /)
   for (const file of ['build.mjs', 'src/build/node-version.cjs']) {
@@ -68,7 +68,7 @@ test('an old Node gets as far as the check: nothing before it needs a newer one'
   assert.equal(bundle.indexOf('*/', start), end, 'which nothing in the program ends')
 })
 
-test('a start leaves bytecode beside the bundle; the next one runs it, and only where no other user can write it', t => {
+test('a start stores bytecode next to the bundle; the next one runs it, only where no other user can write it', t => {
   const dir = tempDir()
   t.after(() => removeDir(dir))
   const script = join(dir, 'os-node.js')
@@ -103,12 +103,12 @@ test('a start leaves bytecode beside the bundle; the next one runs it, and only 
     renameSync(cache, join(dir, 'elsewhere'))
     symlinkSync(join(dir, 'elsewhere'), cache)
   })
-  // another program: a byte of a text of it is changed
+  // another program: one byte of its text is changed
   rewritten('the cache of another build', () => {
     const bundle = readFileSync(script, 'latin1')
     writeFileSync(script, bundle.replace('is not a configuration key', 'is not a configuration kez'), 'latin1')
   })
-  // a gateway that has started leaves the bytecode of its start, which a command does not replace
+  // a started gateway stores the bytecode of its start, which a command does not replace
   const before = statSync(cache).size
   const main = (verb: string, atExit: string) => `
     process.argv.splice(1, 2, ${JSON.stringify(script)}, '${verb}', '--help')
@@ -122,24 +122,25 @@ test('a start leaves bytecode beside the bundle; the next one runs it, and only 
   version()
   spawnSync(process.execPath, ['-e', gateway], { cwd: dir, encoding: 'utf8' })
   assert.equal(statSync(cache).mtimeMs, 1000, 'it stays')
-  // however many objects live, a gateway's new ones get no more memory
+  // however many objects live, a gateway's new ones get no more memory, also once it has had a worker
   const newSpaceMb = (verb: string): number => {
     const code = `
       const kept = []
       while (kept.length < 2_000_000) kept.push({})
       const space = require('node:v8').getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space')
       console.log('\\n' + space.space_size / 1048576)`
-    const { stdout } = spawnSync(process.execPath, ['-e', main(verb, code)], { cwd: dir, encoding: 'utf8' })
+    const worker = "; new (require('node:worker_threads').Worker)('', { eval: true })"
+    const { stdout } = spawnSync(process.execPath, ['-e', main(verb, code) + worker], { cwd: dir, encoding: 'utf8' })
     return Number(stdout.trim().split('\n').at(-1))
   }
   assert.ok(newSpaceMb('serve') <= 4 && newSpaceMb('version') >= 8)
-  // a folder in its place cannot be replaced: the program works as without a cache
+  // a folder in its place cannot be replaced: the program runs as without a cache
   rmSync(cache)
   mkdirSync(cache)
   version()
 })
 
-test('npm start builds only what changed, and takes nothing from a gateway at work', async t => {
+test('npm start builds only what changed, and does not disturb a running gateway', async t => {
   const dir = tempDir()
   t.after(() => removeDir(dir))
   const parts = ['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.types.json', 'board', 'drivers/native']
@@ -164,7 +165,7 @@ test('npm start builds only what changed, and takes nothing from a gateway at wo
   const start = () => spawnSync(process.execPath, ['build.mjs', '--start'], { cwd: dir, encoding: 'utf8' })
   assert.deepEqual([start().status, start().stderr], [0, 'dist is of these sources\n'])
   assert.equal(readFileSync(join(dir, 'dist/os-node.js'), 'utf8'), 'one')
-  // a build that fails leaves what there is
+  // a failed build leaves the existing files
   writeFileSync(join(dir, 'src/build/deb.mjs'), text('src/build/deb.mjs').replace('The Debian', 'Two Debian'))
   assert.equal(isMade(dir, inputs(dir)), false, 'a source has changed')
   assert.notEqual(start().status, 0, 'here is no esbuild')
@@ -184,7 +185,7 @@ test('npm start builds only what changed, and takes nothing from a gateway at wo
   assert.equal(isMade(dir, inputs(dir)), false, 'what came out is gone')
 })
 
-test('an uncaught error of the bundle alone, without its map, prints no minified line; one of the user is printed by Node', t => {
+test('an uncaught error of the bundle without its map prints no minified line; one of user code is printed by Node', t => {
   const dir = tempDir()
   t.after(() => removeDir(dir))
   copyFileSync(join(root, 'dist/os-node.js'), join(dir, 'os-node.js'))
@@ -201,7 +202,7 @@ test('an uncaught error of the bundle alone, without its map, prints no minified
   assert.deepEqual([caught.status, caught.stdout], [0, 'BAD_ARGUMENT\n'])
 })
 
-test('the library reads the cache of the command line and leaves none', t => {
+test('the library reads the cache of the command line and writes none', t => {
   const dir = tempDir()
   t.after(() => removeDir(dir))
   copyFileSync(join(root, 'dist/os-node.js'), join(dir, 'os-node.js'))
@@ -214,7 +215,7 @@ test('the library reads the cache of the command line and leaves none', t => {
   assert.deepEqual(readdirSync(dir), ['os-node.js'])
 })
 
-test('npm start fetches what the bundle is made of, and no package more', () => {
+test('npm start fetches the packages of the bundle and no others', () => {
   const listed = text('src/build/install.mjs').match(/const PARTS = \[([^\]]*)\]/)![1]!
   const parts = [...listed.matchAll(/'([^']+)'/g)].map(match => match[1]!)
   const { devDependencies, dependencies } = JSON.parse(text('package.json'))
@@ -230,7 +231,7 @@ test('npm start fetches what the bundle is made of, and no package more', () => 
   assert.deepEqual(parts, [...used].filter(name => !typesOnly.includes(name)).sort())
 })
 
-test('what builds fetches its packages first, and no page sends a stranger to npm ci, which compiles a peer of the tests', () => {
+test('what builds fetches its packages first, and no page tells a user to run npm ci, which compiles a peer of the tests', () => {
   const { scripts } = JSON.parse(text('package.json')) as { scripts: Record<string, string> }
   for (const name of ['start', 'build', 'prepack', 'deb', 'image', 'bench'])
     assert.match(scripts[name]!, /^node build\.mjs .*--(install|start)/, name)

@@ -1,10 +1,10 @@
-// The tools of the tests: what a test needs of the machine, and waiting.
+// The tools of the tests: what a test needs from the machine, and waiting.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { root, until } from '../../lib/gateway'
 
-test('until fails at once on what waiting does not mend, and else with the last answer or error', async () => {
+test('until fails immediately on errors that waiting cannot fix, otherwise with the last answer or error', async () => {
   let asked = 0
   const failing = (error: Error) => () => {
     asked++
@@ -32,7 +32,7 @@ test('until fails at once on what waiting does not mend, and else with the last 
   assert.equal(await until('it', () => answers.shift()), 'there')
 })
 
-test('a file needs what its group, it and its helpers name; one line of apt-get has the packages of all', async () => {
+test('a file needs what its group, the file and its helpers name; one line of apt-get has the packages of all', async () => {
   const { needsOf, remedies } = await import(join(root, 'test/needs.mjs'))
   assert.deepEqual(needsOf('browser/views.test.ts'), ['chromium'])
   assert.ok(needsOf('rig/can.test.ts').includes('kernel'))

@@ -19,7 +19,7 @@ const REFUSED: readonly (readonly [word: RegExp, instead: string])[] = [
   [/\bsteady clock\b/i, 'monotonic clock'],
 ]
 
-/** Parts of names that have a word of their own, and what to write instead. */
+/** Parts of names for which a standard word exists, and what to write instead. */
 const NAMES: Readonly<Record<string, string>> = {
   given: 'options, input, value, key',
   rest: 'others, remaining, tail, suffix',
@@ -38,13 +38,13 @@ const comments = (line: string): string =>
 
 const QUOTED = /'[^']*'|`[^`]*`|"[^"]*"/g
 
-/** What is in quotes on a line. */
+/** The quoted text on a line. */
 const texts = (line: string): string => (line.match(QUOTED) ?? []).join(' ')
 
 const LIKELY = new RegExp(Object.keys(NAMES).join('|'), 'i')
 const COMMENT_LINE = /^\s*(?:\/\/|\/?\*)/
 
-/** The refused names on a line of code; properties that are read have theirs where they are declared. */
+/** The refused names on a line of code; properties that are only read are checked where they are declared. */
 function misnamed(line: string): [name: string, instead: string][] {
   if (!LIKELY.test(line) || COMMENT_LINE.test(line)) return []
   const code = line

@@ -1,5 +1,5 @@
-// The simulated world (docs/simulation.md) reaches a room through what is handed to it. A file that reads clock, timers, random numbers,
-// disk, network, child processes or threads by itself goes around it. Those that did when the rule was made are listed in
+// The simulated world (docs/simulation.md) reaches a room through its injected dependencies. A file that reads clock, timers, random
+// numbers, disk, network, child processes or threads directly bypasses it. Files that did so when the rule was made are listed in
 // world-exceptions.json; the list may only get shorter.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -20,13 +20,13 @@ const AROUND: Record<string, RegExp> = {
   threads: imports('worker_threads'),
 }
 
-/** Comments tell of timers too. */
+/** Comments mention timers too. */
 const code = (text: string): string => text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
 
 const found = Object.fromEntries(
   ['src', 'drivers']
     .flatMap(dir => readdirSync(join(root, dir), { recursive: true }).map(file => `${dir}/${String(file)}`))
-    // the page runs in a browser, the build on the machine of a developer, and those three are the seams themselves
+    // the page runs in a browser, the build on a developer's machine, and the last three are the interfaces themselves
     .filter(file => file.endsWith('.ts') && !/\/page\/|^src\/(build|lib\/(clock|timers|files)\.ts)/.test(file))
     .sort()
     .map(file => {
@@ -36,7 +36,7 @@ const found = Object.fromEntries(
     .filter(([, kinds]) => kinds.length > 0),
 )
 
-test('no file reads clock, timers, random numbers, disk or network by itself that did not before', () => {
+test('no new file reads clock, timers, random numbers, disk or network directly', () => {
   const allowed = JSON.parse(readFileSync(join(root, LIST), 'utf8')) as Record<string, string[]>
   const list = (of: Record<string, readonly string[]>): string[] =>
     Object.entries(of).flatMap(([file, kinds]) => kinds.map(kind => `${file}: ${kind}`))

@@ -6,7 +6,7 @@ import { Bench } from '../node/helper'
 
 const bench = new Bench()
 
-test('a wrong argument is BAD_ARGUMENT and named: every method of the table, each of its arguments', async () => {
+test('a wrong argument is BAD_ARGUMENT with its name: every method of the table, each of its arguments', async () => {
   const node = bench.node('checked', { assigned_id: 7 })
   const made: [object, Record<string, unknown[][]>][] = [
     [
@@ -127,7 +127,7 @@ test('a wrong argument is BAD_ARGUMENT and named: every method of the table, eac
   await node.close()
 })
 
-test('an option that a constructor does not know is refused with the name that was probably meant', async () => {
+test('an option unknown to a constructor is refused with the name that was probably meant', async () => {
   const L = library as unknown as Record<string, new (...args: unknown[]) => unknown>
   const store = bench.node('named', { assigned_id: 7 })
   const cases: [name: string, before: unknown[], typed: string, meant: string][] = [

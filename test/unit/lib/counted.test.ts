@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { counted } from '../../../src/lib/counted'
 import { root } from '../../lib/gateway'
 
-test('one has no plural, and every other count has', () => {
+test('a count of one has no plural, and every other count has', () => {
   assert.deepEqual(
     [counted(0, 'record'), counted(1, 'record'), counted(2, 'more range'), counted(1, 'crash'), counted(3, 'crash')],
     ['0 records', '1 record', '2 more ranges', '1 crash', '3 crashes'],
@@ -13,11 +13,11 @@ test('one has no plural, and every other count has', () => {
   assert.deepEqual([counted(1, 'entry'), counted(2, 'entry'), counted(2, 'day')], ['1 entry', '2 entries', '2 days'])
 })
 
-/** Counts of which there are always two or more, and limits. */
+/** Counts that are always two or more, and limits. */
 const PLURAL =
   /MAX_|MOST_|PACKETS\}|quality|lane\.queue\.length|typed\.length|state\.entries\.size|chosen\.length|found\.length|\(n\)|of part/
 
-test('a message counts with counted(), so that it does not say "1 records"', () => {
+test('messages format counts with counted(), so that none says "1 records"', () => {
   const wrong: string[] = []
   for (const dir of ['src', 'drivers'])
     for (const name of readdirSync(join(root, dir), { recursive: true, encoding: 'utf8' }))

@@ -11,7 +11,7 @@ const pending = () => {
   return { work, ...settle! }
 }
 
-test('work that ends in time is the result, its error too, and the timer is cancelled', async () => {
+test('work that ends in time gives its result or its error, and the timer is cancelled', async () => {
   const timers = new ManualTimers(new ManualClock())
   assert.equal(await within(timers, 100, Promise.resolve('done'), timeout('it did not end', 100)), 'done')
   await assert.rejects(
@@ -21,7 +21,7 @@ test('work that ends in time is the result, its error too, and the timer is canc
   assert.equal(timers.pending, 0)
 })
 
-test('the deadline: not one millisecond early; then what late returns, or throws', async () => {
+test('the deadline is not one millisecond early; after it the result of `late` is returned or thrown', async () => {
   const timers = new ManualTimers(new ManualClock())
   const { work } = pending()
   let result = ''
@@ -40,7 +40,7 @@ test('the deadline: not one millisecond early; then what late returns, or throws
   await refused
 })
 
-test('an error after the deadline ends nothing', async () => {
+test('an error after the deadline has no effect', async () => {
   const timers = new ManualTimers(new ManualClock())
   const { work, reject } = pending()
   const result = within(timers, 10, work, () => 'late')

@@ -1,4 +1,4 @@
-// Folders: made with their parents, and an error where none can be made, never a loop.
+// Folders: created with their parents, and an error where that fails, never a loop.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import fs, {
@@ -16,7 +16,7 @@ import { join } from 'node:path'
 import test from 'node:test'
 import { readRegular, realFiles, tightenDirs } from '../../../src/lib/files'
 
-test('mkdir makes the parents, takes a folder that is there, and refuses a file in its place', t => {
+test('mkdir creates the parents, accepts an existing folder, and refuses a file in its place', t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-test-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
   realFiles.mkdir(join(dir, 'a/b/c'))
@@ -27,7 +27,7 @@ test('mkdir makes the parents, takes a folder that is there, and refuses a file 
   assert.throws(() => realFiles.mkdir(join(dir, 'file/under')), { code: 'ENOTDIR' })
 })
 
-test('mkdir on a file system that makes no folders is an error', t => {
+test('mkdir on a file system that creates no folders is an error', t => {
   if (!existsSync('/proc/self')) return t.skip('this machine has no /proc')
   assert.throws(() => realFiles.mkdir('/proc/os-node-test/data'), { code: 'ENOENT' })
 })
@@ -44,12 +44,12 @@ test('folders are 0750 whatever the umask', t => {
   }
 })
 
-test('S21: only regular files are read, nothing else is opened, and no more than asked for', t => {
+test('S21: only regular files are read, nothing else is opened, and no more bytes than requested are read', t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-test-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
   const fifo = join(dir, 'fifo')
   execFileSync('mkfifo', [fifo])
-  // an open alone lets a writer of the FIFO go on, and starts a watchdog
+  // the open alone would unblock a writer of the FIFO, or start a watchdog
   const opens = t.mock.method(fs, 'openSync')
   for (const path of [fifo, '/dev/zero', '/dev/null'])
     for (const read of [readRegular, realFiles.read]) assert.throws(() => read(path), { code: 'E_NOT_REGULAR' }, path)
@@ -66,7 +66,7 @@ test('S21: only regular files are read, nothing else is opened, and no more than
   assert.equal(readRegular(join(dir, 'file'), 12).toString(), 'twelve bytes')
 })
 
-test('folders of data that an older version left open lose what is more than 0750, and only they', t => {
+test('data folders that an older version left more open than 0750 are restricted, and only they', t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-tight-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
   const data = join(dir, 'data')

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { createLogger } from '../../../src/lib/logger'
 
-test('R7: equal lines within a minute are one line with a count; the ring in RAM is bounded', () => {
+test('R7: equal lines within a minute are one line with a count; the ring in RAM is limited', () => {
   const lines: string[] = []
   let at = 0
   const logger = createLogger({ write: line => lines.push(line), now: () => at, ringSize: 3 })
@@ -20,7 +20,7 @@ test('R7: equal lines within a minute are one line with a count; the ring in RAM
   assert.equal(lines.length, 6)
 })
 
-test('R7: repeats are written a minute after their line, whether or not it comes again', () => {
+test('R7: repeats are written a minute after their line, whether or not it is repeated again', () => {
   mock.timers.enable({ apis: ['setTimeout', 'Date'] })
   try {
     const lines: string[] = []
@@ -36,7 +36,7 @@ test('R7: repeats are written a minute after their line, whether or not it comes
     assert.equal(lines[2], '00:01:00Z INFO  up: up (1 more like this)\n')
     mock.timers.tick(600_000)
     assert.equal(lines.length, 3)
-    // what makes room writes what it forgets
+    // a new line that evicts an old one writes the count of the evicted one
     logger.info('up')
     logger.info('up')
     for (let k = 0; k < 300; k++) logger.info(`line ${k}`)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LruMap } from '../../../src/lib/lru-map'
 
-test('beyond the limit the entry that was set longest ago goes; setting one again makes it the newest', () => {
+test('beyond the limit the entry that was set longest ago is evicted; setting one again makes it the newest', () => {
   const map = new LruMap<string, number>(3)
   map.set('a', 1).set('b', 2).set('c', 3)
   assert.deepEqual(

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ProgressBar } from '../../../src/lib/progress'
 
-test('the progress bar: on a terminal only, one line that is taken away at the end', () => {
+test('the progress bar: on a terminal only, one line that is erased at the end', () => {
   let written = ''
   let now = 0
   const terminal = { isTTY: true, columns: 60, write: (text: string) => (written += text) }
@@ -23,7 +23,7 @@ test('the progress bar: on a terminal only, one line that is taken away at the e
   new ProgressBar(silent, 10).show(5)
 })
 
-test('the progress bar: counts in their unit, a total that is known later, and nothing to do', () => {
+test('the progress bar: counts in their unit, a total that becomes known later, and no work at all', () => {
   let written = ''
   const terminal = { isTTY: true, columns: 60, write: (text: string) => (written += text) }
   let now = 0

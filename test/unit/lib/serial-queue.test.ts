@@ -27,7 +27,7 @@ test('an error goes to its caller only; the next job starts anyway', async () =>
   await failed
 })
 
-test('the first job waits for what the queue was made with; idle waits for the jobs so far', async () => {
+test('the first job waits for the initial promise of the queue; idle waits for the jobs so far', async () => {
   let ready = (): void => undefined
   const queue = new SerialQueue(
     new Promise<void>(resolve => {

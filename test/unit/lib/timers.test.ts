@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { secondTimers } from '../../../src/lib/timers'
 
-test('what is near the same whole second runs with one timer; one that throws stops no other', async () => {
+test('timers due in the same whole second share one timer; one that throws stops no other', async () => {
   mock.timers.enable({ apis: ['setTimeout'] })
   const ran: string[] = []
   // the middle of a second is far from where a time is rounded

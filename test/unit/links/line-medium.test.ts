@@ -1,4 +1,4 @@
-// A medium over a line: packets both ways whatever the chunks, silence that ends a frame, a cable that is pulled, an echo.
+// A medium over a line: packets both ways for any chunks, silence that ends a frame, a pulled cable, an echo.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { OsError } from '../../../src/lib/errors'
@@ -63,12 +63,12 @@ for (const framing of ['uart', 'rs485', 'cobs'] as const)
       ],
     )
     const { bytes, taken } = ends.b.deframer.counters
-    // COBS: the zero in front of a frame belongs to none
+    // COBS: the zero before a frame belongs to none
     assert.equal(bytes - taken, framing === 'cobs' ? 2 : 0)
   })
 
 for (const framing of ['uart', 'rs485', 'cobs'] as const)
-  test(`${framing}: a frame with a damaged byte is dropped, also where its checksum holds; the frames beside it count`, async () => {
+  test(`${framing}: a frame with a damaged byte is dropped, even if its checksum is right; adjacent frames are received`, async () => {
     const ends = await new Ends(framing).open()
     const { a, b } = ends.pair
     const frame = framing === 'cobs' ? frameCobs(FULL) : frameSerial(FULL, framing)
@@ -83,13 +83,13 @@ for (const framing of ['uart', 'rs485', 'cobs'] as const)
     b.damage(0x55)
     b.arrive(frame)
     await ends.timers.advance(50)
-    // with COBS what comes between two zeros is one frame
+    // with COBS the bytes between two zeros are one frame
     assert.equal(ends.atB.length, 2)
     assert.equal(ends.b.counters.detail?.damaged_bytes, frame.length)
     await a.close()
   })
 
-test('a data frame waits for a little silence, or for what follows it to be as long as a packet may be', async () => {
+test('a data frame waits for a short silence, or until the bytes after it reach the maximum packet length', async () => {
   const ends = await new Ends('uart').open()
   await ends.a.send(FULL)
   await ends.timers.advance(5)
@@ -103,7 +103,7 @@ test('a data frame waits for a little silence, or for what follows it to be as l
   assert.ok(ends.atB.length > 10, 'a line that is never silent')
 })
 
-test('an answer nobody asked for is not heard, nor one after a minute; a NACK names its request', async () => {
+test('an answer without a request, or more than a minute late, is ignored; a NACK names its request', async () => {
   const ends = await new Ends('uart').open()
   const say = async (packet: Uint8Array): Promise<void> => {
     await ends.b.send(packet)
@@ -121,7 +121,7 @@ test('an answer nobody asked for is not heard, nor one after a minute; a NACK na
   assert.equal(ends.atA.length, 2)
 })
 
-test('a bus that echoes, with a zero in front of each frame: nothing is taken for an answer', async () => {
+test('a bus that echoes, with a zero before each frame: no echo is taken for an answer', async () => {
   const ends = await new Ends('rs485', { carry: bytes => Buffer.concat([Buffer.from([0, 0]), bytes]) }).open()
   const { write } = ends.pair.b
   ends.pair.b.write = async bytes => {
@@ -134,7 +134,7 @@ test('a bus that echoes, with a zero in front of each frame: nothing is taken fo
   assert.deepEqual(ends.atB, ['090003'], 'its own PONG, echoed, answers no PING of its own')
 })
 
-test('too large, empty, or a line that refuses: false, counted', async () => {
+test('a send that is too large, empty, or refused by the line returns false and is counted', async () => {
   const ends = await new Ends('uart').open()
   assert.equal(await ends.a.send(new Uint8Array(201)), false)
   assert.equal(await ends.a.send(new Uint8Array(0)), false)
@@ -143,7 +143,7 @@ test('too large, empty, or a line that refuses: false, counted', async () => {
   assert.equal(ends.a.counters.errors, 3)
 })
 
-test('a line that takes nothing holds a bounded number of frames', async (t: TestContext) => {
+test('a line that accepts nothing queues a limited number of frames', async (t: TestContext) => {
   const clock = new ManualClock()
   const stuck: Line = {
     name: 'ttyS0',
@@ -162,7 +162,7 @@ test('a line that takes nothing holds a bounded number of frames', async (t: Tes
   assert.equal(medium.counters.errors, 200 - 64 + 1)
 })
 
-test('a pulled cable is a link that is down with its reason, and comes back; half a frame from before is forgotten', async () => {
+test('a pulled cable is a link that is down with its reason, and comes back; half a frame from before is dropped', async () => {
   const ends = new Ends('uart')
   const { clock, timers } = ends
   const links = [ends.a, ends.b].map(

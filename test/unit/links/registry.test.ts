@@ -22,7 +22,7 @@ import { MEDIA, mediumInfo, portOf, Registry } from '../../../src/links/registry
 const medium = (name: string): MediumDriver => ({ medium: name, create: () => assert.fail('not made here') })
 const source = (type: string): SourceDriver => ({ type, create: () => assert.fail('not made here') })
 
-test('the table of media is the specification: 11 names, layers, ports and keys', () => {
+test('the table of media matches the specification: 11 names, layers, ports and keys', () => {
   assert.deepEqual(
     MEDIA.map(m => [m.name, m.layer, m.default_port, m.config_key]),
     [
@@ -77,7 +77,7 @@ test('a name without a driver is NO_DRIVER in the words of the specification', a
   await assert.rejects(registry.sourceDriver('constructor'), { code: 'NO_DRIVER' })
 })
 
-test('native names become safe ones, and two that would become one are refused', () => {
+test('native names become safe ones, and two that would become equal are refused', () => {
   assert.equal(safeName('Package id 0'), 'Package_id_0')
   assert.equal(safeName('+3.3V'), '3_3V')
   assert.equal(safeName('Gerät°1'), 'Gerat_1')
@@ -102,7 +102,7 @@ test('options are checked against the schema and every wrong key is named', () =
   )
 })
 
-test('what is wrong with an option is said in plain words, the nearest name with it, and no secret is shown', () => {
+test('an option error is in plain words, with the nearest name, and shows no secret', () => {
   const schema = object({
     table: picklist(['holding', 'coil']),
     n: pipe(number(), integer(), minValue(1), maxValue(5)),
@@ -133,7 +133,7 @@ test('what is wrong with an option is said in plain words, the nearest name with
   assert.equal(says({ either: true }), 'either: must be number or string')
 })
 
-test('the port: the one given, else the default; a broker with TLS listens on 8883', () => {
+test('the port is the configured one, otherwise the default; a broker with TLS uses 8883', () => {
   assert.equal(portOf('mqtt', {}), 1883)
   assert.equal(portOf('MQTT', { tls: { ca: 'ca.pem' } }), 8883)
   assert.equal(portOf('MQTT', { tls: true, port: 1884 }), 1884)

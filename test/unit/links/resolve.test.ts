@@ -34,7 +34,7 @@ function rig(zone: Zone, files: Record<string, string> = {}, more: HostResolverO
   return { resolver, clock, asked, state }
 }
 
-test('addresses and localhost are never asked for', async () => {
+test('addresses and localhost are never looked up', async () => {
   const { resolver, asked } = rig({})
   assert.deepEqual(await resolver.resolve('192.0.2.1'), { address: '192.0.2.1', family: 4 })
   assert.deepEqual(await resolver.resolve('[2001:db8::1]'), { address: '2001:db8::1', family: 6 })
@@ -55,7 +55,7 @@ test('/etc/hosts comes before DNS, by the preferred family', async () => {
   assert.deepEqual(asked, [])
 })
 
-test('an answer is kept until its TTL is over, at least 30 s', async () => {
+test('an answer is kept until its TTL has passed, at least 30 s', async () => {
   const { resolver, clock, asked } = rig({
     'a.example': [{ address: '192.0.2.1', ttl: 100 }],
     'b.example': [{ address: '192.0.2.2', ttl: 0 }],
@@ -74,13 +74,13 @@ test('an answer is kept until its TTL is over, at least 30 s', async () => {
   assert.equal(resolver.known('a.example'), undefined)
 })
 
-test('questions for one name at the same time are one question', async () => {
+test('simultaneous lookups of one name are one query', async () => {
   const { resolver, asked } = rig({ 'a.example': [{ address: '192.0.2.1', ttl: 100 }] })
   await Promise.all([1, 2, 3].map(() => resolver.resolve('a.example')))
   assert.equal(asked.length, 2)
 })
 
-test('an outage keeps the last address and is tried again half a minute later', async () => {
+test('an outage keeps the last address, and the lookup is retried half a minute later', async () => {
   const { resolver, clock, asked, state } = rig({ 'a.example': [{ address: '192.0.2.1', ttl: 30 }] })
   await resolver.resolve('a.example')
   state.out = true
@@ -108,7 +108,7 @@ test('an address in use stays in use while DNS still names it', async () => {
   assert.equal((await resolver.resolve('a.example')).address, '192.0.2.1')
 })
 
-test('a name with only the other family is found; the preferred one is taken where there are both', async () => {
+test('a name with only the other family is resolved; with both, the preferred one is used', async () => {
   const zone = {
     'six.example': [{ address: '2001:db8::1', ttl: 30 }],
     'both.example': [
@@ -121,7 +121,7 @@ test('a name with only the other family is found; the preferred one is taken whe
   assert.equal((await rig(zone, {}, { prefer: 6 }).resolver.resolve('both.example')).address, '2001:db8::2')
 })
 
-test('a short name is looked for in the search domains, a dot at the end says it is whole', async () => {
+test('a short name is looked up in the search domains, a trailing dot marks a full name', async () => {
   const files = { '/etc/resolv.conf': 'nameserver 192.0.2.53\nsearch home.example lan.example\n' }
   const { resolver, asked } = rig({ 'nas.lan.example': [{ address: '192.0.2.3', ttl: 30 }] }, files)
   assert.equal((await resolver.resolve('nas')).address, '192.0.2.3')

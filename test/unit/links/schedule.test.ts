@@ -21,7 +21,7 @@ const sourceOf = (name: string, intervalMs: number, read: () => void): Source =>
     },
   }) as unknown as Source
 
-test('sources of whole seconds that began apart are read in one turn of the loop', async () => {
+test('sources with intervals of whole seconds that started at different times are read in one turn of the loop', async () => {
   let first = ''
   const together = new Promise<string>(resolve => {
     const one = new Schedule(
@@ -38,7 +38,7 @@ test('sources of whole seconds that began apart are read in one turn of the loop
     const alive = setInterval(() => undefined, 100)
     const other = new Schedule(
       sourceOf('other', 1000, () => {
-        // on a busy machine the timer of the one may be a millisecond late once
+        // on a busy machine one timer may be a millisecond late once
         if (++reads < 2 || (first === '' && reads < 5)) return
         resolve(first)
         clearInterval(alive)
@@ -53,7 +53,7 @@ test('sources of whole seconds that began apart are read in one turn of the loop
   assert.equal(await together, 'one')
 })
 
-test('a bus slower than the interval is asked at the next multiple after its answer, never twice at once', async () => {
+test('a bus slower than the interval is read at the next multiple after its answer, never twice at the same time', async () => {
   let asking = 0
   let most = 0
   let reads = 0

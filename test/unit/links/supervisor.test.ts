@@ -11,7 +11,7 @@ class FakeThing implements Openable {
   readonly counters: LinkCounters = { rx: 0, tx: 0, errors: 0 }
   opens = 0
   closes = 0
-  /** opens that run at this moment, and the most there ever were at once */
+  /** openings running now, and the maximum at the same time */
   opening = 0
   mostOpening = 0
   events: OpenableEvents | undefined
@@ -74,7 +74,7 @@ const down = () => {
   throw new OsError('LINK_DOWN', 'no answer')
 }
 
-test('a link that opens goes disabled, opening, up', async () => {
+test('a link that opens goes through disabled, opening, up', async () => {
   const { supervisor, timers, states, clock } = rig()
   const thing = new FakeThing('udp')
   supervisor.add(thing)
@@ -101,7 +101,7 @@ test('a disabled link is not opened until it is enabled', async () => {
   assert.equal(thing.opens, 1)
 })
 
-test('failures to open are retried with growing, capped pauses, and the retry time is told', async () => {
+test('failed openings are retried with growing, capped backoff, and the retry time is reported', async () => {
   const { supervisor, timers, clock } = rig()
   const thing = new FakeThing('udp')
   thing.onOpen = down
@@ -127,7 +127,7 @@ test('failures to open are retried with growing, capped pauses, and the retry ti
   assert.equal(thing.closes, thing.opens)
 })
 
-test('a peer that worked is tried every five seconds for ten minutes, one on this machine always; then the long pauses', async () => {
+test('a peer that worked is retried every five seconds for ten minutes, a local one always; then with long intervals', async () => {
   const { supervisor, timers, clock } = rig({ network: () => 'network eth0' })
   const far = new FakeThing('far')
   const near = new FakeThing('near')
@@ -151,7 +151,7 @@ test('a peer that worked is tried every five seconds for ten minutes, one on thi
   assert.equal(supervisor.links()['far']?.state, 'up')
 })
 
-test('a change of the network ends the pause of a link whose peer is behind it, and of no other', async () => {
+test('a change of the network ends the backoff of a link whose peer is on it, and of no other', async () => {
   let network = 'network'
   const { supervisor, timers } = rig({ network: () => network })
   const far = new FakeThing('far')
@@ -169,7 +169,7 @@ test('a change of the network ends the pause of a link whose peer is behind it, 
   assert.ok(port.opens - before[1]! <= 1)
 })
 
-test('down says since when, over all the tries in between, and the log says it once', async () => {
+test('`down` says since when, across all retries, and the log says it once', async () => {
   const { supervisor, timers, clock, lines } = rig()
   const thing = new FakeThing('udp')
   thing.onOpen = n => (n < 8 ? down() : undefined)
@@ -180,13 +180,13 @@ test('down says since when, over all the tries in between, and the log says it o
   assert.equal(lines.filter(l => l.includes('down: no answer')).length, 1)
   await timers.advance(60_000)
   assert.equal(supervisor.links()['udp']?.state, 'up')
-  // the next outage has its own beginning and its own line
+  // the next outage has its own start time and its own line
   thing.events!.lost('no answer')
   assert.equal(supervisor.links()['udp']?.since, clock.wall())
   assert.equal(lines.filter(l => l.includes('down: no answer')).length, 2)
 })
 
-test('a peer that accepts and then kicks sees growing pauses; a stable minute resets them', async () => {
+test('a peer that accepts and then disconnects sees growing backoff; a stable minute resets it', async () => {
   const { supervisor, timers, clock } = rig()
   const thing = new FakeThing('mqtt')
   supervisor.add(thing)
@@ -205,7 +205,7 @@ test('a peer that accepts and then kicks sees growing pauses; a stable minute re
   assert.equal(await kicked(), 1000)
 })
 
-test('what this machine does not have is no fault where nobody configured it: no WARN, no error counted', async () => {
+test('hardware that this machine lacks is no fault unless configured: no WARN, no error counted', async () => {
   const { supervisor, timers, lines } = rig()
   for (const [name, optional] of [
     ['thermal', true],
@@ -230,7 +230,7 @@ test('what this machine does not have is no fault where nobody configured it: no
   )
 })
 
-test('a link that wants to open anew does so at once: no WARN, no error counted', async () => {
+test('a link that requests its own reopening gets it immediately: no WARN, no error counted', async () => {
   const { supervisor, timers, states, lines } = rig()
   const thing = new FakeThing('mqtt')
   supervisor.add(thing)
@@ -248,7 +248,7 @@ test('a link that wants to open anew does so at once: no WARN, no error counted'
   assert.match(lines.join(''), /INFO .*mqtt: the id is 7 now/)
 })
 
-test('an error that trying again cannot mend is retried only every few minutes', async () => {
+test('an error that retrying cannot fix is retried only every few minutes', async () => {
   const { supervisor, timers, clock } = rig({ backoff: { random: () => 0.5 } })
   const thing = new FakeThing('hwmon')
   thing.onOpen = () => {
@@ -263,7 +263,7 @@ test('an error that trying again cannot mend is retried only every few minutes',
   assert.equal(thing.opens, 2)
 })
 
-test('a link that cannot be made is shown down with its reason', async () => {
+test('a link that cannot be created is shown down with its reason', async () => {
   const { supervisor, timers } = rig()
   supervisor.add(new MissingLink('lora', new OsError('NO_DRIVER', 'No available driver: LoRa')))
   await timers.advance(1000)
@@ -272,7 +272,7 @@ test('a link that cannot be made is shown down with its reason', async () => {
   assert.match(hint ?? '', /transporter-toggle/)
 })
 
-test('an error thrown that is not ours is a reason too', async () => {
+test('a thrown error of another class is a reason too', async () => {
   const { supervisor, timers } = rig()
   const thing = new FakeThing('x')
   thing.onOpen = () => {
@@ -286,7 +286,7 @@ test('an error thrown that is not ours is a reason too', async () => {
   )
 })
 
-test('an open that hangs is given up, closed and tried again', async () => {
+test('an open that hangs times out, is closed and retried', async () => {
   const { supervisor, timers } = rig({ openTimeoutMs: 5000 })
   const thing = new FakeThing('ble')
   thing.onOpen = n => (n === 1 ? never : undefined)
@@ -300,7 +300,7 @@ test('an open that hangs is given up, closed and tried again', async () => {
   assert.equal(supervisor.links()['ble']?.state, 'up')
 })
 
-test('degraded is shown with its reason and ends with an empty one', async () => {
+test('degraded is shown with its reason and ends with an empty reason', async () => {
   const { supervisor, timers, states } = rig()
   const thing = new FakeThing('udp')
   supervisor.add(thing)
@@ -313,7 +313,7 @@ test('degraded is shown with its reason and ends with an empty one', async () =>
   assert.deepEqual(states, ['udp opening', 'udp up', 'udp degraded', 'udp up'])
 })
 
-test('the last error and its time are told also when the link works again', async () => {
+test('the last error and its time are shown also when the link works again', async () => {
   const { supervisor, timers, clock } = rig()
   const thing = new FakeThing('can')
   thing.onOpen = n => (n === 2 ? down() : undefined)
@@ -335,7 +335,7 @@ test('the last error and its time are told also when the link works again', asyn
   assert.deepEqual([supervisor.links()['can']?.reason, told()[0]], [undefined, 'bus errors'])
 })
 
-test('what a driver says while it opens is not forgotten', async () => {
+test('the state that a driver reports while it opens is not lost', async () => {
   const { supervisor, timers } = rig()
   const flawed = new FakeThing('flawed')
   flawed.onOpen = () => flawed.events!.degraded('slow bus')
@@ -356,7 +356,7 @@ test('what a driver says while it opens is not forgotten', async () => {
   assert.equal(supervisor.links()['gone']?.state, 'up')
 })
 
-test('a loss in the very moment of coming up is never missed', async () => {
+test('a loss at the very moment of coming up is never missed', async () => {
   for (let depth = 0; depth < 12; depth++) {
     const { supervisor, timers } = rig()
     const thing = new FakeThing('x')
@@ -374,7 +374,7 @@ test('a loss in the very moment of coming up is never missed', async () => {
   }
 })
 
-test('events of an opening that is over are not heard', async () => {
+test('events of an ended opening are ignored', async () => {
   const { supervisor, timers } = rig()
   const thing = new FakeThing('udp')
   supervisor.add(thing)
@@ -388,7 +388,7 @@ test('events of an opening that is over are not heard', async () => {
   assert.equal(thing.opens, 2)
 })
 
-test('lost told twice is one loss', async () => {
+test('a loss reported twice is one loss', async () => {
   const { supervisor, timers } = rig()
   const thing = new FakeThing('udp')
   supervisor.add(thing)
@@ -443,7 +443,7 @@ test('disable and enable during an opening never run two openings at once', asyn
   assert.equal(thing.mostOpening, 1)
 })
 
-test('reopen cuts a pause short; on a disabled link it does nothing', async () => {
+test('reopen ends a backoff early; on a disabled link it does nothing', async () => {
   const { supervisor, timers } = rig()
   const thing = new FakeThing('udp')
   thing.onOpen = n => (n === 1 ? down() : undefined)
@@ -460,7 +460,7 @@ test('reopen cuts a pause short; on a disabled link it does nothing', async () =
   assert.equal(thing.opens, 2)
 })
 
-test('what is back is tried at once, without the pauses of before; a watch ends with its pause', async () => {
+test('a peer that returned is retried immediately, without the earlier backoff; a watch ends with its interval', async () => {
   const { supervisor, timers, clock } = rig()
   const watches: (() => void)[] = []
   let ended = 0
@@ -492,7 +492,7 @@ test('what is back is tried at once, without the pauses of before; a watch ends 
   assert.equal(ended, watches.length)
 })
 
-test('one link that fails leaves the others alone, and its own pauses can be set', async () => {
+test('one failing link leaves the others alone, and its own backoff is configurable', async () => {
   const { supervisor, timers } = rig()
   const bad = new FakeThing('bad')
   bad.onOpen = down
@@ -504,7 +504,7 @@ test('one link that fails leaves the others alone, and its own pauses can be set
   assert.deepEqual([good.opens, good.closes], [1, 0])
 })
 
-test('a thousand losses leave no timer and no promise chain behind', async () => {
+test('a thousand losses leave no timer and no promise chain', async () => {
   const { supervisor, timers } = rig({ backoff: { maxMs: 100, minMs: 100 } })
   const thing = new FakeThing('uart')
   supervisor.add(thing)
@@ -520,7 +520,7 @@ test('a thousand losses leave no timer and no promise chain behind', async () =>
   assert.equal(thing.opens, 1000)
 })
 
-test('stop closes all, twice is once, and a close that hangs or throws holds nothing up', async () => {
+test('stop closes all, twice is once, and a close that hangs or throws blocks nothing', async () => {
   const { supervisor, timers, states } = rig({ closeTimeoutMs: 2000 })
   const things = ['a', 'b', 'c'].map(name => new FakeThing(name))
   things[1]!.onClose = () => never
@@ -538,7 +538,7 @@ test('stop closes all, twice is once, and a close that hangs or throws holds not
   assert.throws(() => supervisor.add(new FakeThing('d')), /after the stop/)
 })
 
-test('names that are taken or unsafe are refused, unknown ones are not found', () => {
+test('used or unsafe names are refused, unknown ones are not found', () => {
   const { supervisor } = rig()
   supervisor.add(new FakeThing('a'))
   assert.throws(() => supervisor.add(new FakeThing('a')), { code: 'CONFIG_INVALID' })
@@ -546,7 +546,7 @@ test('names that are taken or unsafe are refused, unknown ones are not found', (
   assert.throws(() => supervisor.reopen('zz'), { code: 'NOT_FOUND' })
 })
 
-test('tried settles when every first opening ended, well or not, or at its limit', async () => {
+test('`tried` settles when every first opening ended, successfully or not, or at its limit', async () => {
   const { supervisor, timers } = rig()
   const slow = new FakeThing('slow')
   slow.onOpen = () => new Promise(resolve => timers.after(3000, resolve))
@@ -573,7 +573,7 @@ test('tried settles when every first opening ended, well or not, or at its limit
   assert.equal(limited, true)
 })
 
-test('a listener that throws disturbs nobody', async () => {
+test('an exception in a listener affects no other', async () => {
   const { supervisor, timers, lines } = rig()
   const seen: string[] = []
   supervisor.onChange(() => {
@@ -588,7 +588,7 @@ test('a listener that throws disturbs nobody', async () => {
   assert.ok(lines.some(line => line.includes('page is gone')))
 })
 
-test('a source is read at once and then on its grid, however long a read takes', async () => {
+test('a source is read immediately and then on its grid, however long a read takes', async () => {
   const { supervisor, timers, got, clock } = rig()
   const source = new FakeSource('cpu', 1000)
   source.onRead = async n => {
@@ -606,7 +606,7 @@ test('a source is read at once and then on its grid, however long a read takes',
   assert.deepEqual([supervisor.links()['cpu']?.kind, supervisor.links()['cpu']?.type], ['source', 'fake'])
 })
 
-test('after a pause of the machine the grid goes on without a burst', async () => {
+test('after a suspend of the machine the grid continues without a burst', async () => {
   const { supervisor, timers, got, clock } = rig()
   const source = new FakeSource('cpu', 1000)
   const start = clock.wall()
@@ -621,7 +621,7 @@ test('after a pause of the machine the grid goes on without a burst', async () =
   assert.equal(supervisor.links()['cpu']?.skipped, 9)
 })
 
-test('a read that hangs degrades its source, never overlaps, and leaves the others untouched', async () => {
+test('a read that hangs degrades its source, never overlaps, and does not affect the others', async () => {
   const { supervisor, timers, got, clock } = rig()
   const slow = new FakeSource('slow', 1000)
   let finish: (rows: readonly SourceReading[]) => void = () => undefined
@@ -650,7 +650,7 @@ test('a read that hangs degrades its source, never overlaps, and leaves the othe
   assert.equal(slow.reads, 3)
 })
 
-test('a read still out after a reopening is not overlapped, its late readings are dropped, and it is told', async () => {
+test('a read still pending after a reopening is not overlapped, its late readings are dropped, and that is reported', async () => {
   const { supervisor, timers, got } = rig()
   const source = new FakeSource('slow', 1000)
   let finish: (rows: readonly SourceReading[]) => void = () => undefined
@@ -675,7 +675,7 @@ test('a read still out after a reopening is not overlapped, its late readings ar
   assert.equal(supervisor.links()['slow']?.state, 'up')
 })
 
-test('a failed sensor keeps its place; a group without any value is degraded; NaN counts as failed', async () => {
+test('a failed sensor keeps its slot; a group without any value is degraded; NaN counts as failed', async () => {
   const { supervisor, timers, got } = rig()
   const source = new FakeSource('i2c', 1000)
   source.onRead = async n => [
@@ -699,7 +699,7 @@ test('a failed sensor keeps its place; a group without any value is degraded; Na
   assert.equal(supervisor.links()['i2c']?.reason, 'no sensor answers')
 })
 
-test('one WARN line for a source that fails: the word of its driver alone, none when it recovers, one more for news', async () => {
+test('a failing source gets one WARN line with the message of its driver, none on recovery, and one more for a new reason', async () => {
   const { supervisor, timers, lines } = rig()
   const source = new FakeSource('plc', 1000)
   const says = [
@@ -728,7 +728,7 @@ test('one WARN line for a source that fails: the word of its driver alone, none 
   )
 })
 
-test('a read that throws loses the group, which reopens after a pause', async () => {
+test('a read that throws loses the group, which reopens after a backoff', async () => {
   const { supervisor, timers } = rig()
   const source = new FakeSource('hwmon', 1000)
   source.onRead = async n => {
@@ -746,7 +746,7 @@ test('a read that throws loses the group, which reopens after a pause', async ()
   assert.deepEqual([source.opens, source.reads], [2, 3])
 })
 
-test('a source that is disabled or stopped is not read any more', async () => {
+test('a source that is disabled or stopped is no longer read', async () => {
   const { supervisor, timers, got } = rig()
   const source = new FakeSource('cpu', 1000)
   supervisor.add(source)
@@ -763,7 +763,7 @@ test('a source that is disabled or stopped is not read any more', async () => {
   assert.equal(timers.pending, 0)
 })
 
-test('whoever takes the readings may throw: it is counted and the source goes on', async () => {
+test('an exception in the consumer of the readings is counted, and the source continues', async () => {
   const { supervisor, timers } = rig()
   const source = new FakeSource('cpu', 1000)
   supervisor.onReadings(() => {
@@ -782,7 +782,7 @@ const randomOf = (seed: number) => (): number => {
   return ((t ^ (t >>> 14)) >>> 0) / 4294967296
 }
 
-test('whatever happens in whatever order: one opening at a time, all closed at the end, nothing left running', async () => {
+test('for events in any order: one opening at a time, all closed at the end, nothing left running', async () => {
   for (let seed = 1; seed <= 60; seed++) {
     const random = randomOf(seed)
     const { supervisor, timers } = rig({ backoff: { random }, openTimeoutMs: 4000, closeTimeoutMs: 4000 })
@@ -839,7 +839,7 @@ test('whatever happens in whatever order: one opening at a time, all closed at t
   }
 })
 
-test('a source that says something is due is read at once, once more after a read that is out, and not while it is down', async () => {
+test('a source that reports due readings is read immediately, once more after a pending read, and not while it is down', async () => {
   const { timers, supervisor, got } = rig()
   const source = new FakeSource('s', 60_000)
   supervisor.add(source)

@@ -1,4 +1,4 @@
-// Damage at rest: the running log looks at its sealed segments by itself, within a budget.
+// Damage at rest: the running log checks its sealed segments on its own, within a budget.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createLogger } from '../../../src/lib/logger'
@@ -11,7 +11,7 @@ const BUDGET = 32 * 1024
 const DAY = 86_400_000
 const MINUTE = 60_000
 
-/** Counts what checks read; a start does it by `read`. */
+/** Counts what checks read; a start uses `read`. */
 class CountedFiles extends MemFiles {
   bytes_read = 0
   calls = 0
@@ -48,7 +48,7 @@ async function checked(options: Partial<Omit<FlashLogOptions, 'files'>> = {}): P
 
 const sealed = (files: MemFiles): string[] => files.segments(DIR).slice(0, -1)
 
-test('every sealed segment is looked at once a day, within the budget, and nothing wakes it in between', async () => {
+test('every sealed segment is checked once a day, within the budget, and nothing wakes the check in between', async () => {
   const { log, files, timers } = await checked()
   const all = sealed(files).reduce((sum, name) => sum + files.size(`${DIR}/${name}`), 0)
   assert.ok(sealed(files).length >= 6)
@@ -66,7 +66,7 @@ test('every sealed segment is looked at once a day, within the budget, and nothi
   assert.equal(files.calls, calls, 'once a day')
   await timers.advance(DAY)
   assert.ok(files.bytes_read > 1.9 * all, 'and then again')
-  // a segment that is sealed meanwhile comes within the hour
+  // a segment sealed meanwhile is checked within the hour
   const before = log.status().check!.segments
   for (let k = 0; k < 400; k++) log.appendFact(factOf(k, 'x'.repeat(200)), LOCAL)
   await log.flush()
@@ -91,7 +91,7 @@ test('a byte that rots in any part of a sealed segment is found, named, counted 
   }
 })
 
-test('a header that rots costs no record: it is mended and counted', async () => {
+test('a header that rots costs no record: it is repaired and counted', async () => {
   const { log, files, timers } = await checked()
   files.files.get(`${DIR}/${sealed(files)[1]!}`)!.data[70]! ^= 1
   await timers.advance(2 * DAY)
@@ -100,7 +100,7 @@ test('a header that rots costs no record: it is mended and counted', async () =>
   await log.close()
 })
 
-test('a segment that is cut, or gone, is named', async () => {
+test('a truncated or missing segment is named', async () => {
   for (const harm of ['cut', 'gone'] as const) {
     const { log, files, timers } = await checked()
     const path = `${DIR}/${sealed(files)[3]!}`
@@ -115,7 +115,7 @@ test('a segment that is cut, or gone, is named', async () => {
   }
 })
 
-test('records of another segment in its place, or behind its header, are no records of it', async () => {
+test('records of another segment in its place, or after its header, do not count as its records', async () => {
   for (const whole of [true, false]) {
     const { log, files, timers } = await checked()
     const [first, second] = sealed(files).map(name => files.files.get(`${DIR}/${name}`)!)
@@ -151,7 +151,7 @@ test('a bad block is named in the status until the segment can be read again, an
   await log.close()
 })
 
-test('segments that are dropped while it looks at them do no harm; a closed log and a budget of 0 read nothing', async () => {
+test('segments dropped during their check do no harm; a closed log and a budget of 0 read nothing', async () => {
   const { log, files, timers, warnings } = await checked({ maxBytes: 512 * 1024 })
   for (let k = 0; k < 4000; k++) {
     log.appendFact(factOf(k, 'x'.repeat(200)), LOCAL)

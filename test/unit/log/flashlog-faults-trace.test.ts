@@ -1,5 +1,5 @@
-// What a log does when the disk refuses one operation at a bad moment, and at the exact edge of its times and sizes, beside the record
-// of it in flashlog-faults-trace.txt.
+// What a log does when the disk refuses one operation at a bad moment, and at the exact limits of its times and sizes, compared with
+// flashlog-faults-trace.txt.
 import { test } from 'node:test'
 import { verify } from '../../../src/log'
 import { Trace } from '../../lib/trace'
@@ -11,7 +11,7 @@ const trace = new Trace('unit/log/flashlog-faults-trace.txt')
 const { say } = trace
 const { traced, open, state, fill, look } = tracedLog(trace)
 
-/** The operation fails once, the time that `nth` others of its kind have passed. */
+/** The operation fails once, after `nth` others of its kind. */
 const failOnce = (files: Traced, operation: Operation, nth = 0, part = /./): void => {
   let left = nth
   files.fails = (now, path) => {
@@ -20,7 +20,7 @@ const failOnce = (files: Traced, operation: Operation, nth = 0, part = /./): voi
   }
 }
 
-test('one refused operation, and times and sizes at their edge, are as written down', async () => {
+test('one refused operation, and times and sizes at their limits, behave as flashlog-faults-trace.txt has it', async () => {
   for (const operation of ['write', 'sync', 'open', 'syncDir', 'rename', 'truncate', 'remove'] as const)
     for (const nth of operation === 'write' ? [0, 1, 2, 3, 4, 5, 6] : [0, 1, 2]) {
       say(`# ${operation} ${nth} fails once`)

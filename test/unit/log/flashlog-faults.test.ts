@@ -5,7 +5,7 @@ import { DIR, factOf, factsOf, LOCAL, openLog, random, settle } from './helpers'
 import { MemFiles, systemError } from './memfiles'
 
 for (const code of ['ENOSPC', 'EIO', 'EROFS']) {
-  test(`${code} at a write: live data flows on, the state says so, and the log heals without help`, async () => {
+  test(`${code} at a write: live data flows on, the state says so, and the log recovers without help`, async () => {
     const { log, files, timers } = await openLog()
     const live = log.reader(0, { committedOnly: false, kinds: ['fact'] })
     for (let k = 0; k < 10; k++) log.appendFact(factOf(k), LOCAL)
@@ -42,7 +42,7 @@ for (const code of ['ENOSPC', 'EIO', 'EROFS']) {
   })
 }
 
-test('a failing fdatasync is not believed: everything since the last good one is written again', async () => {
+test('a failed fdatasync is not trusted: everything since the last good one is written again', async () => {
   const { log, files, timers } = await openLog()
   log.appendFact(factOf(1), LOCAL)
   await timers.advance(1000)
@@ -63,7 +63,7 @@ test('a failing fdatasync is not believed: everything since the last good one is
 })
 
 for (const truncates of [true, false]) {
-  test(`what a failed sync left in the file is ${truncates ? 'cut off' : 'left out when it cannot be cut off'}`, async () => {
+  test(`data a failed sync left in the file is ${truncates ? 'truncated' : 'skipped when it cannot be truncated'}`, async () => {
     const { log, files, timers } = await openLog()
     log.appendFact(factOf(1), LOCAL)
     await timers.advance(1000)
@@ -87,7 +87,7 @@ for (const truncates of [true, false]) {
   })
 }
 
-test('when RAM is full too, the oldest waiting records go: counted, named, and refused to those who wait', async () => {
+test('when RAM is full too, the oldest waiting records are dropped: counted, named, and rejected to their callers', async () => {
   const { log, files, timers } = await openLog({
     segmentBytes: 32 * 1024,
     maxBytes: 8 * 1024 * 1024,
@@ -123,7 +123,7 @@ test('when RAM is full too, the oldest waiting records go: counted, named, and r
   assert.equal(verify(DIR, left).ok, true)
 })
 
-test('a log that cannot be written from the start still opens, takes records and heals', async () => {
+test('a log that cannot be written from the start still opens, accepts records and recovers', async () => {
   const files = new MemFiles()
   files.gate = operation => {
     if (operation === 'open' || operation === 'write') throw systemError('EROFS')
@@ -139,7 +139,7 @@ test('a log that cannot be written from the start still opens, takes records and
   assert.equal(log.status().state, 'ok')
 })
 
-test('closing on a disk that refuses says so and answers everybody who waits', async () => {
+test('closing on a disk that refuses writes reports it and answers every waiting caller', async () => {
   const { log, files } = await openLog()
   files.gate = operation => {
     if (operation === 'write') throw systemError('ENOSPC')
@@ -150,7 +150,7 @@ test('closing on a disk that refuses says so and answers everybody who waits', a
   await waiting
 })
 
-test('a folder that can never be one is an error with a hint', async () => {
+test('a path that can never be a folder is an error with a hint', async () => {
   const files = new MemFiles()
   files.gate = operation => {
     if (operation === 'mkdir') throw systemError('ENOTDIR')
@@ -159,7 +159,7 @@ test('a folder that can never be one is an error with a hint', async () => {
 })
 
 for (const code of ['ENOSPC', 'EROFS', 'EACCES', 'EIO', 'EMFILE']) {
-  test(`${code}: a folder that cannot be made is a state; records wait in RAM and go into it in order`, async () => {
+  test(`${code}: a folder that cannot be created is a state; records wait in RAM and are written to it in order`, async () => {
     const files = new MemFiles()
     let refuses = true
     let made = 0
@@ -184,7 +184,7 @@ for (const code of ['ENOSPC', 'EROFS', 'EACCES', 'EIO', 'EMFILE']) {
   })
 }
 
-test('a folder that cannot be read at the start is not written beside its records: RAM until the next start', async () => {
+test('a folder that cannot be read at the start is not written to: records stay in RAM until the next start', async () => {
   const { log: first, files } = await openLog()
   for (let k = 0; k < 10; k++) first.appendFact(factOf(k), LOCAL)
   await first.close()
@@ -208,7 +208,7 @@ test('a folder that cannot be read at the start is not written beside its record
   )
 })
 
-test('what a start that was cut off left behind cannot be removed from a read-only disk, and ends nothing', async () => {
+test('leftovers of an aborted start that cannot be removed from a read-only disk stop nothing', async () => {
   const { log: first, files } = await openLog()
   first.appendFact(factOf(1), LOCAL)
   await first.close()
@@ -221,7 +221,7 @@ test('what a start that was cut off left behind cannot be removed from a read-on
   assert.equal(log.status().state, 'degraded')
 })
 
-test('random faults at every kind of operation: nothing acknowledged is lost, nothing is there twice', async () => {
+test('random faults at every kind of operation: no acknowledged record is lost, none is duplicated', async () => {
   for (let seed = 1; seed <= 25; seed++) {
     const next = random(seed)
     const { log, files, timers } = await openLog({ segmentBytes: 32 * 1024, maxBytes: 4 * 1024 * 1024 })
@@ -248,7 +248,7 @@ test('random faults at every kind of operation: nothing acknowledged is lost, no
       [...there].sort((a, b) => a - b),
     )
     for (const seq of acknowledged) assert.ok(there.includes(seq), `seed ${seed}: ${seq}`)
-    assert.ok(again.lastSeq > log.lastSeq, 'seqs are not used again')
+    assert.ok(again.lastSeq > log.lastSeq, 'seqs are not reused')
     assert.ok(acknowledged.size > 10)
   }
 })

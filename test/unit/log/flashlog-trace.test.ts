@@ -1,5 +1,5 @@
-// What a log does to its files, and what it says of itself, step by step, beside the record of it in flashlog-trace.txt: every
-// write, sync, rename and removal in its order with its bytes, each status, each loss, each warning.
+// What a log does to its files, and what it reports, step by step, compared with flashlog-trace.txt: every write, sync, rename
+// and removal in its order with its bytes, each status, each loss, each warning.
 import { test } from 'node:test'
 import { Trace } from '../../lib/trace'
 import { DIR, factOf, LOCAL, random } from './helpers'
@@ -9,7 +9,7 @@ const trace = new Trace('unit/log/flashlog-trace.txt')
 const { say } = trace
 const { traced, open, state, fill, look } = tracedLog(trace)
 
-test('the files and the words of a log are as written down', async () => {
+test('the file operations and messages of a log are as flashlog-trace.txt has them', async () => {
   say('# one life: commits by time, by size, on request; everything that can be appended')
   const files = traced()
   let rig = await open(files, { isAlarm: fact => fact.tRaw % 7 === 0 })

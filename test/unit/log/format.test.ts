@@ -24,7 +24,7 @@ const FULL: Fact = {
 }
 const LINK: LinkMetadata = { medium: 'LoRa', address: '192.0.2.1:8080', rssi: -87.5, snr: 6.25, route: [9, 4294967295] }
 
-test('a fact with everything comes back as it was', () => {
+test('a fact with all fields is decoded as it was encoded', () => {
   const record = decodeRecord(write(FULL, LINK), 0)
   assert.deepEqual(record.fact, FULL)
   assert.deepEqual(record.link, LINK)
@@ -43,7 +43,7 @@ test('a fact with everything comes back as it was', () => {
   )
 })
 
-test('each mark of a fact comes back alone, beside the other and behind a packet', () => {
+test('each mark of a fact is decoded alone, with the other mark and after a packet', () => {
   const marks = [{ future: true }, { template_rebuilt: true }, { future: true, template_rebuilt: true }] as const
   for (const mark of marks)
     for (const link of [
@@ -59,13 +59,13 @@ test('a medium without a code keeps its name', () => {
   assert.deepEqual(record.fact, factOf(1))
 })
 
-test('the bytes of version 1 stay what they are', () => {
+test('the bytes of version 1 do not change', () => {
   assert.equal(write(factOf(1), { medium: 'UDP', address: '192.0.2.1:8080' }).toString('hex'), GOLDEN)
 })
 const GOLDEN =
   'c56100000300000005000000000100000004d204000000007b4cf1238e010202070000000010c0143fe27842056465762d31064f4e4c494e450e3139322e302e322e313a3830383001000474656d70024f4b014b01000000000000f83faac1d9a7'
 
-test('every kind comes back', () => {
+test('records of every kind are decoded as they were encoded', () => {
   const b = Buffer.alloc(4096)
   const round = (length: number): ReturnType<typeof decodeRecord> => {
     assert.equal(checkRecord(b, 0), length)
@@ -91,7 +91,7 @@ test('every kind comes back', () => {
   assert.deepEqual(round(encoder.at(b, 0, 1, 0, 0, 'synced').loss(totals, ranges)).loss, { totals, ranges })
 })
 
-test('a record that does not fit writes nothing that counts, at any buffer size', () => {
+test('a record that does not fit leaves no valid bytes, at any buffer size', () => {
   const whole = write(FULL, LINK)
   for (let size = 0; size < whole.length; size++) {
     assert.equal(write(FULL, LINK, Buffer.alloc(size)).length, 0)
@@ -105,7 +105,7 @@ test('a record that does not fit writes nothing that counts, at any buffer size'
   }
 })
 
-test('any flipped bit is seen', () => {
+test('any flipped bit is detected', () => {
   const whole = Buffer.from(write(FULL, LINK))
   for (let bit = 0; bit < whole.length * 8; bit++) {
     whole[bit >> 3]! ^= 1 << (bit & 7)
@@ -115,7 +115,7 @@ test('any flipped bit is seen', () => {
   assert.equal(checkRecord(whole, 0), whole.length)
 })
 
-test('random facts come back as they were', () => {
+test('random facts are decoded as they were encoded', () => {
   const next = random(7)
   const pick = <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)]!
   const text = (): string =>
@@ -157,7 +157,7 @@ test('the uuid depends on device, time and content only', () => {
     many.reduce((a, b) => a.map((x, k) => x & b[k]!)),
     many.reduce((a, b) => a.map((x, k) => x | b[k]!)),
   ]
-  // but for the version and the variant every bit is of the hash
+  // except for the version and the variant every bit is from the hash
   const [least, most] = [new Array(16).fill(0), new Array(16).fill(0xff)]
   Object.assign(least, { 6: 0x80, 8: 0x80 })
   Object.assign(most, { 6: 0x8f, 8: 0xbf })
@@ -196,9 +196,9 @@ test('the uuid does not depend on the order of the extras', () => {
   assert.equal(new Set(uuids).size, 1)
 })
 
-test('a text is never taken for another one that was read before it', () => {
+test('a text is never confused with another one read before it', () => {
   const chars = Array.from({ length: 0x800 - 0x80 }, (_, k) => String.fromCharCode(k + 0x80))
-  // the bytes of one sign as two signs of their own, and many texts of one length
+  // the bytes of one character as two characters, and many texts of one length
   const texts = chars.flatMap((char, k) => [String.fromCharCode(...Buffer.from(char)), char, `s${k}`, String(k)])
   for (const text of [...texts, ...texts.reverse()]) {
     const { fact } = decodeRecord(write({ ...FULL, id: text, extras: { [text]: text } }, LINK), 0)

@@ -16,7 +16,7 @@ export const factOf = (k: number, text = ''): Fact => ({
   sensors: [{ id: `temp${text}`, status: 'OK', unit: 'K', value: k + 0.5 }],
 })
 
-/** A small generator of random numbers, the same for the same seed (mulberry32). */
+/** A small random number generator, the same for the same seed (mulberry32). */
 export const random =
   (seed: number): (() => number) =>
   () => {
@@ -41,7 +41,7 @@ export class ManualTimers implements Timers {
   clear(handle: unknown): void {
     this.#planned = this.#planned.filter(timer => timer !== handle)
   }
-  /** Moves the clock, runs what is due, and lets promises settle. */
+  /** Moves the clock, runs due timers, and lets promises settle. */
   async advance(ms: number): Promise<void> {
     const end = this.clock.mono() + ms
     for (;;) {
@@ -66,7 +66,7 @@ export interface Rig {
   timers: ManualTimers
 }
 
-/** A log on files in RAM with time that stands still. */
+/** A log on files in RAM with a clock that does not move. */
 export async function openLog(options: Partial<FlashLogOptions> & { files?: MemFiles } = {}): Promise<Rig> {
   const files = options.files ?? new MemFiles()
   const clock = (options.clock as ManualClock | undefined) ?? new ManualClock()

@@ -1,5 +1,5 @@
-// What the parts of a log give by themselves, beside the record of it in log-parts-trace.txt: records in buffers of every size,
-// records and headers with foreign bytes, the scan of damaged segments, the loss ledger, the bytes of a day, the lines of a repair.
+// The parts of a log alone, compared with log-parts-trace.txt: records in buffers of every size, records and headers with foreign
+// bytes, the scan of damaged segments, the loss ledger, the bytes of a day, the lines of a repair.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
@@ -31,7 +31,7 @@ const sealed = (b: Buffer, at = 0, length = b.length): Buffer => {
   b.writeUInt32LE(crc32c(b, at, at + length - 4), at + length - 4)
   return b
 }
-/** A record with a right CRC: `length` bytes, its body all `fill`. */
+/** A record with a correct CRC: `length` bytes, its body all `fill`. */
 const bare = (seq: number, length: number, kind = 0, flags = 0, fill = 0): Buffer => {
   const b = Buffer.alloc(length, fill)
   b.fill(0, 0, 32)
@@ -81,7 +81,7 @@ const WRITES: Record<string, Write> = {
   losses: (into, at) => encoder.at(into, at, ...TIMES, 'synced').loss({ ...noLosses(), torn: 2 }, [range, range]),
 }
 
-test('records, headers, scans and ledgers are what is written down', () => {
+test('records, headers, scans and ledgers are as log-parts-trace.txt has them', () => {
   say('# records in buffers of every size: only those that hold it get it, and nothing behind its place is touched')
   for (const [name, write] of Object.entries(WRITES)) {
     const whole = Buffer.alloc(600, 0xee)
@@ -231,7 +231,7 @@ test('records, headers, scans and ledgers are what is written down', () => {
   trace.compare()
 })
 
-/** Records come in, are written and synced, in order; now and then the oldest ones are dropped. */
+/** Records are appended, written and synced, in order; sometimes the oldest ones are dropped. */
 function chunks(): void {
   const tail = new Tail(400, 1500)
   const ids = new Map<Chunk, number>()
@@ -280,7 +280,7 @@ function chunks(): void {
   )
 }
 
-/** What a scan says of a segment of a few records, in which something is wrong. */
+/** What a scan reports for a segment of a few records with a fault in it. */
 function scanOnce(): unknown {
   const base = pick([1, 100, 2 ** 33])
   const parts: Buffer[] = []
@@ -361,8 +361,8 @@ function slowUuid(fact: Fact): string {
   return b.toString('hex')
 }
 
-test('the uuid is that of its definition, whichever field is the first that the buffer does not hold', () => {
-  // 4096 bytes, doubled each time: what stands before the field in question fills it to the byte
+test('the uuid matches its definition, whichever field is the first that exceeds the buffer', () => {
+  // 4096 bytes, doubled each time: the fields before the tested one fill it to the byte
   let room = 4096
   const rest = { id: '', tRaw: 1, aid: 1, state: '', sensors: [] }
   const filled = (less: number): string => 'x'.repeat(room - 16 - less)

@@ -1,4 +1,4 @@
-// Small parts of the log by themselves: the chunks in RAM, the witness of the newest segment, a row of an export.
+// Small parts of the log alone: the chunks in RAM, the witness of the newest segment, a row of an export.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { verify } from '../../../src/log'
@@ -12,9 +12,9 @@ import { Tail } from '../../../src/log/tail'
 import { DIR, factOf, LOCAL, openLog } from './helpers'
 import { MemFiles, systemError } from './memfiles'
 
-test('chunks are used again, at most four lie ready, and one of another size is given back', () => {
+test('chunks are reused, at most four are pooled, and one of another size is released', () => {
   const tail = new Tail(1000, 2500)
-  /** so many full chunks, all on the medium, and an empty one behind them */
+  /** so many full chunks, all on the medium, and an empty one after them */
   const fill = (count: number): void => {
     for (let k = 0; k < count; k++) {
       const chunk = tail.room()
@@ -46,7 +46,7 @@ test('chunks are used again, at most four lie ready, and one of another size is 
   assert.equal(chunks().length, 1, 'a large one alone is more than what is recent')
 })
 
-test('a listener before commits is called at the interval though nothing was appended, once for what it wanted', async () => {
+test('a listener before commits is called at the interval even if nothing was appended, once for what it requested', async () => {
   const { log, timers } = await openLog()
   let called = 0
   const wants = log.beforeCommit(() => void called++)
@@ -62,7 +62,7 @@ test('a listener before commits is called at the interval though nothing was app
   assert.equal(called, 1)
 })
 
-test('the witness: none is no fault, a damaged one is; what was written is read, and a disk that refuses writes nothing', async () => {
+test('the witness: a missing one is no fault, a damaged one is; a written one is read, and a disk that refuses writes nothing', async () => {
   const files = new MemFiles()
   files.mkdir(DIR)
   assert.equal(readWitness(files, DIR), undefined)
@@ -90,7 +90,7 @@ test('the witness: none is no fault, a damaged one is; what was written is read,
   assert.equal(readWitness(files, DIR), undefined)
 })
 
-test('a row of an export has what is known of the link, and no key for what is not', () => {
+test('a row of an export has the known fields of the link, and no key for unknown ones', () => {
   const record = { boot: 1, seq: 2, quality: 'synced', medium: 'LoRa', wallMs: 3, fact: factOf(1) }
   const bare = exportRow(record as never)
   const { id, source_aid, medium, time_quality, logged_ms } = bare
@@ -126,7 +126,7 @@ test('an export gives the facts from a number on and reads no segment before it'
   }
 })
 
-test('a cursor frees space once its record is on the medium; of one name at most 101 positions wait', () => {
+test('a cursor frees space once its record is on the medium; at most 101 positions of one name wait', () => {
   const state = new LogState()
   state.moveCursor('a', 5, 10)
   state.moveCursor('b', 6, 11)
@@ -165,7 +165,7 @@ test('pending counts the records that are not committed', async () => {
   assert.equal(log.status().pending, 0)
 })
 
-test('verify names what a folder without segments has lost, by its chain.json', async () => {
+test('verify of a folder without segments names the lost records, from its chain.json', async () => {
   const { log, files } = await openLog()
   for (let k = 0; k < 5; k++) log.appendFact(factOf(k), LOCAL)
   await log.close()

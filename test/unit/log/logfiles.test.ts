@@ -1,4 +1,4 @@
-// A log folder read beside the process that writes it.
+// A log folder read in parallel with the process that writes it.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import {
@@ -35,7 +35,7 @@ const listing = (dir: string): string =>
     .map(name => `${name} ${readFileSync(join(dir, name)).toString('base64')}`)
     .join('\n')
 
-test('it sees what was committed, then what came since; readers go on over new segments; the folder stays as it is', async () => {
+test('it sees committed records, then newer ones; readers continue over new segments; the folder is not changed', async () => {
   const dir = join(root, 'a')
   const files = new LogFiles(dir)
   assert.equal(files.refresh(), false, 'no folder, no records')
@@ -81,7 +81,7 @@ test('it sees what was committed, then what came since; readers go on over new s
   await log.close()
 })
 
-test('a folder that cannot be read is STORAGE, and the next look tries again', async () => {
+test('a folder that cannot be read is STORAGE, and the next call retries', async () => {
   const dir = join(root, 'b')
   const log = await FlashLog.open({ dir, commitIntervalMs: 5, ackCommitMs: 2 })
   log.appendFact(factOf(1), { medium: 'UDP' })
@@ -101,7 +101,7 @@ test('a folder that cannot be read is STORAGE, and the next look tries again', a
   assert.equal(files.factsAfter(0), 1)
 })
 
-test('what only has the name of a segment is named and left alone: its records are gone, the others are there', async () => {
+test('a file that only has the name of a segment is named and left alone: its records are lost, the others are present', async () => {
   const dir = join(root, 'other')
   const o = { dir, commitIntervalMs: 5, ackCommitMs: 2, maxBytes: 1 << 20, segmentBytes: 16 * 1024 }
   const log = await FlashLog.open(o)
@@ -144,7 +144,7 @@ test('what only has the name of a segment is named and left alone: its records a
   }
 })
 
-test('a log whose segments are all folders, or have numbers without end, goes on under a name that is free', async () => {
+test('a log whose segments are all folders, or have impossible numbers, continues under a free name', async () => {
   for (const name of ['0000000000000001.seg', '0000000000000054.seg', '9999999999999999.seg']) {
     const dir = join(root, `free-${name}`)
     mkdirSync(join(dir, name), { recursive: true })

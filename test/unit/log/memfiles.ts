@@ -1,11 +1,11 @@
-// A file system in RAM that knows what a power cut would leave: bytes written but not synced, names made but not synced
-// with their folder. Every call passes a gate, where a test makes it fail or cuts the power.
+// A file system in RAM that knows what a power cut would leave: bytes written but not synced, names created but not
+// synced with their folder. Every call passes a gate, where a test makes it fail or cuts the power.
 import { dirname } from 'node:path'
 import type { Files } from '../../../src/lib/files'
 
 interface Node {
   data: Buffer
-  /** what a power cut leaves for sure */
+  /** what certainly survives a power cut */
   durable: Buffer
 }
 
@@ -49,13 +49,13 @@ export class MemFiles implements Files {
   }
   /** how much of a write happens before the gate's error, for torn writes: 0..1 */
   tear = 0
-  /** sync settles when this does */
+  /** sync settles when this promise does */
   slow: () => Promise<void> = () => Promise.resolve()
   #open = new Map<number, { path: string; node: Node; at: number; append: boolean }>()
   #fd = 3
   #syncing = 0
 
-  /** files that are not closed */
+  /** open files */
   get opened(): number {
     return this.#open.size
   }
@@ -167,9 +167,9 @@ export class MemFiles implements Files {
   }
 
   /**
-   * What the medium holds after a power cut: names of the last folder syncs; of bytes not synced, the share `kept` of
-   * what was written behind the durable ones. A name that was made or moved without such a sync survives if `survives` says
-   * so: one may, and an earlier one not.
+   * What the medium has after a power cut: names of the last folder syncs; of unsynced bytes, the share `kept` of those
+   * written after the durable ones. A name created or moved without such a sync survives if `survives` says so: one may,
+   * while an earlier one does not.
    */
   afterPowerCut(kept = 0, zeros = false, survives: (name: string) => boolean = () => kept > 0): MemFiles {
     const left = new (this.constructor as typeof MemFiles)()
@@ -189,7 +189,7 @@ export class MemFiles implements Files {
     return left
   }
 
-  /** The same content in a new place, for a test that damages it. */
+  /** The same content in a new object, for a test that damages it. */
   copy(): MemFiles {
     const left = new MemFiles()
     for (const [name, { data }] of this.files) {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { verify } from '../../../src/log'
 import { DIR, factOf, factsOf, LOCAL, openLog, random, seqsOf } from './helpers'
 
-test('a reader goes on where it was, in RAM and on disk, over segments and restarts', async () => {
+test('a reader continues where it was, in RAM and on disk, over segments and restarts', async () => {
   const small = { segmentBytes: 32 * 1024, maxBytes: 4 * 1024 * 1024 }
   let { log, files } = await openLog(small)
   const reader = log.reader(0, { kinds: ['fact'] })
@@ -15,7 +15,7 @@ test('a reader goes on where it was, in RAM and on disk, over segments and resta
   for (let k = 0; k < 6000; k++) {
     log.appendFact(factOf(k), LOCAL)
     if (next() < 0.01) await log.flush()
-    // lets the reader fall behind RAM now and then
+    // lets the reader fall behind RAM sometimes
     if (next() < 0.0005) drain()
   }
   await log.flush()
@@ -35,7 +35,7 @@ test('a reader goes on where it was, in RAM and on disk, over segments and resta
   assert.equal(verify(DIR, files).ok, true)
 })
 
-test('uncommitted records are only shown to those who ask', async () => {
+test('uncommitted records are shown only to readers that request them', async () => {
   const { log } = await openLog()
   const follower = log.reader(0, { kinds: ['fact'] })
   const eager = log.reader(0, { kinds: ['fact'], committedOnly: false })
@@ -47,7 +47,7 @@ test('uncommitted records are only shown to those who ask', async () => {
   assert.equal(eager.next(), null)
 })
 
-test('reading from any seq gives exactly the rest', async () => {
+test('reading from any seq gives exactly the records from there on', async () => {
   const { log } = await openLog({ segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 })
   for (let k = 0; k < 3000; k++) {
     log.appendFact(factOf(k), LOCAL)
@@ -69,7 +69,7 @@ test('reading from any seq gives exactly the rest', async () => {
   assert.equal(log.factsAfter(log.lastSeq), 0)
 })
 
-test('records are copied out as they lie, as many as fit', async () => {
+test('records are copied out unchanged, as many as fit', async () => {
   const { log } = await openLog()
   for (let k = 0; k < 50; k++) log.appendFact(factOf(k), LOCAL)
   await log.flush()
@@ -82,7 +82,7 @@ test('records are copied out as they lie, as many as fit', async () => {
   assert.equal(records, 50)
 })
 
-test('a reader whose segment was dropped goes on at the oldest record', async () => {
+test('a reader whose segment was dropped continues at the oldest record', async () => {
   const { log } = await openLog({ maxBytes: 256 * 1024, segmentBytes: 32 * 1024 })
   const reader = log.reader(0)
   log.appendFact(factOf(0), LOCAL)

@@ -12,7 +12,7 @@ interface Place {
   end: number
 }
 
-/** Where each record of a segment lies. */
+/** The offset of each record of a segment. */
 function places(files: MemFiles, name: string): { places: Place[]; header: number; size: number } {
   const bytes = files.read(`${DIR}/${name}`)
   const found: Place[] = []
@@ -44,7 +44,7 @@ const lostSeqs = (log: { losses: readonly { reason: string; from: number; to: nu
     .filter(r => r.reason === 'damaged' || r.reason === 'torn')
     .flatMap(r => Array.from({ length: r.to - r.from + 1 }, (_, k) => r.from + k))
 
-test('a file cut anywhere in its last two records: the rest is there, the torn record named, the piece kept aside', async () => {
+test('a file truncated anywhere in its last two records: all others are present, the torn record is named, the piece is kept', async () => {
   const files = await crashed()
   const name = files.segments(DIR).at(-1)!
   const { places: all, size } = places(files, name)
@@ -66,7 +66,7 @@ test('a file cut anywhere in its last two records: the rest is there, the torn r
   }
 })
 
-test('a byte flipped anywhere in a segment: everything else is there and the ledger names exactly what is not', async () => {
+test('a byte flipped anywhere in a segment: all undamaged records are present and the ledger names exactly the others', async () => {
   const files = await crashed(12)
   const name = files.segments(DIR).at(-1)!
   const { places: all, size } = places(files, name)
@@ -95,7 +95,7 @@ test('a byte flipped anywhere in a segment: everything else is there and the led
   }
 })
 
-test('several damaged places, zeros, truncation and missing segments in a long log', async () => {
+test('several damaged places, zeros, truncation and missing segments in a long log are recovered and named', async () => {
   const { log, files } = await openLog({ segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 })
   for (let k = 0; k < 3000; k++) {
     log.appendFact(factOf(k), LOCAL)
@@ -133,7 +133,7 @@ test('several damaged places, zeros, truncation and missing segments in a long l
   }
 })
 
-test('damage in an old segment is found when it is read, named, and mended', async () => {
+test('damage in an old segment is found when it is read, named, and repaired', async () => {
   const small = { segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 }
   const { log, files } = await openLog(small)
   for (let k = 0; k < 3000; k++) {
@@ -159,7 +159,7 @@ test('damage in an old segment is found when it is read, named, and mended', asy
   await again.flush()
   assert.equal(verify(DIR, after).ok, true)
   assert.equal(factsOf(again).length, 2999)
-  // and where mending is not possible, readers step over it
+  // and where repair is not possible, readers skip it
   const { log: third, files: stuck } = await openLog({ ...small, files: broken })
   stuck.gate = operation => {
     if (operation !== 'read') throw Object.assign(new Error('EROFS'), { code: 'EROFS' })
@@ -167,7 +167,7 @@ test('damage in an old segment is found when it is read, named, and mended', asy
   assert.equal(factsOf(third).length, 2999)
 })
 
-test('an unreadable or empty newest file, left-over .tmp files and foreign files do not stop a start', async () => {
+test('an unreadable or empty newest file, leftover .tmp files and foreign files do not stop a start', async () => {
   const files = await crashed()
   const last = files.segments(DIR).at(-1)!
   for (const content of [Buffer.alloc(0), Buffer.alloc(4096), Buffer.from('hello'), Buffer.alloc(300, 0xc5)]) {
@@ -184,7 +184,7 @@ test('an unreadable or empty newest file, left-over .tmp files and foreign files
   }
 })
 
-test('many starts without data leave no more than a few files', async () => {
+test('many starts without data leave only a few files', async () => {
   let files = await crashed()
   for (let k = 0; k < 50; k++) ({ files } = await openLog({ files: files.afterPowerCut() }))
   assert.ok(files.segments(DIR).length <= 3)
@@ -207,7 +207,7 @@ test('a segment without facts stays where it has a packet or a clock record, whi
   }
 })
 
-test('what a killed process had written and not synced is synced before the next start calls it committed', async () => {
+test('records that a killed process wrote and did not sync are synced before the next start reports them as committed', async () => {
   const { log, files, timers } = await openLog()
   files.slow = () => new Promise(() => undefined)
   const seq = log.appendFact(factOf(1), LOCAL)
@@ -216,7 +216,7 @@ test('what a killed process had written and not synced is synced before the next
   assert.equal(log.committedSeq < seq, true)
   files.slow = () => Promise.resolve()
   const { log: again } = await openLog({ files })
-  await again.committed(seq) // an acknowledgement goes out now
+  await again.committed(seq) // an acknowledgement is sent now
   assert.equal(again.cursor('main'), seq)
   const count = again.status().records
   assert.deepEqual([count, verify(DIR, files).records], [1, 1], 'the cursor is no record for people')
@@ -225,7 +225,7 @@ test('what a killed process had written and not synced is synced before the next
   assert.equal(third.cursor('main'), seq)
 })
 
-test('a record that was cut off by one start stays out when a power cut takes the cut back, however many starts later', async () => {
+test('a record truncated by one start stays out when a power cut undoes the truncation, however many starts later', async () => {
   const files = await crashed(12)
   const name = files.segments(DIR).at(-1)!
   const last = places(files, name).places.at(-1)!
@@ -261,7 +261,7 @@ test('a sync of adopted records that fails leaves them uncommitted; they are wri
   assert.deepEqual(factsOf(third), [1])
 })
 
-test('a segment that is overwritten, zeroed, cut or deleted is named at the next start: ledger, status, one WARN line (R29)', async () => {
+test('a segment that is overwritten, zeroed, truncated or deleted is named at the next start: ledger, status, one WARN line (R29)', async () => {
   const small = { segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 }
   const grown = async (facts: number, clean: boolean): Promise<MemFiles> => {
     const { log, files } = await openLog(small)
@@ -292,7 +292,7 @@ test('a segment that is overwritten, zeroed, cut or deleted is named at the next
   ]
   for (const { files, which, known } of cases)
     for (const [kind, hurt] of Object.entries(hurts)) {
-      // the head of a file cut there cannot be told from one that a crash cut before its first record
+      // a file truncated at its head cannot be distinguished from one that a crash cut before its first record
       if (kind === 'cut' && !known) continue
       const where = `${kind}, segments ${which}, ${known ? 'end known' : 'end unknown'}`
       const broken = files.copy()
@@ -303,7 +303,7 @@ test('a segment that is overwritten, zeroed, cut or deleted is named at the next
         if (bytes) broken.files.set(path, { data: bytes, durable: bytes })
         else broken.files.delete(path)
       }
-      // the oldest may be what a gateway is dropping
+      // the oldest may be one that a gateway is dropping
       const oldest = kind === 'deleted' && which[0] === 0 && files === long.stopped
       assert.equal(verify(DIR, broken).ok, oldest, where)
       const told: string[] = []
@@ -330,7 +330,7 @@ test('a segment that is overwritten, zeroed, cut or deleted is named at the next
     }
 })
 
-test('a file where the folder of the log should be is kept aside, and the log begins empty', async () => {
+test('a file in place of the log folder is renamed and kept, and the log starts empty', async () => {
   const files = new MemFiles()
   const node = { data: Buffer.from('x'), durable: Buffer.from('x') }
   files.files.set(DIR, node)
@@ -343,7 +343,7 @@ test('a file where the folder of the log should be is kept aside, and the log be
   assert.ok(lines.some(line => line.includes('WARN') && line.includes(aside!)))
 })
 
-test('a damaged chain.json is no silent one: a WARN line, in status, named by verify, and made anew', async () => {
+test('a damaged chain.json is reported: a WARN line, in status, named by verify, and rebuilt', async () => {
   for (const text of ['', '{"base":1', '{"base":-1,"boot":1,"first":1}', '{"base":1,"boot":1,"first":1,"runs":[7]}']) {
     const files = (await crashed()).copy()
     const node = { data: Buffer.from(text), durable: Buffer.from(text) }
@@ -361,7 +361,7 @@ test('a damaged chain.json is no silent one: a WARN line, in status, named by ve
   }
 })
 
-test('segments that are gone after kills: their own numbers are lost, not those that a killed start left out', async () => {
+test('when segments are missing after kills, their own numbers count as lost, not those that a killed start skipped', async () => {
   const grown = async (clean: boolean): Promise<MemFiles> => {
     const files = new MemFiles()
     // starts without facts leave a segment that the next start removes
@@ -386,7 +386,7 @@ test('segments that are gone after kills: their own numbers are lost, not those 
         // nothing says where the newest one ended after a kill
         return k === 4 && !clean ? seqs.slice(0, 1) : seqs
       })
-      // the oldest may be what a gateway is dropping
+      // the oldest may be one that a gateway is dropping
       const named = which.length < 5 ? lost.filter(seq => seq > 4 || which[0] !== 0) : lost
       const found = verify(DIR, broken)
       const seqsIn = found.gaps.flatMap(({ from, to }) => Array.from({ length: to - from + 1 }, (_, k) => from + k))
@@ -394,7 +394,7 @@ test('segments that are gone after kills: their own numbers are lost, not those 
       assert.equal(found.pieces.length, which.filter(k => k > 0 || which.length === 5).length, where)
       const { log } = await openLog({ files: broken })
       assert.deepEqual([log.status().damaged, lostSeqs(log)], [lost.length, lost], where)
-      // and the ledger tells of it once the damage is mended
+      // and the ledger names it once the damage is repaired
       const { ok, gaps } = verify(DIR, broken)
       assert.deepEqual([ok, gaps], [true, log.losses], where)
     }
@@ -412,7 +412,7 @@ test('a chain.json without the runs of older segments: every number since the ol
   assert.deepEqual(log.losses, gaps)
 })
 
-test('chain.json stays within a block after many kills: before the newest 64 runs it counts every number', async () => {
+test('chain.json stays within one block after many kills: before the newest 64 runs it counts every number', async () => {
   const files = new MemFiles()
   for (let start = 0; start < 70; start++) {
     const { log } = await openLog({ files })
@@ -429,7 +429,7 @@ test('chain.json stays within a block after many kills: before the newest 64 run
   assert.deepEqual(gaps.map(({ from }) => from).slice(-63), last.slice(-63))
 })
 
-test('a segment with a bad block ends no start: its records are named, the file stays, and the next start may read it', async () => {
+test('a segment with a bad block stops no start: its records are named, the file stays, and the next start may read it', async () => {
   const small = { segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 }
   const { log, files } = await openLog(small)
   for (let k = 0; k < 1500; k++) {
@@ -467,7 +467,7 @@ test('a segment with a bad block ends no start: its records are named, the file 
   }
 })
 
-test('what a start reads is two segments and 16 KiB of each other one, however much the log holds', async () => {
+test('a start reads two segments and 16 KiB of each other one, however large the log is', async () => {
   const readBy = async (megabytes: number): Promise<{ bytes: number; calls: number; segments: number }> => {
     const size = { segmentBytes: 64 * 1024, maxBytes: 16 * 1024 * 1024 }
     const { log, files } = await openLog(size)
@@ -500,7 +500,7 @@ test('what a start reads is two segments and 16 KiB of each other one, however m
   }
 })
 
-test('a start looks at the head of each sealed segment and reads only the newest in full', async () => {
+test('a start reads only the head of each sealed segment, and the newest one in full', async () => {
   const small = { segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 }
   const { log, files } = await openLog(small)
   for (let k = 0; k < 3000; k++) {

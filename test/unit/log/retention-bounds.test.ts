@@ -49,7 +49,7 @@ test('the log never takes more than max_bytes, and the counters equal the ledger
   }
 })
 
-test('cursors and counters outlive the segments they were written to', async () => {
+test('cursors and counters survive the segments they were written to', async () => {
   const { log, files } = await openLog({ maxBytes: 256 * 1024, segmentBytes: 32 * 1024 })
   log.appendCursor('slow', 1)
   log.appendCounter('tid', 12)
@@ -77,7 +77,7 @@ test('segments dropped just before a power cut are still counted', async () => {
   assert.equal(again.status().dropped + factsOf(again).length, 2901)
 })
 
-test('a segment that made room in a log that refuses is no damage after a kill, with the note of it or without', async () => {
+test('a segment dropped to make room in a full log with when_full "refuse" is no damage after a kill, with its note or without', async () => {
   for (const noted of [false, true]) {
     const options = { maxBytes: 256 * 1024, segmentBytes: 32 * 1024, whenFull: 'refuse' } as const
     const { log, files } = await openLog(options)
@@ -97,7 +97,7 @@ test('a segment that made room in a log that refuses is no damage after a kill, 
   }
 })
 
-test('max_age_s drops what is older, but not on the word of a clock that cannot be believed', async () => {
+test('max_age_s drops older records, but not by an unreliable clock', async () => {
   const { log, timers, clock } = await openLog({ maxAgeS: 800, segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 })
   const hour = async (): Promise<void> => {
     for (let k = 0; k < 36; k++) {
@@ -116,7 +116,7 @@ test('max_age_s drops what is older, but not on the word of a clock that cannot 
   assert.equal(factsOf(log).length, kept + 1)
 })
 
-test('a pin holds segments against the age, live data wins against the bytes', async () => {
+test('a pin protects segments from the age limit, but live data takes precedence at the byte limit', async () => {
   const { log, timers } = await openLog({ maxAgeS: 10, maxBytes: 256 * 1024, segmentBytes: 32 * 1024 })
   log.setQuality('synced')
   log.pin(() => 1)
@@ -139,7 +139,7 @@ test('a pin holds segments against the age, live data wins against the bytes', a
   assert.equal(factsOf(log).at(-1), 7999)
 })
 
-test('a log that refuses and is full to its last block takes the cursor that makes room', async () => {
+test('a log that refuses records and is full to its last block accepts the cursor that makes room', async () => {
   const { log } = await openLog({ maxBytes: 256 * 1024, segmentBytes: 32 * 1024, whenFull: 'refuse' })
   log.appendCursor('uplink', 1)
   const fill = async (append: (k: number) => void): Promise<void> => {
@@ -154,7 +154,7 @@ test('a log that refuses and is full to its last block takes the cursor that mak
     { code: 'DISK_FULL' },
   )
   assert.equal(log.status().state, 'ok')
-  // an outage in which counters are kept: they fill what the facts left
+  // an outage in which counters are stored: they fill the space that the facts left
   await assert.rejects(
     fill(k => log.appendCounter('pulses', k)),
     { code: 'DISK_FULL' },
@@ -214,7 +214,7 @@ test('when_full "refuse" keeps what no cursor has passed and refuses new facts u
   assert.equal(log.status().refused, 1)
   assert.equal(log.status().dropped, 0)
   const before = taken
-  // the uplink catches up: cursors still go in, and room comes back once they are on the medium (D24)
+  // the uplink catches up: cursors are still accepted, and room returns once they are on the medium (D24)
   log.appendCursor('main', log.lastSeq)
   assert.throws(() => log.appendFact(factOf(taken), LOCAL), { code: 'DISK_FULL' })
   assert.equal(log.status().dropped, 0)
@@ -254,7 +254,7 @@ function retention(count: number, options: Partial<RetentionOptions> = {}, kept:
   return { retention, dropped, warned, list }
 }
 
-test('exactly max_bytes is not too much, one byte more drops the oldest segment, and never the active one', () => {
+test('exactly max_bytes is allowed, one byte more drops the oldest segment, and never the active one', () => {
   const { retention: bytes, dropped, warned } = retention(8)
   bytes.damagedBytes = BLOCK
   bytes.makeRoom(BLOCK, false)
@@ -279,7 +279,7 @@ test('a segment that the SQL view still needs is dropped with a warning, one tha
   assert.match(warned.join(), /drops segment 2/)
 })
 
-test('"refuse" admits what fits beside the reserve, exactly, and drops only what every cursor has passed', () => {
+test('"refuse" accepts exactly what fits above the reserve, and drops only what every cursor has passed', () => {
   const cursors: [string, number][] = [
     ['a', 99],
     ['b', 9],
@@ -298,7 +298,7 @@ test('"refuse" admits what fits beside the reserve, exactly, and drops only what
   assert.equal(retention(10).retention.admits(BLOCK, 0, 0), true, 'the other policy refuses nothing')
 })
 
-test('by age: what is before the first segment that is old enough goes, to the millisecond', () => {
+test('by age: what is before the first segment within the age is dropped, to the millisecond', () => {
   const at = T0 + 60_000
   const aged = (wallMs: number, options: Partial<RetentionOptions> = {}, pin?: number): string[] => {
     const { retention: age, dropped } = retention(5, { maxAgeMs: 60_000, ...options })
@@ -324,7 +324,7 @@ test('by age: what is before the first segment that is old enough goes, to the m
   assert.deepEqual(dropped, ['1', '2', '3'])
 })
 
-test('a segment ends after an eighth of the age, where it holds facts', () => {
+test('a segment ends after an eighth of the age if it contains facts', () => {
   const { retention: age, list } = retention(1, { maxAgeMs: 8000 })
   assert.deepEqual([age.tooOld(list[0]!, T0 + 1000), age.tooOld(list[0]!, T0 + 1001)], [false, true])
   list[0]!.facts = 0

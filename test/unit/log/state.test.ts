@@ -1,10 +1,10 @@
-// What the log remembers besides its records, as it goes into the header of each segment.
+// What the log stores besides its records, as written to the header of each segment.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Segment } from '../../../src/log/segments'
 import { LogState } from '../../../src/log/state'
 
-test('a header names the 400 oldest segments, the next to be dropped', () => {
+test('a header names the 400 oldest segments, which are dropped next', () => {
   const segment = (k: number) => ({ base: 10 * k, last: 10 * k + 9, facts: 7, created: 1000 + k, size: 512 }) as Segment
   const state = new LogState()
   for (const [count, listed] of [
@@ -22,7 +22,7 @@ test('a header names the 400 oldest segments, the next to be dropped', () => {
   }
 })
 
-test('a cursor counts as kept when its record is on the medium; 0 forgets it', () => {
+test('a cursor counts as stored when its record is on the medium; 0 removes it', () => {
   const state = new LogState()
   state.moveCursor('a', 5, 10)
   state.moveCursor('b', 6, 11)
@@ -37,7 +37,7 @@ test('a cursor counts as kept when its record is on the medium; 0 forgets it', (
   assert.deepEqual([...state.kept], [['b', 6]])
 })
 
-test('while nothing can be committed, of many moves of a cursor the newest is kept', () => {
+test('while nothing can be committed, only the newest position of a cursor is kept', () => {
   const state = new LogState()
   state.moveCursor('b', 1, 1)
   for (let k = 1; k <= 1000; k++) state.moveCursor('a', k, 1 + k)

@@ -1,10 +1,10 @@
-// A log whose every file operation goes into a trace with its bytes, and what it says of itself.
+// A log that traces every file operation with its bytes, and its own messages.
 import type { FlashLogOptions } from '../../../src/log'
 import type { Trace } from '../../lib/trace'
 import { DIR, factOf, LOCAL, openLog, type Rig } from './helpers'
 import { MemFiles, type Operation, systemError } from './memfiles'
 
-/** Files whose operations are written down, equal ones in a row as one with a count; `fails` makes some fail. */
+/** Files whose operations are recorded, equal ones in a row as one with a count; `fails` makes some fail. */
 export class Traced extends MemFiles {
   constructor(readonly lines: string[]) {
     super()
@@ -36,7 +36,7 @@ export class Traced extends MemFiles {
   }
 }
 
-/** The parts of a traced course of a log. */
+/** The parts of a traced run of a log. */
 export function tracedLog({ lines, say }: Trace) {
   const traced = (from?: MemFiles): Traced => Object.assign(new Traced(lines), from && { files: from.copy().files })
   const open = async (files: Traced, options: Omit<Partial<FlashLogOptions>, 'files'> = {}): Promise<Rig> => {
@@ -62,7 +62,7 @@ export function tracedLog({ lines, say }: Trace) {
     }
   }
 
-  /** What readers of every kind get, and what is counted behind some places. */
+  /** What readers of every kind get, and what is counted after some positions. */
   const look = ({ log }: Rig, files: Traced): void => {
     const { first_seq, last_seq } = log.status()
     const marks = [0, first_seq, Math.floor((first_seq + last_seq) / 2), last_seq]

@@ -10,7 +10,7 @@ const START = 1_800_000_000_000
 const HOUR = 3_600_000
 const BAD_DAY = [START + HOUR * 20, START + HOUR * 21] as const
 
-/** A fact an hour, three devices in turn, one segment a commit or so; t_raw is the time it was logged. */
+/** A fact an hour, three devices in turn, about one segment per commit; t_raw is the time it was logged. */
 async function hours(count: number, maxBytes = 1024 * 1024): Promise<MemFiles> {
   const files = new MemFiles()
   const clock = new ManualClock()
@@ -28,7 +28,7 @@ async function hours(count: number, maxBytes = 1024 * 1024): Promise<MemFiles> {
   return files
 }
 
-/** Turns a byte over in the record of fact `k` (the first has seq 2). */
+/** Inverts a byte in the record of fact `k` (the first has seq 2). */
 function flip(files: MemFiles, k: number): void {
   for (const name of files.segments(DIR)) {
     const { data } = files.files.get(`${DIR}/${name}`)!
@@ -43,7 +43,7 @@ function flip(files: MemFiles, k: number): void {
   assert.fail('no such record')
 }
 
-test('it goes on in steps, each with the bytes that are read', async () => {
+test('verify runs in steps, each with the bytes that are read', async () => {
   const files = await hours(60)
   const names = files.segments(DIR)
   const total = names.reduce((sum, name) => sum + files.size(`${DIR}/${name}`), 0)
@@ -78,7 +78,7 @@ test('a selection counts the facts of a device and a time, both ends included', 
   assert.deepEqual(count({ device: 'nobody' }), [0, 0, 0])
 })
 
-test('damage counts where it was logged in that time, whatever the device', async () => {
+test('damage counts if it was logged in that time, whatever the device', async () => {
   const files = await hours(60)
   flip(files, 20)
   const whole = verify(DIR, files)
@@ -94,7 +94,7 @@ test('damage counts where it was logged in that time, whatever the device', asyn
   }
 })
 
-test('losses of the ledger count by their place too', async () => {
+test('losses of the ledger count by their position too', async () => {
   const files = await hours(400, 256 * 1024)
   const whole = verify(DIR, files)
   assert.ok(whole.lost > 0 && whole.ok, 'a full log dropped its oldest')
@@ -102,7 +102,7 @@ test('losses of the ledger count by their place too', async () => {
   assert.equal(verify(DIR, files, { until: START + HOUR }).lost, whole.lost)
 })
 
-test('a clock that was not set places nothing', async () => {
+test('records of a clock that was not set belong to no time selection', async () => {
   const files = new MemFiles()
   const clock = new ManualClock()
   clock.advance(1000 - clock.wall())

@@ -19,7 +19,7 @@ test('the oldest pending record is committed after the interval, all of them wit
   assert.equal(files.syncs - before, 1)
 })
 
-test('a record somebody waits for is committed after ack_commit_ms', async () => {
+test('a record that a caller waits for is committed after ack_commit_ms', async () => {
   const { log, timers } = await openLog()
   const seq = log.appendFact(factOf(1), LOCAL)
   await timers.advance(50)
@@ -35,7 +35,7 @@ test('a record somebody waits for is committed after ack_commit_ms', async () =>
   await log.committed(seq)
 })
 
-test('commit_bytes pending starts a commit at once', async () => {
+test('commit_bytes pending starts a commit immediately', async () => {
   const { log, timers } = await openLog({ commitBytes: 1000 })
   let seq = 0
   for (let k = 0; k < 20; k++) seq = log.appendFact(factOf(k), LOCAL)
@@ -43,7 +43,7 @@ test('commit_bytes pending starts a commit at once', async () => {
   assert.equal(log.committedSeq, seq)
 })
 
-test('there are never two syncs at once, and what came during one is committed by the next', async () => {
+test('two syncs never overlap, and records appended during one are committed by the next', async () => {
   const { log, files, timers } = await openLog({ commitBytes: 500 })
   let release: () => void = () => undefined
   files.slow = () => new Promise(resolve => (release = resolve))
@@ -95,7 +95,7 @@ test('cursors, counters and clock are records and cost no sync of their own', as
   assert.equal(again.cursor('main'), undefined)
 })
 
-test('close commits everything; the next start knows the stop was clean and goes on counting', async () => {
+test('close commits everything; the next start sees the clean stop and continues the count', async () => {
   const { log, files } = await openLog()
   assert.deepEqual([log.boot, log.cleanStop], [1, false])
   log.appendFact(factOf(1), LOCAL)
@@ -107,7 +107,7 @@ test('close commits everything; the next start knows the stop was clean and goes
   assert.equal(again.lastSeq, 4)
 })
 
-test('bytes written today start anew at midnight and survive a restart', async () => {
+test('bytes written today restart at midnight and survive a restart', async () => {
   const { log, files, clock, timers } = await openLog()
   log.appendFact(factOf(1), LOCAL)
   await timers.advance(1000)
@@ -117,7 +117,7 @@ test('bytes written today start anew at midnight and survive a restart', async (
   await log.close()
   const again = await openLog({ files: files.copy(), clock })
   assert.ok(again.log.status().bytes_written_today > today)
-  // what a face needs of the fill: the bound, and how far back it goes
+  // what an output needs about the fill level: the limit, and how far back it goes
   const { bytes, max_bytes, oldest } = again.log.status()
   assert.ok(bytes < max_bytes)
   assert.equal(oldest, opened - 1000)
@@ -142,7 +142,7 @@ test('a fact beyond the record limit is refused and uses no seq', async () => {
 /** What a process that is killed now leaves: all that was written, synced or not. */
 const killed = async (files: MemFiles): Promise<number[]> => factsOf((await openLog({ files: files.copy() })).log)
 
-test('a killed process loses nothing that is older than 20 ms, a hanging sync or not; that costs no sync and no bytes', async () => {
+test('a killed process loses nothing older than 20 ms, with a hanging sync or not; that costs no sync and no bytes', async () => {
   const { log, files, timers } = await openLog()
   const counted = { writes: 0, bytes: 0 }
   files.gate = (operation, path, bytes) => {
@@ -179,7 +179,7 @@ test('a killed process loses nothing that is older than 20 ms, a hanging sync or
   assert.equal(counted.bytes, 4 * size, 'each record is written once')
 })
 
-test('a write that fails between two commits is dealt with by the next commit: nothing is lost, nothing twice', async () => {
+test('a write that fails between two commits is handled by the next commit: no record is lost or duplicated', async () => {
   const { log, files, timers } = await openLog()
   let broken = false
   files.gate = (operation, path) => {
@@ -202,7 +202,7 @@ test('a write that fails between two commits is dealt with by the next commit: n
   assert.equal(again.status().damaged, 0)
 })
 
-test('RAM stays bounded behind a sync that hangs: what was not handed over is dropped and counted', async () => {
+test('RAM stays limited behind a sync that hangs: records not handed over are dropped and counted', async () => {
   const { log, files, timers } = await openLog({
     segmentBytes: 32 * 1024,
     maxBytes: 256 * 1024,

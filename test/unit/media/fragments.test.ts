@@ -33,7 +33,7 @@ function open(gateway: object = {}, resources: object = {}): { store: ConfigStor
   }
 }
 
-/** Options that a link gives itself, or that stand in every link. */
+/** Options that a link sets itself, or that every link has. */
 const GIVEN = new Set(['mode', 'listen_host'])
 
 test('every option of every medium is a known key with a meaning, in links and for dispatch', async () => {
@@ -57,11 +57,11 @@ test('every option of every medium is a known key with a meaning, in links and f
           assert.ok(row, `${place}.${key} is not a known key`)
           assert.notEqual(row.help, '')
         }
-        // bounds and choices are those that the driver checks
+        // limits and choices are those that the driver checks
         const row = rows.get(`${place}.${option}`)
         if (row?.help.endsWith(`(${medium})`)) assert.equal(row.allowed, allowed(schema), row.key)
       }
-      // a key that several media have has no default of its own in a link
+      // a key that several media share has no default of its own in a link
       const told = rows.get(`gateway.uplinks[].${option}`)?.default
       if (told !== undefined && option !== 'delivery') assert.equal(told, standard, `${medium} ${option}`)
     }
@@ -73,7 +73,7 @@ test('every option of every medium is a known key with a meaning, in links and f
   assert.ok(!rows.has('gateway.uplinks[].max_connections'), 'a sender takes no connections')
 })
 
-test('a link keeps what its file says: defaults of the driver are not filled in', () => {
+test('a link keeps what its file has: defaults of the driver are not filled in', () => {
   const uplink = { name: 'a', medium: 'MQTT', host: 'h', keepalive_s: 60 }
   const { store } = open({ uplinks: [uplink] })
   assert.deepEqual(store.warnings, [])
@@ -83,7 +83,7 @@ test('a link keeps what its file says: defaults of the driver are not filled in'
   assert.deepEqual(Object.keys(defaults().RESOURCES.application_config.mqtt as object), ['host', 'port'])
 })
 
-test('a key that several media have takes what any of them allows', () => {
+test('a key that several media share accepts what any of them allows', () => {
   const can = { name: 'can', medium: 'CAN', peers: [{ tx_id: '0x111', rx_id: '0x211' }], max_packet: 4095 }
   const ble = { name: 'ble', medium: 'Bluetooth', peers: ['a4:c1:38:8d:18:b2'], framing: 'cobs' }
   const udp = { name: 'udp', medium: 'UDP', max_packet: 65_507 }
@@ -94,7 +94,7 @@ test('a key that several media have takes what any of them allows', () => {
   assert.throws(() => store.set('gateway.receivers.0.peers', [5]), /gateway\.receivers\.0\.peers.* must be a list/)
 })
 
-test('a key of another medium is told with the media that know it, a typing error with the key meant', () => {
+test('a key of another medium is reported with the media that know it, a typing error with the key meant', () => {
   const { store } = open({
     uplinks: [{ name: 'a', medium: 'udp', host: 'h', qos: 1, max_packt: 100 }],
     receivers: [{ name: 'b', medium: 'TCP', idle_timeout_s: 5, max_connections: 10 }],
@@ -156,7 +156,7 @@ test('a misspelt key is UNKNOWN_KEY with the one meant, also where an object is 
   assert.deepEqual(store.warnings, [])
 })
 
-test('passwords of links leave masked, and come back masked without harm (X19)', () => {
+test('passwords of links are masked on output, and a masked one written back keeps the stored one (X19)', () => {
   const { store, file } = open(
     {
       uplinks: [{ name: 'a', medium: 'MQTT', host: 'h', username: 'u', password: 'sesame-1' }],
@@ -175,7 +175,7 @@ test('passwords of links leave masked, and come back masked without harm (X19)',
   assert.deepEqual([gateway.uplinks[0]!.password, gateway.uplinks[0]!.keepalive_s], ['sesame-1', 9])
   assert.deepEqual([gateway.receivers[0]!.password, gateway.receivers[0]!.host], ['sesame-3', 'mqtt://x:sesame-2@h'])
   assert.equal(store.get('RESOURCES.application_config.mqtt.password'), 'sesame-4')
-  // a list with another link of that mask has nothing to stand for
+  // a list with another link of that mask has nothing to restore from
   assert.throws(
     () => store.update({ gateway: { uplinks: [{ ...shown[0], name: 'other' }] } }),
     error => error instanceof OsError && error.code === 'SECRET_NEEDED' && !/sesame/.test(error.message),

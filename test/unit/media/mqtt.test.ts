@@ -1,4 +1,4 @@
-// MQTT without a broker of the house: topics, the order of acknowledgements, and a broker that misbehaves as told.
+// MQTT with a broker played by the test: topics, the order of acknowledgements, and a misbehaving broker.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -18,7 +18,7 @@ import { ManualClock, ManualTimers } from '../../lib/manual'
 import { type Answers, FakeBroker, welcome } from '../../lib/mqttbroker'
 import { prng } from '../../lib/random'
 
-test('topics: made of a template, heard by a filter, and taken apart again', () => {
+test('topics are built from a template, matched by a filter, and parsed again', () => {
   const template = 'plant/<install>/<aid>/in'
   const party = { aid: '7', install: 'gw1' }
   assert.equal(topicOf(template, party), 'plant/gw1/7/in')
@@ -33,14 +33,14 @@ test('topics: made of a template, heard by a filter, and taken apart again', () 
   assert.equal(senderOf('fixed/topic', 'fixed/topic'), 'fixed/topic')
 })
 
-test('topics: what is no template', () => {
+test('invalid topic templates are refused', () => {
   for (const template of ['', 'os/#', 'os/+/up', '$SYS/<aid>', 'os/<id>/up', 'os/x<aid>/up', 'os/<aid/up', 'a\0b'])
     assert.equal(levelsOf(template), null, template)
   assert.deepEqual(levelsOf('<aid>'), ['<aid>'])
   assert.deepEqual(levelsOf('/os//<aid>'), ['', 'os', '', '<aid>'])
 })
 
-test('a version of mqtt.js whose inner parts were not read is refused before it connects', async t => {
+test('a version of mqtt.js whose internals were not reviewed is refused before it connects', async t => {
   const { VERSION } = MqttClient
   t.after(() => Object.assign(MqttClient, { VERSION }))
   Object.assign(MqttClient, { VERSION: '5.17.0' })
@@ -51,7 +51,7 @@ test('a version of mqtt.js whose inner parts were not read is refused before it 
   })
 })
 
-test('acknowledgements leave in the order the packets came, each once, whatever the order of settling', () => {
+test('acknowledgements are sent in the order of the packets, each once, whatever the order of settling', () => {
   const next = prng(5)
   const sent: number[] = []
   const acks = new HeldAcks(answer => sent.push((answer as { messageId: number }).messageId), 10_000)
@@ -77,7 +77,7 @@ test('acknowledgements leave in the order the packets came, each once, whatever 
   assert.equal(acks.unsettled, 0)
 })
 
-test('with as many unsettled as allowed nothing is read until one is settled, and that is told', () => {
+test('at the limit of unsettled packets nothing is read until one is settled, and that is reported', () => {
   const told: boolean[] = []
   const acks = new HeldAcks(
     () => undefined,
@@ -122,7 +122,7 @@ async function fake(t: TestContext, answers: Answers) {
   return { broker, sender }
 }
 
-test('a broker that does not speak 5: by its word, or by closing the connection, 4 is tried; a version asked for is not', async t => {
+test('when a broker refuses MQTT 5, by its answer or by closing the connection, version 4 is tried; a configured version is not changed', async t => {
   for (const how of ['says', 'closes'] as const) {
     const versions: number[] = []
     const { sender } = await fake(t, (packet, client) => {
@@ -139,7 +139,7 @@ test('a broker that does not speak 5: by its word, or by closing the connection,
   }
 })
 
-test('a PUBACK with an error is not taken: false, counted, degraded with the reason; the next good one mends it', async t => {
+test('a PUBACK with an error is not accepted: false, counted, degraded with the reason; the next good one clears it', async t => {
   let reasonCode = 0x97
   const { sender } = await fake(t, (packet, client) => {
     if (welcome(packet, client) || packet.cmd !== 'publish' || packet.topic !== 'os/7/up') return
@@ -161,7 +161,7 @@ test('a broker that answers pings and acknowledges nothing loses the connection;
   const { broker } = await fake(t, (packet, client) => {
     if (welcome(packet, client) || packet.cmd !== 'publish' || !slow) return
     const answer = () => client.send({ cmd: 'puback', messageId: packet.messageId! })
-    // six packets take longer together than the limit, and the last of them longer than the limit since it was sent
+    // six packets together take longer than the limit, and the last of them longer than the limit since it was sent
     setTimeout(answer, 60 * broker.count('publish'))
   })
   const lost: string[] = []
@@ -192,7 +192,7 @@ test('a broker that answers pings and acknowledges nothing loses the connection;
   assert.deepEqual(lost, [reason])
 })
 
-test('R11: a broker that kicks after CONNACK sees no storm', async t => {
+test('R11: a broker that disconnects after CONNACK sees no reconnect storm', async t => {
   let connects = 0
   const { sender } = await fake(t, (packet, client) => {
     if (packet.cmd === 'connect') connects++
@@ -213,11 +213,11 @@ test('R11: a broker that kicks after CONNACK sees no storm', async t => {
     await until('it was tried', () => link.state.state !== 'down' || link.tally.failures > connects)
   }
   await link.disable()
-  // pauses of up to 5 s by chance, 2.5 s in the mean
+  // random backoff of up to 5 s, 2.5 s on average
   assert.ok(connects >= 2 && connects <= 48, `${connects} connections in 60 s`)
 })
 
-test('while unsettled packets hold the reading back, the broker hears pings and the connection stays', async t => {
+test('while unsettled packets block reading, pings are sent and the connection stays', async t => {
   const { broker } = await fake(t, (packet, client) => {
     if (packet.cmd === 'pingreq') client.send({ cmd: 'pingresp' })
     if (!welcome(packet, client) || packet.cmd !== 'subscribe') return
@@ -247,8 +247,8 @@ test('while unsettled packets hold the reading back, the broker hears pings and 
   })
   t.after(() => connection.close())
   await connection.subscribe('os/+/up', 1)
-  await until('the reading is held back', () => settles.length === 2)
-  // after three halves of the keep-alive without an answer the connection would be given up
+  await until('the reading is delayed', () => settles.length === 2)
+  // after one and a half keep-alive intervals without an answer the connection would be dropped
   await until('the broker was pinged', () => broker.count('pingreq') >= 6)
   assert.equal(settles.length, 2)
   assert.equal(broker.count('puback'), 0)

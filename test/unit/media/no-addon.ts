@@ -1,2 +1,2 @@
-// Imported first by tests that repeat others without the addon.
+// Imported first by tests that run other tests again without the addon.
 process.env.OS_NODE_NO_ADDON = '1'

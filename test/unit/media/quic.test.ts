@@ -1,4 +1,4 @@
-// QUIC both ways: datagrams and the stream, loss, certificates, peers that go away, moved peers, forged addresses, bounds.
+// QUIC both ways: datagrams and the stream, loss, certificates, peers that vanish, moved peers, forged addresses, limits.
 // Needs: openssl quic node24
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
@@ -44,7 +44,7 @@ function sender(t: TestContext, port: number, more: object = {}, parts: DriverCo
 const bytes = (length: number, seed: number): Buffer =>
   Buffer.from(Array.from({ length }, (_, k) => (k * 31 + seed) & 0xff))
 
-test('small and large packets go both ways, each whole, and are counted', async t => {
+test('small and large packets go both ways, each complete, and are counted', async t => {
   const server = await listener(t)
   const origins = new Set<unknown>()
   server.onPacket((packet, origin) => {
@@ -91,7 +91,7 @@ test('a listener can answer with a large packet before the peer sent one', async
   assert.deepEqual([got, replies], [30_000, [true]])
 })
 
-test('probe and PONG of the exchange are packets like any others', async t => {
+test('probe and PONG of the exchange are transported like any other packet', async t => {
   const server = await listener(t)
   const seen: string[] = []
   server.onPacket((packet, origin) => {
@@ -106,7 +106,7 @@ test('probe and PONG of the exchange are packets like any others', async t => {
   assert.deepEqual(seen, ['0900074f534e0100', '0a00074f534e01000064'])
 })
 
-test('through a bad network the handshake and the stream come through whole; datagrams may be lost, never broken', async t => {
+test('over a bad network the handshake and the stream arrive complete; datagrams may be lost, never damaged', async t => {
   const server = await listener(t)
   const road = await freeUdpPort()
   const proxy = await LossyProxy.open(road, server.port!, { seed: 3, drop: 0.1, double: 0.05, late: 0.1, lateMs: 20 })
@@ -135,7 +135,7 @@ test('through a bad network the handshake and the stream come through whole; dat
   assert.ok(dropped > 0 && dropped + doubled + late > 10, 'the network was bad')
 })
 
-test('a peer that is not to be trusted is told by name, and nothing is sent to it', async t => {
+test('an untrusted peer is reported by name, and nothing is sent to it', async t => {
   const refused = async (server: object, client: object, code: string, parts = context): Promise<void> => {
     const there = await listener(t, server)
     let packets = 0
@@ -156,14 +156,14 @@ test('a peer that is not to be trusted is told by name, and nothing is sent to i
   await refused(pair(certs.misnamedCert, certs.misnamedKey), { host: '127.0.0.1' }, 'TLS_NAME')
   await refused({}, { tls: { ca: join(dir, 'nothing.pem') } }, 'TLS_FILE')
   await refused({ tls: { ...own, client_ca: certs.ca } }, {}, 'TLS_HANDSHAKE')
-  // a clock that stands in the past says nothing about an end: the best known time does
+  // a clock in the past does not show that a certificate has expired: the best known time does
   const trueNow = (): number => Date.now() + 3_600_000
   await refused(pair(certs.expiredCert, certs.expiredKey), {}, 'TLS_EXPIRED', { ...context, trueNow })
   await refused({}, { tls: { ca: certs.otherCa } }, 'TLS_UNTRUSTED', { ...context, trueNow })
   await refused(pair(certs.misnamedCert, certs.misnamedKey), {}, 'TLS_NAME', { ...context, trueNow })
 })
 
-test('names, addresses, servername, client certificates and insecure are what they say', async t => {
+test('names, addresses, servername, client certificates and insecure work as documented', async t => {
   const opens = async (server: object, client: object, parts = context): Promise<void> => {
     const there = await listener(t, server)
     const here = sender(t, there.port!, client, parts)
@@ -180,7 +180,7 @@ test('names, addresses, servername, client certificates and insecure are what th
   await opens({}, {}, { ...context, trueNow: () => Date.now() + 3_600_000 })
 })
 
-test('to listen a certificate is needed, and how to make one is said; wrong options are named', () => {
+test('a listener needs a certificate, and the error says how to create one; wrong options are named', () => {
   const code = { code: 'CONFIG_INVALID' }
   const listen = (more: object) => () => createQuic('q', { mode: 'listen', ...more }, context)
   assert.throws(listen({}), error => {
@@ -197,7 +197,7 @@ test('to listen a certificate is needed, and how to make one is said; wrong opti
   assert.ok(createQuic('q', { host: 'x', frames: 'full', anything: 1 }, context))
 })
 
-test('nobody there: soon where the kernel says so, else when the time is over', async t => {
+test('an absent peer is reported soon where the kernel signals it, otherwise after the time-out', async t => {
   const here = sender(t, await freeUdpPort(), { connect_timeout_ms: 3000 })
   await assert.rejects(here.open(silent), { code: 'NETWORK' })
   const deaf = createSocket('udp4')
@@ -206,7 +206,7 @@ test('nobody there: soon where the kernel says so, else when the time is over', 
   await assert.rejects(sender(t, deaf.address().port, { connect_timeout_ms: 200 }).open(silent), { code: 'NO_REPLY' })
 })
 
-test('a listener that closes is lost at once; one that was started anew resets what it does not know', async t => {
+test('a listener that closes is lost immediately; a restarted one resets connections it does not know', async t => {
   const server = await listener(t)
   const client = sender(t, server.port!)
   const lost: string[] = []
@@ -217,7 +217,7 @@ test('a listener that closes is lost at once; one that was started anew resets w
   assert.match(lost[0]!, /the listener closes/)
   assert.equal(await client.send(bytes(10, 1)), false)
 
-  // as after kill -9: the connection is forgotten without a word
+  // as after kill -9: the connection is forgotten without a message
   const port = await freeUdpPort()
   const first = await listener(t, { port })
   await client.close()
@@ -235,7 +235,7 @@ test('a listener that closes is lost at once; one that was started anew resets w
   assert.equal(await again.send(bytes(60, 1)), true)
 })
 
-/** Closes a listener so that its peers do not hear of it. */
+/** Closes a listener without a message to its peers. */
 async function silently(listener: QuicListener): Promise<void> {
   const proto = Object.getPrototypeOf(createSocket('udp4')) as { send: unknown }
   const { send } = proto
@@ -269,7 +269,7 @@ test('a peer whose address changes is the same peer', async t => {
   assert.deepEqual([server.tally.accepted, server.connections, server.tally.resets], [1, 1, 0])
 })
 
-test('a silent peer is lost when its time is over; keep-alives hold a quiet connection', async t => {
+test('a silent peer is lost after its time-out; keep-alives keep a quiet connection', async t => {
   const server = await listener(t, { idle_timeout_ms: 3000 })
   const road = await freeUdpPort()
   const proxy = await LossyProxy.open(road, server.port!, { drop: 0, double: 0, late: 0 })
@@ -284,8 +284,8 @@ test('a silent peer is lost when its time is over; keep-alives hold a quiet conn
   assert.match(lost[0]!, /silent/)
 })
 
-test('more peers than allowed are not answered; noise and half-open handshakes leave nothing behind', async t => {
-  const parts = { ...context, clock: new ManualClock() } // so that all of it comes within one second
+test('peers above the limit are not answered; noise and half-open handshakes leave nothing behind', async t => {
+  const parts = { ...context, clock: new ManualClock() } // so that all of it arrives within one second
   const server = await listener(t, { max_connections: 2, connect_timeout_ms: 2000 }, parts)
   const clients = await Promise.all(
     [0, 1].map(async () => {
@@ -302,7 +302,7 @@ test('more peers than allowed are not answered; noise and half-open handshakes l
   const noise = createSocket('udp4')
   t.after(() => noise.close())
   for (let k = 0; k < 300; k++) noise.send(bytes(k * 5 + 1, k), server.port!, '127.0.0.1')
-  // the first datagram of a handshake that never goes on
+  // the first datagram of a handshake that never continues
   const half = createSocket('udp4')
   await new Promise<void>(resolve => half.bind(0, '127.0.0.1', resolve))
   const stolen = new Promise<Buffer>(resolve => half.once('message', resolve))
@@ -318,7 +318,7 @@ test('more peers than allowed are not answered; noise and half-open handshakes l
   assert.equal(await clients[1]!.send(bytes(10, 1)), true)
 })
 
-/** Passes datagrams on to `port` both ways, and keeps those to it. */
+/** Forwards datagrams to `port` both ways, and records those to it. */
 async function relay(t: TestContext, port: number) {
   const [front, back] = [createSocket('udp4'), createSocket('udp4')]
   const seen: Buffer[] = []
@@ -337,7 +337,7 @@ async function relay(t: TestContext, port: number) {
   return { port: front.address().port, back, seen }
 }
 
-/** The first datagram of a handshake that never goes on. */
+/** The first datagram of a handshake that never continues. */
 async function firstDatagram(): Promise<Buffer> {
   const deaf = createSocket('udp4')
   await new Promise<void>(resolve => deaf.bind(0, '127.0.0.1', resolve))
@@ -350,9 +350,9 @@ async function firstDatagram(): Promise<Buffer> {
   return first
 }
 
-test('while many handshakes are unfinished a peer proves its address first; the proof is for that address and a while', async t => {
+test('while many handshakes are unfinished a peer proves its address first; the proof is valid for that address and a limited time', async t => {
   const clock = new ManualClock()
-  // of so few connections one may be without a proof
+  // with so few connections one may lack a proof
   const server = await listener(t, { max_connections: 4 }, { ...context, clock })
   server.onPacket((packet, origin) => void origin.reply(packet))
   const forged = createSocket('udp4')
@@ -388,14 +388,14 @@ test('while many handshakes are unfinished a peer proves its address first; the 
   assert.deepEqual([server.tally.accepted, server.tally.retries, server.connections], [2, 6, 1])
 })
 
-/** The token of an Initial packet; its length is less than 64. */
+/** The token of an Initial packet; it is shorter than 64 bytes. */
 function tokenOf(datagram: Buffer): Buffer {
   const ids = 5 + 1 + datagram[5]!
   const at = ids + 1 + datagram[ids]!
   return datagram.subarray(at + 1, at + 1 + datagram[at]!)
 }
 
-test('a handshake that has to prove its address comes through a bad network', async t => {
+test('a handshake that has to prove its address succeeds over a bad network', async t => {
   const server = await listener(t, { max_connections: 4 })
   const got: number[] = []
   server.onPacket(packet => got.push(packet.length))
@@ -413,7 +413,7 @@ test('a handshake that has to prove its address comes through a bad network', as
   assert.ok(server.tally.retries > 0)
 })
 
-/** A connection of a peer that takes no datagrams. */
+/** A connection of a peer that accepts no datagrams. */
 async function bare(t: TestContext, port: number, protocols = ['os-node']): Promise<QuicConnection> {
   const library = quicLibrary()
   const config = library.Config.of(false, false, null, null, null)
@@ -446,7 +446,7 @@ async function bare(t: TestContext, port: number, protocols = ['os-node']): Prom
 }
 const packets: string[] = []
 
-test('a peer without datagrams: one plain packet for each stream, to its end, answered there', async t => {
+test('to a peer without datagrams each plain packet has its own stream, ended after it and answered there', async t => {
   const server = await listener(t)
   const got: string[] = []
   server.onPacket((packet, origin) => {
@@ -462,14 +462,14 @@ test('a peer without datagrams: one plain packet for each stream, to its end, an
   assert.deepEqual(packets.sort(), ['answer 3', 'answer 40000', 'answer 8'])
 })
 
-test('a peer that names another protocol, or none, is not taken', async t => {
+test('a peer that offers another protocol, or none, is refused', async t => {
   const server = await listener(t)
   for (const protocols of [['other'], []]) await assert.rejects(bare(t, server.port!, protocols), /TLS alert 120/)
   await until(() => server.connections === 0)
   assert.equal(server.tally.failed, server.tally.accepted)
 })
 
-test('what a listener sends before its peer began the stream waits for that; at the end it did not go', async () => {
+test("a listener's packets wait until its peer has started the stream; at the end of the connection they count as not sent", async () => {
   const wrote: string[] = []
   let arrived: Buffer | null = null
   const fake = {

@@ -84,7 +84,7 @@ async function stubborn(t: TestContext, onSocket: (socket: Socket) => void): Pro
 const framed = (packet: Uint8Array): Buffer => Buffer.from([packet.length >> 8, packet.length & 255, ...packet])
 const data = (text: string): Buffer => Buffer.from(`\x3f${text}`)
 
-test('after the probe, packets go framed both ways over one connection', async t => {
+test('after the probe, framed packets go both ways over one connection', async t => {
   const server = await listener(t)
   const client = await sender(t, { port: server.medium.port })
   const answers: Buffer[] = []
@@ -111,7 +111,7 @@ test('after the probe, packets go framed both ways over one connection', async t
   assert.equal(await client.send(Buffer.alloc(0)), false)
 })
 
-test('a stream cut anywhere gives the same packets', async t => {
+test('a stream split anywhere gives the same packets', async t => {
   const server = await listener(t)
   const all = Buffer.concat([buildProbe(3), framed(data('a')), framed(data('bcd')), framed(data('e'))])
   for (let cut = 1; cut < all.length; cut++) {
@@ -126,7 +126,7 @@ test('a stream cut anywhere gives the same packets', async t => {
   }
 })
 
-test('a plain packet up to the end of the connection is taken, as the reference sends it, and may be answered', async t => {
+test('a plain packet up to the end of the connection is accepted, as the reference sends it, and may be answered', async t => {
   const server = await listener(t)
   const socket = await raw(t, server.medium.port)
   socket.write(data('as the '))
@@ -150,7 +150,7 @@ test('a plain packet up to the end of the connection is taken, as the reference 
   assert.equal(await server.origins[1]!.reply(Buffer.from('more')), false)
 })
 
-test('towards a plain receiver each packet has its own connection, in order, and its answer comes back', async t => {
+test('to a plain receiver each packet has its own connection, in order, and its answer is received', async t => {
   const server = await listener(t)
   const client = await sender(t, { port: server.medium.port, delivery: 'best_effort' })
   const answers: string[] = []
@@ -172,7 +172,7 @@ test('towards a plain receiver each packet has its own connection, in order, and
   await until(() => server.medium.connections === 0)
 })
 
-test('a link without delivery exchange that sends no probe goes plain by itself; nobody there is told', async t => {
+test('a link without delivery exchange that sends no probe sends plain packets; an absent peer is reported', async t => {
   const server = await listener(t)
   const lost: string[] = []
   const client = await sender(t, { port: server.medium.port }, { ...quiet, lost: reason => lost.push(reason) })
@@ -183,7 +183,7 @@ test('a link without delivery exchange that sends no probe goes plain by itself;
   assert.match(lost[0]!, /nothing listens at 127\.0\.0\.1:/)
 })
 
-test('a connection nobody uses is closed, since a reference serves one at a time', async t => {
+test('an idle connection is closed, since a reference receiver serves one at a time', async t => {
   const server = await listener(t)
   const client = await sender(t, { port: server.medium.port })
   await until(() => server.medium.tally.accepted === 1)
@@ -212,7 +212,7 @@ test('a silent peer is lost when it owes an answer, and only then', async t => {
   await until(() => lost.length === 1)
 })
 
-test('streams that are out of step, too large or reset close that connection only', async t => {
+test('streams that lost synchronisation, are too large or are reset close only their own connection', async t => {
   const server = await listener(t, { max_packet: 1000 })
   const well = await sender(t, { port: server.medium.port })
   await well.send(buildProbe(1))
@@ -241,7 +241,7 @@ test('streams that are out of step, too large or reset close that connection onl
   assert.equal(server.medium.counters.errors, 5)
 })
 
-test('slow connections are closed in time; a plain packet whose sender does not close is taken', async t => {
+test('slow connections time out; a plain packet is accepted even if its sender does not close', async t => {
   const clock = new ManualClock()
   const server = await listener(t, { receive_timeout_s: 10, idle_timeout_s: 100 }, { clock })
   const silent = await raw(t, server.medium.port)
@@ -263,7 +263,7 @@ test('slow connections are closed in time; a plain packet whose sender does not 
   silent.destroy()
 })
 
-test('connections are bounded, for all and for one address', async t => {
+test('the number of connections is limited, in total and for one address', async t => {
   for (const options of [{ max_connections: 5 }, { max_per_address: 5 }]) {
     const server = await listener(t, options)
     for (let k = 0; k < 8; k++) await raw(t, server.medium.port)
@@ -274,7 +274,7 @@ test('connections are bounded, for all and for one address', async t => {
   }
 })
 
-test('a thousand connections are served, and none is left', async t => {
+test('a thousand connections are served, and none is left open', async t => {
   const server = await listener(t, { max_per_address: 2000 })
   for (let k = 0; k < 1000; k += 100)
     await Promise.all(
@@ -290,7 +290,7 @@ test('a thousand connections are served, and none is left', async t => {
   assert.equal(server.medium.connections, 0)
 })
 
-test('a peer that takes nothing is lost after its time, and packets wait for room until then', async t => {
+test('a peer that reads nothing is lost after its time-out, and packets wait for room until then', async t => {
   const lost: string[] = []
   let peer: Socket | undefined
   const port = await stubborn(t, socket => {
@@ -301,12 +301,12 @@ test('a peer that takes nothing is lost after its time, and packets wait for roo
   await client.send(buildProbe(1))
   const sent = Array.from({ length: 300 }, () => client.send(Buffer.alloc(65_000, 1)))
   await until(() => lost.length === 1)
-  assert.match(lost[0]!, /takes or answers nothing/)
+  assert.match(lost[0]!, /accepts or answers nothing/)
   assert.ok((await Promise.all(sent)).includes(false))
   assert.ok(peer)
 })
 
-test('a slow peer that does take what is sent gets all of it, in order', async t => {
+test('a slow peer that does read gets everything, in order', async t => {
   const server = await listener(t)
   const client = await sender(t, { port: server.medium.port })
   await client.send(buildProbe(1))
@@ -316,7 +316,7 @@ test('a slow peer that does take what is sent gets all of it, in order', async t
   for (const [k, packet] of server.packets.slice(1).entries()) assert.equal(packet[9], k & 255)
 })
 
-test('an answer nobody reads is refused beyond a bound', async t => {
+test('answers that are not read are refused beyond a limit', async t => {
   const server = await listener(t)
   const socket = await raw(t, server.medium.port)
   socket.pause()
@@ -326,7 +326,7 @@ test('an answer nobody reads is refused beyond a bound', async t => {
   assert.ok(answers.includes(false))
 })
 
-test('the link is lost when the listener goes, and opens again when it is back', async t => {
+test('the link is lost when the listener closes, and reopens when it returns', async t => {
   const server = await listener(t)
   const { port } = server.medium
   const lost: string[] = []
@@ -342,7 +342,7 @@ test('the link is lost when the listener goes, and opens again when it is back',
   await until(() => again.packets.length === 1)
 })
 
-test('a stream whose peer talks nonsense is lost', async t => {
+test('a stream whose peer sends invalid data is lost', async t => {
   const lost: string[] = []
   const port = await stubborn(t, socket => socket.write(Buffer.concat([buildProbeReply(1, 100), Buffer.of(0, 0)])))
   const client = await sender(t, { port }, { ...quiet, lost: reason => lost.push(reason) })
@@ -351,7 +351,7 @@ test('a stream whose peer talks nonsense is lost', async t => {
   assert.match(lost[0]!, /packet of 0 bytes/)
 })
 
-test('a port that is taken is PORT_BUSY with what to do; options are checked', async t => {
+test('a port in use is PORT_BUSY with what to do; options are checked', async t => {
   const server = await listener(t)
   const second = createTcp('two', { mode: 'listen', listen_host: '127.0.0.1', port: server.medium.port }, context)
   await assert.rejects(second.open(quiet), { code: 'PORT_BUSY', hint: /ss -ltnp/ })
@@ -363,7 +363,7 @@ test('a port that is taken is PORT_BUSY with what to do; options are checked', a
   assert.equal(plain.maxPacket, 65_535)
 })
 
-test('a name is resolved once, and kept while its answer holds; a connection has a deadline', async t => {
+test('a name is resolved once, and kept while its answer is valid; a connection has a deadline', async t => {
   const server = await listener(t)
   let asked = 0
   const resolver = new HostResolver({
@@ -395,7 +395,7 @@ test('IPv6 works, and an IPv4 peer of an IPv6 listener is written as IPv4', { sk
   assert.match(addresses[1]!, /^\[::1\]:\d+$/)
 })
 
-test('TLS carries framed and plain packets, with a client certificate where one is asked for', async t => {
+test('TLS carries framed and plain packets, with a client certificate where one is required', async t => {
   const server = await listener(t, { tls: { cert: certs.serverCert, key: certs.serverKey, client_ca: certs.ca } })
   const own = { cert: certs.clientCert, key: certs.clientKey }
   const { port } = server.medium
@@ -411,7 +411,7 @@ test('TLS carries framed and plain packets, with a client certificate where one 
   assert.deepEqual(server.packets[3], data('plain'))
 })
 
-test('a client that may not come in is told why, and no packet of it is taken', async t => {
+test('a refused client gets the reason, and none of its packets is accepted', async t => {
   const server = await listener(t, { tls: { cert: certs.serverCert, key: certs.serverKey, client_ca: certs.ca } })
   const { port } = server.medium
   const tries: [object, RegExp][] = [
@@ -439,7 +439,7 @@ test('a client that may not come in is told why, and no packet of it is taken', 
   await until(() => server.medium.connections === 0)
 })
 
-test('with a clock that is behind, a listener judges client certificates at the time known (R22)', async t => {
+test('with a clock that is behind, a listener checks client certificates at the best known time (R22)', async t => {
   const tls = { cert: certs.serverCert, key: certs.serverKey, client_ca: certs.ca }
   const trueNow = () => Date.now() + 730 * 86_400_000
   const server = await listener(t, { tls }, { trueNow })
@@ -457,7 +457,7 @@ test('with a clock that is behind, a listener judges client certificates at the 
   assert.equal(server.packets.length, 1)
 })
 
-test('without its certificate a TLS listener does not open', async () => {
+test('a TLS listener does not open without its certificate', async () => {
   for (const tls of [true, { cert: '/no/such.pem', key: '/no/such.key' }]) {
     const medium = createTcp('in', { mode: 'listen', listen_host: '127.0.0.1', port: 0, tls }, context)
     await assert.rejects(medium.open(quiet), { code: 'TLS_FILE' })

@@ -20,7 +20,7 @@ import { removeDir, tempDir } from '../../lib/gateway'
 const DAY = 86_400_000
 const dir = tempDir()
 let certs: Certs
-/** the same names by somebody else's keys */
+/** the same names signed with foreign keys */
 let forged: Certs
 before(() => {
   certs = makeCerts(join(dir, 'real'))
@@ -29,7 +29,7 @@ before(() => {
 after(() => removeDir(dir))
 
 const right: TlsParts = { clock: systemClock, logger: silentLogger }
-/** the system's clock is behind by so many days */
+/** the system clock is behind by so many days */
 const behind = (days: number): TlsParts => ({ ...right, trueNow: () => Date.now() + days * DAY })
 
 async function listen(t: TestContext, server: Server): Promise<number> {
@@ -77,7 +77,7 @@ const pair = (name: 'server' | 'foreign' | 'expired' | 'future' | 'misnamed') =>
   key: certs[`${name}Key`],
 })
 
-test('a peer by the trusted authority is taken, by name and by address', async t => {
+test('a peer signed by the trusted authority is accepted, by name and by address', async t => {
   assert.equal(await shakeHands(t, pair('server')), 'ok')
   assert.equal(await shakeHands(t, pair('server'), {}, { host: '127.0.0.1' }), 'ok')
   assert.equal(await shakeHands(t, pair('misnamed'), { servername: 'gateway.example' }), 'ok')
@@ -115,7 +115,7 @@ test('each way a certificate can be wrong has its own error, with what to do', a
   assert.equal(await shakeHands(t, selfSigned, { ca: selfSigned.cert }, { parts: behind(1) }), 'ok')
 })
 
-test('a peer that speaks no TLS, or does not speak at all, is given up with that reason', async t => {
+test('a peer that speaks no TLS, or does not answer at all, times out with that reason', async t => {
   const client = clientTls({ insecure: false, min_version: 'TLSv1.2', ca: certs.ca }, 'localhost', right)
   const plain = await listen(
     t,
@@ -137,9 +137,9 @@ test('a peer that speaks no TLS, or does not speak at all, is given up with that
   await assert.rejects(secureSocket(connect(rude, '127.0.0.1'), client, 'x', 60_000), { code: 'TLS_HANDSHAKE' })
 })
 
-test('with a clock that is behind, a certificate that has begun since is taken (R22)', async t => {
+test('with a clock that is behind, a certificate that has become valid since is accepted (R22)', async t => {
   assert.equal(await shakeHands(t, pair('future'), {}, { parts: behind(730) }), 'ok')
-  // the time known is a lower bound: the certificate may be younger than the last saved time
+  // the known time is a lower bound: the certificate may be newer than the last saved time
   assert.equal(await shakeHands(t, pair('future'), {}, { parts: behind(1) }), 'ok')
   assert.equal(await shakeHands(t, pair('server'), {}, { parts: behind(1) }), 'ok')
 })
@@ -159,7 +159,7 @@ test('with a clock that is behind, everything else about the certificate still c
     assert.equal(codeOf(await shakeHands(t, server, {}, { parts: behind(days) })), code, server.cert)
 })
 
-test('a certificate without a sound signature of its issuer is not judged good', () => {
+test('a certificate without a valid signature of its issuer is rejected', () => {
   const ca = new X509Certificate(readFileSync(certs.ca))
   const leaf = new X509Certificate(readFileSync(certs.futureCert))
   const ask = (certificate: X509Certificate, more = {}) =>
@@ -168,7 +168,7 @@ test('a certificate without a sound signature of its issuer is not judged good',
   const bent = Buffer.from(leaf.raw)
   bent[bent.length - 3]! ^= 1
   assert.throws(() => ask(new X509Certificate(bent)), { code: 'TLS_UNTRUSTED' })
-  // a leaf is no authority, whatever it signs; nor is one trusted that is only sent
+  // a leaf certificate is no authority, whatever it signs; a certificate that is only sent is not trusted
   assert.throws(() => ask(leaf, { trusted: [], sent: [ca] }), { code: 'TLS_UNTRUSTED' })
   assert.throws(
     () =>
@@ -182,7 +182,7 @@ test('a certificate without a sound signature of its issuer is not judged good',
   assert.throws(() => ask(leaf, { now: Date.now() + 4000 * DAY }), { code: 'TLS_EXPIRED' })
 })
 
-test('the fields of a certificate are read, and no bytes can do harm', () => {
+test('the fields of a certificate are read, and arbitrary bytes do no harm', () => {
   const ca = new X509Certificate(readFileSync(certs.ca))
   const fields = certificateFields(ca.raw)
   assert.equal(fields.signature, '1.2.840.10045.4.3.2')
@@ -204,7 +204,7 @@ test('the fields of a certificate are read, and no bytes can do harm', () => {
   assert.ok(thrown > 10)
 })
 
-test('files that cannot be used are named, with the key and the reason', () => {
+test('unusable files are reported with the key and the reason', () => {
   const make = (settings: object) => () =>
     clientTls({ insecure: false, min_version: 'TLSv1.2', ...settings }, 'localhost', right)
   const none = join(dir, 'none.pem')

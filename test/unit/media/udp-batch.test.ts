@@ -1,4 +1,4 @@
-// What only the batched socket does; what both do alike is in udp.test.ts.
+// What only the batched socket does; the common behaviour is in udp.test.ts.
 // Needs: cc
 import assert from 'node:assert/strict'
 import { networkInterfaces } from 'node:os'
@@ -64,7 +64,7 @@ for (const batch of ['auto', 'off'])
     assert.equal(await client.sendBatch(packets), 0)
   })
 
-test('a peer that sends again has the same origin, and its replies find it', { skip: lacks }, async t => {
+test('a peer that sends again has the same origin object, and its replies reach it', { skip: lacks }, async t => {
   const { server, client } = await pair(t)
   const origins = new Set<PacketOrigin>()
   server.onPacket((packet, origin) => {
@@ -76,7 +76,7 @@ test('a peer that sends again has the same origin, and its replies find it', { s
   assert.equal(origins.size, 1)
 })
 
-test('handlers may keep a copy: views of packets of one length do not mix', { skip: lacks }, async t => {
+test('handlers may keep a copy: views of packets of equal length do not mix', { skip: lacks }, async t => {
   const { server, client } = await pair(t)
   const got: string[] = []
   server.onPacket(packet => got.push(Buffer.from(packet).toString()))
@@ -99,7 +99,7 @@ test('a listener closed by its handler gives no further packet of the batch', { 
   assert.equal(got, 1)
 })
 
-test('packets the kernel had no room for are a counter of the link', { skip: lacks }, async t => {
+test('packets dropped by the kernel for lack of room are a counter of the link', { skip: lacks }, async t => {
   const { server, client } = await pair(t, { receive_buffer_bytes: 4096 })
   const supervisor = new Supervisor()
   t.after(() => supervisor.stop())
@@ -117,7 +117,7 @@ test('packets the kernel had no room for are a counter of the link', { skip: lac
   assert.equal(client.counters.errors, 0)
 })
 
-test('a link-local peer is reached through its interface, and named with it', {
+test('a link-local peer is reached through its interface, and its name contains the interface', {
   skip: lacks || (linkLocal ? false : 'this machine has no link-local IPv6 address'),
 }, async t => {
   const address = `${linkLocal!.address}%${linkLocal!.name}`
@@ -132,7 +132,7 @@ test('a link-local peer is reached through its interface, and named with it', {
   assert.ok(from[0]!.startsWith(`[${address}]:`), from[0])
 })
 
-/** A socket whose answers the test decides; `results` is asked before each packet goes. */
+/** A socket whose results the test decides; `results` is called before each packet is sent. */
 function fake(results: () => number) {
   const log: string[] = []
   let wake = (_events: number): void => undefined
@@ -182,7 +182,7 @@ function fake(results: () => number) {
   return { port, log, tally, wake: (events: number) => wake(events) }
 }
 
-test('with a full send buffer packets wait in order, as they were, until the socket is writable', async () => {
+test('with a full send buffer packets wait in order, unchanged, until the socket is writable', async () => {
   let result = AGAIN
   const { port, log, tally, wake } = fake(() => result)
   const bytes = Uint8Array.of(1)
@@ -201,7 +201,7 @@ test('with a full send buffer packets wait in order, as they were, until the soc
   assert.equal(log.at(-1), 'sent 5')
 })
 
-test('a device without room is tried again by a timer, not by a writable socket', async t => {
+test('a device without room is retried by a timer, not on a writable socket', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let result = NO_BUFFERS
   const { port, log } = fake(() => result)
@@ -214,7 +214,7 @@ test('a device without room is tried again by a timer, not by a writable socket'
   assert.equal(log.at(-2), 'sent 1')
 })
 
-test('a batch that meets a full buffer in the middle goes on behind what waits', async () => {
+test('a batch that meets a full buffer in the middle queues behind the waiting packets', async () => {
   let room = 3
   const { port, log, wake } = fake(() => (room-- > 0 ? 1 : AGAIN))
   const done = port.sendBatch([1, 2, 3, 4, 5].map(k => Uint8Array.of(k)))
@@ -230,7 +230,7 @@ test('a batch that meets a full buffer in the middle goes on behind what waits',
   )
 })
 
-test('a thousand packets wait at most; more are refused, and closing refuses those that wait', async () => {
+test('at most a thousand packets wait; more are refused, and closing refuses the waiting ones', async () => {
   const { port, tally } = fake(() => AGAIN)
   const all = Array.from({ length: 1030 }, (_, k) => port.send(Uint8Array.of(k)))
   assert.equal(tally.failed.length, 6)
@@ -240,7 +240,7 @@ test('a thousand packets wait at most; more are refused, and closing refuses tho
   assert.equal(tally.sent, 0)
 })
 
-test('an error that lasts ends a batch and tells how many went; a refusal of an earlier packet does not', async () => {
+test('a lasting error ends a batch and reports how many were sent; a refusal of an earlier packet does not', async () => {
   const lasting = [1, 1, -101, -101]
   const { port, tally } = fake(() => lasting.shift()!)
   assert.equal(await port.sendBatch([1, 2, 3].map(k => Uint8Array.of(k))), 2)
@@ -251,7 +251,9 @@ test('an error that lasts ends a batch and tells how many went; a refusal of an 
   assert.deepEqual(other.tally, { sent: 4, failed: [] })
 })
 
-test('batches to nobody are a refusal of the link, told by the peer after all went', { skip: lacks }, async t => {
+test('batches to an absent peer are a refusal of the link, reported by the kernel after all were sent', {
+  skip: lacks,
+}, async t => {
   const { server, client } = await pair(t)
   await server.close()
   const texts: string[] = []
@@ -261,7 +263,7 @@ test('batches to nobody are a refusal of the link, told by the peer after all we
   assert.match(texts[0]!, /^nothing listens at 127\.0\.0\.1:/)
 })
 
-test('peers are told apart by every byte of the address, and only new ones cost a text', () => {
+test('peers are distinguished by every byte of the address, and only new ones allocate a text', () => {
   let texts = 0
   const table = new PeerTable({ addressText: () => `peer ${++texts}` } as unknown as Native)
   const bytes = new Uint8Array(2 * PEER_BYTES)
@@ -273,7 +275,7 @@ test('peers are told apart by every byte of the address, and only new ones cost 
     bytes[PEER_BYTES + k] = 0
   }
   assert.equal(texts, 1 + PEER_BYTES)
-  // thousands of nodes: whoever loses its place to another is made anew, as itself
+  // thousands of nodes: an evicted one is created again, with the same identity
   for (let word = 0; word < PEER_BYTES / 4; word++) {
     for (let n = 0; n < 6000; n++) {
       words[word] = n

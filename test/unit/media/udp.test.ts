@@ -45,7 +45,7 @@ async function sender(t: TestContext, options: object, events = silentEvents, mo
   return medium
 }
 
-/** A port of the loopback that nobody has at this moment. */
+/** A loopback port that is free at this moment. */
 async function freePort(): Promise<number> {
   const socket = createSocket('udp4')
   await new Promise<void>(resolve => socket.bind(0, '127.0.0.1', resolve))
@@ -118,7 +118,7 @@ test('IPv6 works both ways, and a listener on :: writes IPv4 peers as IPv4', {
   assert.match(from[2]!, /^127\.0\.0\.1:\d+$/)
 })
 
-test('a packet from 0 to 65507 bytes goes through in one piece, a longer one is refused and counted', async t => {
+test('a packet from 0 to 65507 bytes is sent in one piece, a longer one is refused and counted', async t => {
   const server = await listener(t)
   const client = await sender(t, { host: '127.0.0.1', port: server.port })
   const lengths: number[] = []
@@ -133,7 +133,7 @@ test('a packet from 0 to 65507 bytes goes through in one piece, a longer one is 
   assert.equal(small.maxPacket, 512)
 })
 
-test('a busy port is PORT_BUSY with the port and what to do, and is taken once it is free', async t => {
+test('a busy port is PORT_BUSY with the port and what to do, and is opened once it is free', async t => {
   const first = await listener(t)
   const port = first.port
   const second = new UdpListener('in2', {
@@ -156,11 +156,11 @@ test('a busy port is PORT_BUSY with the port and what to do, and is taken once i
   assert.equal(second.port, port)
 })
 
-test('an address this machine does not have is told as that', async t => {
+test('an address that this machine does not have is reported as such', async t => {
   await assert.rejects(listener(t, { listen_host: '192.0.2.7' }), /this machine has no address 192\.0\.2\.7/)
 })
 
-test('nobody listening is degraded and counted, not a crash, and ends when the peer answers', async t => {
+test('an absent listener makes the link degraded and counted, not a crash, until the peer answers', async t => {
   const port = await freePort()
   const { events, texts } = heard()
   const client = await sender(t, { host: '127.0.0.1', port }, events)
@@ -176,7 +176,7 @@ test('nobody listening is degraded and counted, not a crash, and ends when the p
   assert.equal(texts.at(-1), 'degraded ')
 })
 
-test('a peer that only receives is well again when no refusal follows a packet for a second', async t => {
+test('a peer that only receives counts as well again when no refusal follows a packet for a second', async t => {
   const port = await freePort()
   const { events, texts } = heard()
   const clock = new ManualClock()
@@ -208,7 +208,7 @@ test('a closed medium sends nothing, closes twice, and opens again', async t => 
   assert.equal(await server.send(), false)
 })
 
-test('closing while the name is looked up makes the opening fail and leaves no socket', async () => {
+test('closing during the name lookup makes the opening fail and leaves no socket', async () => {
   let answer = (): void => undefined
   const resolver = new HostResolver({
     readText: () => '',
@@ -229,7 +229,7 @@ test('closing while the name is looked up makes the opening fail and leaves no s
   assert.equal(await client.send(Buffer.from('x')), false)
 })
 
-test('a handler that throws costs its packet only', async t => {
+test('an exception in a handler loses only its packet', async t => {
   const lines: string[] = []
   const logger = createLogger({ write: line => lines.push(line) })
   const server = new UdpListener('in', {
@@ -253,7 +253,7 @@ test('a handler that throws costs its packet only', async t => {
   assert.match(lines.join(''), /a packet of 127\.0\.0\.1:\d+ was not handled: bad packet/)
 })
 
-test('the sender moves to the new address of a name when its time is over, and keeps the last in an outage', async t => {
+test('the sender moves to the new address of a name when its TTL has passed, and keeps the last one in an outage', async t => {
   const server = await listener(t, { listen_host: '0.0.0.0' })
   const clock = new ManualClock()
   let answer: string | undefined = '127.0.0.1'
@@ -290,7 +290,7 @@ test('the sender moves to the new address of a name when its time is over, and k
   await until(() => client.address === `127.0.0.2:${server.port}`)
   await send()
   assert.equal(asked, 3)
-  // a reopening asks no sooner either
+  // a reopening looks up no sooner either
   answer = undefined
   await client.open(silentEvents)
   assert.equal(asked, 3)
@@ -300,7 +300,7 @@ test('the sender moves to the new address of a name when its time is over, and k
   await send()
 })
 
-test('a name that was never resolved is a state of the link, retried until it answers', async t => {
+test('a name that was never resolved is a link state, retried until it answers', async t => {
   const server = await listener(t)
   let works = false
   const resolver = new HostResolver({
@@ -321,7 +321,7 @@ test('a name that was never resolved is a state of the link, retried until it an
   assert.equal(supervisor.links()['up']?.type, 'UDP')
 })
 
-test('options are checked and the key is named', () => {
+test('options are checked and a wrong key is named', () => {
   const refused = (options: object, text: RegExp): void => {
     assert.throws(
       () => udpDriver.create('up', options, context),
@@ -341,7 +341,7 @@ test('options are checked and the key is named', () => {
   assert.equal(medium.medium, 'UDP')
 })
 
-test('request gives the first reply that is accepted', async t => {
+test('request returns the first reply that is accepted', async t => {
   const server = await listener(t)
   server.onPacket((packet, origin) => {
     void origin.reply(Buffer.from('noise'))
@@ -353,7 +353,7 @@ test('request gives the first reply that is accepted', async t => {
   assert.equal((await request('127.0.0.1', port, Buffer.of(7), 60_000))?.toString(), 'noise')
 })
 
-test('request is null, with the reason told: no answer, nobody there, no such name, a bad accept', async t => {
+test('request returns null with the reason: no answer, absent peer, unknown name, a failing accept', async t => {
   const server = await listener(t)
   const why: OsError[] = []
   const onFailure = (error: OsError): void => void why.push(error)
@@ -370,7 +370,7 @@ test('request is null, with the reason told: no answer, nobody there, no such na
   assert.match(why[2]!.message, /cannot resolve nas/)
 })
 
-test('request ends in time when the name server hangs, and sends nothing afterwards', async t => {
+test('request ends in time when the name server hangs, and sends nothing later', async t => {
   const server = await listener(t)
   let answer = (): void => undefined
   const resolver = new HostResolver({
@@ -389,7 +389,7 @@ test('request ends in time when the name server hangs, and sends nothing afterwa
   assert.equal(server.counters.rx, 0)
 })
 
-test('an answer of another address is not heard', async t => {
+test('an answer from another address is ignored', async t => {
   const server = await listener(t, { listen_host: '127.0.0.1' })
   const stranger = createSocket('udp4')
   t.after(() => stranger.close())
@@ -402,7 +402,7 @@ test('an answer of another address is not heard', async t => {
   assert.equal(reply?.toString(), 'true')
 })
 
-test('a thousand reopenings and requests leave no descriptor behind', {
+test('a thousand reopenings and requests leave no descriptor open', {
   skip: existsSync('/proc/self/fd') ? false : 'this machine has no /proc',
 }, async t => {
   const server = await listener(t)

@@ -1,4 +1,4 @@
-// The CAN calls of the addon with wrong arguments, and what can be asked of any machine: it runs with sanitizers too.
+// The CAN calls of the addon with wrong arguments, and what works on any machine: it runs with sanitizers too.
 // Needs: cc
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
@@ -42,7 +42,7 @@ test('wrong arguments are refused and touch nothing', { skip }, () => {
   can.close(changes)
 })
 
-test('an interface that is no CAN is told as such; one that is not there is NOT_FOUND', { skip }, () => {
+test('an interface that is no CAN is reported as such; a missing one is NOT_FOUND', { skip }, () => {
   const { kind, state, index, bitrate, restarts } = canLink('lo')
   assert.deepEqual([kind, state, index > 0, bitrate, restarts], ['other', 'unknown', true, 0, 0])
   assert.throws(() => canLink('none0'), { code: 'NOT_FOUND' })

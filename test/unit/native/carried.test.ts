@@ -27,7 +27,7 @@ function world(t: TestContext) {
   const data = tempDir(t)
   const native = join(data, 'native')
   const loads: string[] = []
-  /** loads what is the addon, byte by byte; refuses in the folders named */
+  /** loads a file equal to the addon, byte by byte; refuses in the named folders */
   const load = (...refused: string[]): string | null =>
     loadCarried(
       carried,
@@ -43,7 +43,7 @@ function world(t: TestContext) {
   return { native, loads, load, file: join(native, NAME) }
 }
 
-test('the addon is unpacked once into the data directory, and what older versions left goes', t => {
+test('the addon is unpacked once into the data directory, and files of older versions are removed', t => {
   const { native, loads, load, file } = world(t)
   mkdirSync(native, { mode: 0o700 })
   writeFileSync(join(native, 'os_node-0123456789abcdef.node'), 'of an older version')
@@ -56,7 +56,7 @@ test('the addon is unpacked once into the data directory, and what older version
   )
 })
 
-test('a file that is not what the bundle has is written anew before it is loaded', t => {
+test('a file that differs from the bundle is rewritten before it is loaded', t => {
   const { loads, load, file } = world(t)
   load()
   for (const other of ['the addoN', 'the add', '']) {
@@ -90,14 +90,14 @@ test('a folder that others can write is not used: the temporary one is, and noth
   assert.equal(basename(loads.at(-1)!), NAME)
 })
 
-test('a link in the place of the folder is not followed', t => {
+test('a symbolic link in place of the folder is not followed', t => {
   const { native, loads, load } = world(t)
   symlinkSync(tempDir(t), native)
   assert.equal(load(), null)
   assert.notEqual(dirname(loads[0]!), native)
 })
 
-test('where it loads nowhere, each folder is named with its reason', t => {
+test('when it loads nowhere, each folder is named with its reason', t => {
   const { native, load } = world(t)
   const why = load(native, tmpdir())
   assert.match(
@@ -106,7 +106,7 @@ test('where it loads nowhere, each folder is named with its reason', t => {
   )
 })
 
-test('the mount that a file is on is the one with the longest name', () => {
+test('the mount of a file is the one with the longest matching path', () => {
   const mounts: [string, string][] = [
     ['/', 'rw,noexec'],
     ['/var', 'rw,noexecutable'],
@@ -119,7 +119,7 @@ test('the mount that a file is on is the one with the longest name', () => {
   )
 })
 
-test('the bundle carries the addon that lies beside it', () => {
+test('the bundle contains the addon that is next to it', () => {
   const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
   const platform = `${process.platform}-${process.arch}`
   const beside = readFileSync(join(root, 'dist/native', platform, 'os_node.node'))

@@ -1,7 +1,7 @@
 /*
- * Devices for the addon where there are none, put before the C library (LD_PRELOAD), so that the same calls run with
+ * Fake devices for the addon, preloaded before the C library (LD_PRELOAD), so that the same calls run with
  * sanitizers: /fake/spi inverts what it is sent, /fake/i2c has an EEPROM of 256 bytes at 0x50 and a full I2C adapter,
- * /fake/rs485 switches the direction but cannot listen to itself. Anything else is the kernel's.
+ * /fake/rs485 switches the direction but cannot receive its own bytes. All other calls go to the kernel.
  */
 #define _GNU_SOURCE
 #include <asm/ioctls.h>

@@ -1,8 +1,8 @@
 /*
- * A GPIO chip for the addon where there is none, put before the C library (LD_PRELOAD), so that the same calls run with
- * sanitizers: /fake/gpio has eight lines, of which each pair (0 and 1, 2 and 3 …) is joined by a wire: what is set on one
- * is read, and told as an edge, on the other. To read line 7, and to request lines for "slow", makes the file FAKE_GPIO_HANGS
- * and takes until somebody removes it, as behind a bus that hangs. Anything else is the kernel's.
+ * A fake GPIO chip for the addon, preloaded before the C library (LD_PRELOAD), so that the same calls run with
+ * sanitizers: /fake/gpio has eight lines, of which each pair (0 and 1, 2 and 3 …) is joined by a wire: a level set on one
+ * is read, and reported as an edge, on the other. Reading line 7, and requesting lines for "slow", creates the file
+ * FAKE_GPIO_HANGS and blocks until it is removed, as on a bus that hangs. All other calls go to the kernel.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ enum { MOST = 1024, LINES = 8, REQUESTS = 16, CHIP = -1, SLOW = 7 };
 
 struct held {
     int users; /* descriptors; 0: free */
-    int edges; /* where its edges are written */
+    int edges; /* descriptor for its edges */
     struct gpio_v2_line_request lines;
     uint32_t seqno;
 };
@@ -107,7 +107,7 @@ static void put(uint32_t line, bool level) {
             .seqno = ++requests[n].seqno,
         };
         if (write(requests[n].edges, &event, sizeof event) != sizeof event)
-            levels[other] = level; /* the queue is full: the edge is dropped, its number is not */
+            levels[other] = level; /* the queue is full: the edge is dropped, its number is used */
     }
     levels[line] = levels[other] = level;
 }

@@ -1,7 +1,7 @@
 /*
- * A serial port whose driver can hang, put before the C library (LD_PRELOAD): the terminal FAKE_TTY names. Its calls are written
- * to FAKE_TTY_DIR/calls, one a line; while FAKE_TTY_DIR/hang holds the name of one, that call waits. It takes every setting and
- * divides 16 MHz for its baud rate. Bytes are the real terminal's business.
+ * A serial port whose driver can hang, preloaded before the C library (LD_PRELOAD): the terminal that FAKE_TTY names. Its calls are written
+ * to FAKE_TTY_DIR/calls, one a line; while FAKE_TTY_DIR/hang contains the name of one, that call waits. It accepts every setting and
+ * divides 16 MHz for its baud rate. Bytes go through the real terminal.
  */
 #define _GNU_SOURCE
 #include <asm/ioctls.h>
@@ -45,7 +45,7 @@ static int hangs(const char *call) {
     return length > 0 && strcmp(held, call) == 0;
 }
 
-/* Notes the call, and waits while it is held. */
+/* Records the call, and waits while it is blocked. */
 static void called(const char *call, const char *how) {
     int fd = file("calls", O_WRONLY | O_CREAT | O_APPEND);
     if (fd >= 0) {

@@ -1,5 +1,5 @@
-// The addon's GPIO where there is no chip (whatever is asked of it, the answer is an error), and on a chip put before the C
-// library (fake-gpio.c), with sanitizers when those are loaded: also one that hangs, which no chip of the tests' kernel does.
+// The addon's GPIO where there is no chip (every call is an error), and on a chip preloaded before the C library
+// (fake-gpio.c), with sanitizers when those are loaded: also one that hangs, which no chip of the tests' kernel does.
 // Needs: cc
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
@@ -23,7 +23,7 @@ const codeIs = (code: string) => (error: unknown) => error instanceof OsError &&
 const descriptors = (): number => readdirSync('/proc/self/fd').length
 
 const without = (): void => {
-  test('what is no chip is told by the error of the kernel', { skip }, async () => {
+  test('a path that is no chip gives the error of the kernel', { skip }, async () => {
     const asked = { lines: [0], direction: 'input', consumer: 'x' } as const
     for (const [path, errno] of [
       ['/dev/null', 'ENOTTY'],
@@ -59,7 +59,7 @@ const without = (): void => {
 }
 
 const inside = (): void => {
-  test('a chip and its lines are told, names of full length too', async t => {
+  test('a chip and its lines are listed, also names of full length', async t => {
     heldClock(t)
     const chip = GpioChip.open(CHIP)
     assert.deepEqual(chip.info(), { name: 'gpiochip7', label: 'fake', lines: 8 })
@@ -72,7 +72,7 @@ const inside = (): void => {
     chip.close()
   })
 
-  test('lines are requested, set, read, and given back', async t => {
+  test('lines are requested, set, read, and released', async t => {
     heldClock(t)
     const before = descriptors()
     const out = await GpioLines.request(CHIP, { lines: [0, 2], direction: 'output', initial: [1, 0], consumer: 'a' })
@@ -86,7 +86,7 @@ const inside = (): void => {
     await assert.rejects(GpioLines.request(CHIP, { ...asked, lines: [8] }), errnoIs('EINVAL'))
     await assert.rejects(GpioLines.request(CHIP, { ...asked, lines: [] }), errnoIs('EINVAL'))
     await assert.rejects(GpioLines.request(CHIP, { ...asked, lines: [4], bias: 'disabled' }), codeIs('UNSUPPORTED'))
-    // given back when it says so, and whatever was asked before is answered
+    // released on request, and earlier calls are answered
     const last = Promise.all([out.values(), out.set(0, 1), seen.values()])
     await Promise.all([out.close(), out.close(), seen.close()])
     assert.deepEqual(await last, [0b10, undefined, 0b11])
@@ -97,7 +97,7 @@ const inside = (): void => {
     assert.equal(descriptors(), before)
   })
 
-  test('edges come with their kind, line and number; those dropped are counted', async t => {
+  test('edges arrive with their kind, line and number; dropped ones are counted', async t => {
     heldClock(t)
     const out = await GpioLines.request(CHIP, { lines: [4], direction: 'output', consumer: 'a' })
     const held = await GpioLines.request(CHIP, { lines: [5], direction: 'input', edges: 'both', consumer: 'b' })
@@ -114,7 +114,7 @@ const inside = (): void => {
     for (let k = 1; k <= 300; k++) await out.set(0, k % 2 === 1 ? 1 : 0)
     await until('all are told', () => told.length === 300)
     assert.deepEqual([told[0], told[1], told[299], wrong, held.missed], ['5+1', '5-2', '5-300', 0, 0])
-    // more than is kept until somebody listens
+    // more than are queued until a listener is added
     const other = await GpioLines.request(CHIP, { lines: [2], direction: 'output', consumer: 'd' })
     const deaf = await GpioLines.request(CHIP, { lines: [3], direction: 'input', edges: 'both', consumer: 'c' })
     for (let k = 1; k <= 1500; k++) await other.set(0, k % 2 === 1 ? 1 : 0)
@@ -122,7 +122,7 @@ const inside = (): void => {
     deaf.onEdges(edges => {
       heard += edges.count
     })
-    await until('what was kept is told', () => heard > 1000)
+    await until('kept records are reported', () => heard > 1000)
     await other.set(0, 1)
     await until('the next one too', () => heard + deaf.missed === 1501)
     assert.ok(deaf.missed > 0)
@@ -130,7 +130,7 @@ const inside = (): void => {
     await Promise.all([held.close(), out.close()])
   })
 
-  test('more lines than calls fit wait for nobody: what is too much is refused at once', async t => {
+  test('requests for more lines than calls fit do not wait: the excess is refused immediately', async t => {
     heldClock(t)
     const held = await GpioLines.request(CHIP, { lines: [0], direction: 'output', consumer: 'a' })
     const calls = await Promise.allSettled(Array.from({ length: 100 }, () => held.values()))
@@ -141,13 +141,13 @@ const inside = (): void => {
   })
 
   // the last: the chip hangs
-  test('a chip that hangs holds nobody up: told by the deadline, refused until it is back, and nothing is left behind', async t => {
+  test('a chip that hangs blocks no caller: reported by the deadline, refused until it returns, and nothing is left behind', async t => {
     const dir = mkdtempSync(join(tmpdir(), 'os-node-gpio-'))
     t.after(() => rmSync(dir, { recursive: true }))
     const hangs = join(dir, 'hangs')
     process.env.FAKE_GPIO_HANGS = hangs
     const clock = heldClock(t)
-    /** `call` is given up while the chip is at it. */
+    /** `call` times out while the chip is working on it. */
     const givenUp = async (call: Promise<unknown>): Promise<void> => {
       const told = assert.rejects(call, codeIs('TIMEOUT'))
       await until('the chip hangs, and this loop turns', () => existsSync(hangs))
@@ -161,13 +161,13 @@ const inside = (): void => {
     await assert.rejects(fine.values(), codeIs('BUS_STUCK'))
     const asked = { lines: [2], direction: 'input', consumer: 'x' } as const
     await assert.rejects(GpioLines.request(CHIP, asked), codeIs('BUS_STUCK'))
-    // given back behind the call, though nobody waits for it
+    // released after the call, though no caller waits for it
     const closing = Promise.all([slow.close(), fine.close()])
     rmSync(hangs)
     await closing
     const again = await GpioLines.request(CHIP, { ...asked, lines: [7, 0] })
     await again.close()
-    // lines that come when nobody waits for them any more are given back
+    // lines that arrive after their caller timed out are released
     await givenUp(GpioLines.request(CHIP, { ...asked, lines: [6], consumer: 'slow' }, 50))
     rmSync(hangs)
     const chip = GpioChip.open(CHIP)

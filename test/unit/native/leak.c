@@ -1,4 +1,4 @@
-/* A module that forgets memory, so that a test knows that forgotten memory is found. */
+/* A module that leaks memory, so that a test knows that leaks are found. */
 #include <node_api.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// The whole program with the addon and without: it starts, receives, keeps and answers alike.
+// The complete program with the addon and without: it starts, receives, keeps and answers in the same way.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'

@@ -1,6 +1,6 @@
-// SPI, I2C and RS485 of the addon on devices put before the C library (fake-devices.c): what no kernel of the tests has (a
-// full I2C adapter, an RS485 port), on every machine, and with sanitizers when those are loaded. The file runs itself again
-// with the devices.
+// SPI, I2C and RS485 of the addon on devices preloaded before the C library (fake-devices.c): what no kernel of the tests
+// has (a full I2C adapter, an RS485 port), on every machine, and with sanitizers when those are loaded. The file runs
+// itself again with the devices.
 // Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -24,7 +24,7 @@ const code = (expected: string) => (error: OsError) => error.code === expected
 const descriptors = (): number => readdirSync('/proc/self/fd').length
 
 const around = (): void => {
-  test('the tests pass with the devices', { skip: lacks }, t => {
+  test('the tests pass with the fake devices', { skip: lacks }, t => {
     const dir = mkdtempSync(join(tmpdir(), 'os-node-fake-'))
     t.after(() => rmSync(dir, { recursive: true }))
     const library = join(dir, 'fake.so')
@@ -35,7 +35,7 @@ const around = (): void => {
     const env = {
       ...process.env,
       [INSIDE]: '1',
-      // the sanitizers want to be first
+      // the sanitizers must be preloaded first
       LD_PRELOAD: [process.env.LD_PRELOAD, library].filter(Boolean).join(':'),
       NODE_TEST_CONTEXT: undefined,
     }
@@ -46,7 +46,7 @@ const around = (): void => {
 }
 
 const inside = (): void => {
-  test('SPI: one segment, many, and none', async t => {
+  test('SPI transfers one segment, many, and none', async t => {
     heldClock(t)
     const spi = await SpiBus.open('/fake/spi', { mode: 3, speedHz: 1_000_000 })
     const rx = new Uint8Array(3)
@@ -63,7 +63,7 @@ const inside = (): void => {
     await assert.rejects(spi.transfer(rx, new Uint8Array(2), MS), code('INTERNAL'))
     await assert.rejects(spi.transferAll([...segments, { tx: rx }], MS), code('INTERNAL'))
     await assert.rejects(spi.transferAll([], MS), code('INTERNAL'))
-    // what the fields of the kernel do not hold is refused, never cut off
+    // values beyond the kernel's fields are refused, never truncated
     for (const wrong of [
       { delayUs: 65_536 },
       { delayUs: 0.5 },
@@ -76,7 +76,7 @@ const inside = (): void => {
     spi.close()
   })
 
-  test('I2C: written, read, and both without a stop between', async t => {
+  test('I2C writes, reads, and does both without a stop between', async t => {
     heldClock(t)
     const bus = await I2cBus.open('/fake/i2c')
     assert.equal(bus.functions, I2C_FUNC_I2C)
@@ -97,7 +97,7 @@ const inside = (): void => {
     bus.close()
   })
 
-  test('RS485: what the driver made of the settings comes back', async t => {
+  test('RS485 settings are returned as the driver applied them', async t => {
     heldClock(t)
     const wanted = { rtsOnSend: false, rtsAfterSend: true, rxDuringTx: true, delayBeforeMs: 1, delayAfterMs: 2 }
     const made = await setRs485('/fake/rs485', wanted)
@@ -135,7 +135,7 @@ const inside = (): void => {
     assert.ok((addon['rs485Get']!(bus) as number) < 0)
   })
 
-  test('devices opened and closed many times leave no descriptors behind', async t => {
+  test('devices opened and closed many times leave no descriptors open', async t => {
     heldClock(t)
     const before = descriptors()
     for (let k = 0; k < 300; k++) {

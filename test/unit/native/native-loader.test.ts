@@ -10,7 +10,7 @@ import { addonRemedy, native, nativeError, nativeOrNull, systemError } from '../
 
 const lacks = nativeOrNull() ? false : 'this machine has no C compiler'
 
-test('without the addon every call says E_NO_ADDON, and who can do without gets null', () => {
+test('without the addon every call is E_NO_ADDON, and callers that can do without get null', () => {
   process.env.OS_NODE_NO_ADDON = '1'
   try {
     assert.equal(nativeOrNull(), null)
@@ -20,10 +20,10 @@ test('without the addon every call says E_NO_ADDON, and who can do without gets 
   }
 })
 
-test('what to do about a missing addon works where the program lies', () => {
+test('the hint for a missing addon works at the location of the program', () => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-remedy-'))
   try {
-    // a package, or the file alone: there is nothing to build with
+    // a package, or the file alone: there are no sources to build from
     const packaged = addonRemedy(join(dir, 'dist/native'), {})
     assert.match(packaged, /git clone[\s\S]*copy its folder dist\/native to .*dist\/native$/)
     assert.doesNotMatch(packaged, /build\.mjs/)
@@ -34,7 +34,7 @@ test('what to do about a missing addon works where the program lies', () => {
   }
 })
 
-test('where a C compiler is, the addon was built and loads', () => {
+test('with a C compiler the addon was built and loads', () => {
   let compiler = true
   try {
     execFileSync(process.env.CC ?? 'cc', ['--version'])
@@ -55,7 +55,7 @@ test('an error of the kernel is a stable code that keeps the errno name', () => 
   assert.deepEqual({ ...systemError(-111, 'send') }, { code: 'ECONNREFUSED', errno: -111, syscall: 'send' })
 })
 
-test('a datagram to nobody fails with the reason', { skip: lacks }, () => {
+test('a datagram to a closed port fails with the reason', { skip: lacks }, () => {
   const failed = (path: string, errno: string) =>
     assert.throws(
       () => native().sendUnixDatagram(path, Buffer.from('READY=1')),

@@ -1,4 +1,4 @@
-// What the C library keeps of freed memory: without limitMalloc() and trimMalloc() a process stays as large as it ever was.
+// Freed memory that the C library keeps: without limitMalloc() and trimMalloc() a process never shrinks.
 // Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -8,7 +8,7 @@ import { test } from 'node:test'
 
 const addon = join(process.env.OS_NODE_TEST_ROOT ?? '.', `dist/native/${process.platform}-${process.arch}/os_node.node`)
 
-/** Runs `text` in a process of its own, with the addon as `native`; what it prints as JSON. */
+/** Runs `text` in a separate process, with the addon as `native`; returns its JSON output. */
 function run(text: string): Record<string, number> {
   const program = `const m = { exports: {} }; process.dlopen(m, ${JSON.stringify(addon)}); const native = m.exports; ${text}`
   const { stdout, stderr, status } = spawnSync(process.execPath, ['--expose-gc', '-e', program], { encoding: 'utf8' })
@@ -16,7 +16,7 @@ function run(text: string): Record<string, number> {
   return JSON.parse(stdout)
 }
 
-/** 100 MB in blocks of 20 kB, one in fifty of them alive to the end: freed pages lie between used ones. */
+/** 100 MB in blocks of 20 kB, one in fifty alive to the end: freed pages are between used ones. */
 const CHURN = `
   let blocks = Array.from({ length: 5000 }, () => Buffer.alloc(20_000, 1))
   const kept = blocks.filter((_, k) => k % 50 === 0)
@@ -28,7 +28,7 @@ const CHURN = `
 const without = existsSync(addon) ? false : 'no addon was built'
 const skip = without || run('console.log(JSON.stringify({ glibc: native.limitMalloc(2, 131072) }))')['glibc'] !== 0
 
-test('what was freed between blocks in use goes back to the kernel', { skip }, () => {
+test('memory freed between used blocks is returned to the kernel', { skip }, () => {
   const { before, after, told, alive } = run(`${CHURN}
     const told = native.trimMalloc()
     console.log(JSON.stringify({ before, after: rss(), told, alive: kept.every(block => block[19_999] === 1) ? 1 : 0 }))`)

@@ -1,5 +1,5 @@
-// The C code again with address and undefined-behaviour sanitizers: whatever they find ends the process that runs the tests.
-// Memory that C code of ours took and forgot is told by the leak sanitizer when a process ends.
+// The C code again with address and undefined-behaviour sanitizers: every finding ends the process that runs the tests. The
+// leak sanitizer reports memory that our C code leaked when a process ends.
 // Needs: cc
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
@@ -11,7 +11,7 @@ import { nativeOrNull } from '../../../src/native'
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 
-/** The libraries to load first; none when the compiler has no sanitizers. */
+/** The libraries to preload; none if the compiler has no sanitizers. */
 function libraries(): string[] {
   if (!nativeOrNull()) return []
   const found = ['libasan.so', 'libubsan.so'].map(name =>
@@ -20,23 +20,23 @@ function libraries(): string[] {
   return found.every(path => path.startsWith('/') && existsSync(path)) ? found : []
 }
 
-/** The environment of a process with the sanitizers; each process that forgot memory writes a report into `dir`. */
+/** The environment of a process with the sanitizers; each process that leaks memory writes a report into `dir`. */
 const sanitized = (dir: string): NodeJS.ProcessEnv => ({
   ...process.env,
   LD_PRELOAD: libraries().join(':'),
-  // what is freed late must not look like a leak, and what node itself leaves behind is no failure
+  // memory that is freed late must not look like a leak, and leaks of node itself are no failure
   ASAN_OPTIONS: 'detect_leaks=1:quarantine_size_mb=1',
   LSAN_OPTIONS: `exitcode=0:log_path=${join(dir, 'leaks')}`,
   NODE_TEST_CONTEXT: undefined,
 })
 
-/** The calls in C files under `folder` that took memory which nobody knows any more, out of all reports in `dir`. */
+/** The calls in C files under `folder` whose memory was leaked, from all reports in `dir`. */
 function forgotten(dir: string, folder: string): string[] {
   const reports = readdirSync(dir).map(name => readFileSync(join(dir, name), 'utf8'))
   return reports.flatMap(report =>
     report
       .split(/^(?=(?:Direct|Indirect) leak of )/m)
-      // the allocator is the first line of the stack, who called it the second
+      // the allocator is the first line of the stack, its caller the second
       .map(leak => /#1 0x\S+ in (.*)/.exec(leak)?.[1] ?? '')
       .filter(caller => caller.includes(join(root, folder))),
   )
@@ -50,7 +50,7 @@ const tempDir = (t: TestContext): string => {
 
 const skip = libraries().length > 0 ? false : 'this machine has no C sanitizers'
 
-test('memory that a module forgets is found', { skip }, t => {
+test('memory that a module leaks is found', { skip }, t => {
   const dir = tempDir(t)
   const module_ = join(dir, 'leak.node')
   const headers = `-I${join(root, 'node_modules/node-api-headers/include')}`
@@ -76,7 +76,7 @@ test('the tests of the addon and of UDP pass with sanitizers', { skip }, t => {
   const dir = tempDir(t)
   const built = spawnSync(process.execPath, ['build.mjs', '--sanitize', '--quiet'], { cwd: root, encoding: 'utf8' })
   assert.equal(built.status, 0, built.stderr)
-  // every test of the addon, whoever wrote it
+  // every test of the addon, in any room
   const own = readdirSync(join(root, '.build/test/unit/native')).filter(
     name => name.endsWith('.test.js') && ![basename(__filename), 'native-both.test.js'].includes(name),
   )

@@ -1,5 +1,5 @@
-// Calls that may block, on threads of their own. What really blocks here is a FIFO that nobody writes to: reading it waits in
-// the kernel, as a bus does whose chip holds a line down.
+// Calls that may block, on separate threads. What really blocks here is a FIFO without a writer: reading it waits in the
+// kernel, like a bus whose chip holds a line low.
 // Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -31,7 +31,7 @@ const descriptors = (): number => readdirSync('/proc/self/fd').length
 const threads = (): number => readdirSync('/proc/self/task').length
 const code = (expected: string) => (error: OsError) => error instanceof OsError && error.code === expected
 
-/** A file whose reader waits until it is let go. */
+/** A file whose reader waits until it is released. */
 function hanging(t: TestContext): HangingFile {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-fifo-'))
   const made = new HangingFile(join(dir, 'chip'))
@@ -48,7 +48,7 @@ function reader(t: TestContext, name: string): FileReader {
   return made
 }
 
-test('calls are done in order, into buffers of the caller', { skip: lacks }, async t => {
+test('calls run in order, into buffers of the caller', { skip: lacks }, async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bus-'))
   t.after(() => rmSync(dir, { recursive: true }))
   const bus = reader(t, 'files')
@@ -71,7 +71,7 @@ test('calls are done in order, into buffers of the caller', { skip: lacks }, asy
   await assert.rejects(bus.read(dir, buffers[0]!, LONG), (error: OsError) => error.details['errno'] === 'EISDIR')
 })
 
-test('a call that misses its deadline makes the bus stuck until it returns; nothing behind it is begun', {
+test('a call that misses its deadline marks the bus stuck until it returns; no later call is started', {
   skip: lacks,
 }, async t => {
   const chip = hanging(t)
@@ -90,13 +90,13 @@ test('a call that misses its deadline makes the bus stuck until it returns; noth
   await assert.rejects(bus.read('/proc/self/stat', into, LONG), code('BUS_STUCK'))
   assert.deepEqual(states, [true])
   chip.letGo()
-  await until('the call comes back', () => !bus.stuck)
+  await until('the call returns', () => !bus.stuck)
   assert.deepEqual(states, [true, false])
   assert.equal(into.toString(), '........', 'a late answer is thrown away')
   assert.equal(await bus.read('/proc/self/stat', into, LONG), 8)
 })
 
-test('a call that only waited in vain is taken back, and the bus is not stuck', { skip: lacks }, async t => {
+test('a call that timed out in the queue is removed, and the bus is not stuck', { skip: lacks }, async t => {
   const chip = hanging(t)
   const bus = reader(t, 'chip')
   const first = bus.read(chip.path, Buffer.alloc(8), LONG)
@@ -118,7 +118,7 @@ test('more than 64 calls are refused, not queued', { skip: lacks }, async t => {
   assert.equal(await bus.read('/proc/self/stat', Buffer.alloc(4), LONG), 4)
 })
 
-test('closing a stuck bus leaves its thread alone; the same thing is not opened again until it is back', {
+test('closing a stuck bus leaves its thread alone; the same path is not opened again until it returns', {
   skip: lacks,
 }, async t => {
   const chip = hanging(t)
@@ -141,7 +141,7 @@ test('closing a stuck bus leaves its thread alone; the same thing is not opened 
   await until('descriptors are back', () => descriptors() <= fds)
 })
 
-test('closing rejects what is under way', { skip: lacks }, async t => {
+test('closing rejects the running calls', { skip: lacks }, async t => {
   const { path } = hanging(t)
   const bus = new FileReader('chip')
   const calls = [bus.read(path, Buffer.alloc(8), LONG), bus.read(path, Buffer.alloc(8), LONG)]
@@ -150,7 +150,7 @@ test('closing rejects what is under way', { skip: lacks }, async t => {
   assert.equal(stuckThreads('chip'), 0, 'its deadline is far')
 })
 
-test('a thousand buses leave neither threads, descriptors nor memory behind', { skip: lacks }, async () => {
+test('a thousand buses leave no threads, descriptors or memory behind', { skip: lacks }, async () => {
   const turn = async (count: number): Promise<void> => {
     const into = Buffer.alloc(64)
     for (let k = 0; k < count; k++) {
@@ -174,7 +174,7 @@ test('a thousand buses leave neither threads, descriptors nor memory behind', { 
   if (!process.env.OS_NODE_ADDON_DIR) assert.ok(grown < MOST_MB, `${grown} MiB more`)
 })
 
-test('a hundred thousand calls leave no memory behind', { skip: lacks }, async t => {
+test('a hundred thousand calls leak no memory', { skip: lacks }, async t => {
   const bus = reader(t, 'many')
   const into = Buffer.alloc(64)
   const turn = async (count: number): Promise<void> => {
@@ -186,7 +186,7 @@ test('a hundred thousand calls leave no memory behind', { skip: lacks }, async t
   if (!process.env.OS_NODE_ADDON_DIR) assert.ok(grown < MOST_MB, `${grown} MiB more`)
 })
 
-/** Code that opens a bus on `path`, whose read never returns, out of the addon alone. */
+/** Code that opens a bus on `path`, whose read never returns, using the addon alone. */
 const STUCK = `
   const { workerData, isMainThread, parentPort } = require('node:worker_threads')
   const { addonPath, path } = workerData ?? JSON.parse(process.argv[1])
@@ -198,7 +198,7 @@ const STUCK = `
   globalThis.kept = [bus, events]
   const answers = [addon.watch(events, 1, () => undefined), addon.fileRead(bus, path, 100), addon.fileRead(bus, path, 100)]
   if (answers.some(answer => !(answer >= 0))) throw new Error(answers.join())
-  // it stays until it is ended
+  // it stays until it is killed
   parentPort?.on('message', () => undefined).postMessage('asked')
   const { readdirSync, readlinkSync } = require('node:fs')
   const reads = fd => {
@@ -211,7 +211,7 @@ const addonPath = (): string => {
   return join(folder, `${process.platform}-${process.arch}/os_node.node`)
 }
 
-test('a thread of Node ends while its bus is stuck, and what comes back later harms nobody', {
+test('a Node thread ends while its bus is stuck, and a late return does no harm', {
   skip: lacks,
 }, async t => {
   const chip = hanging(t)
@@ -239,7 +239,9 @@ test('a process ends while its bus is stuck', { skip: lacks || emulated }, t => 
   assert.deepEqual([ran.status, ran.signal, ran.stderr], [7, null, ''])
 })
 
-test('what is not there, is none, or is not ours says so', { skip: lacks }, async () => {
+test('a missing path, a path that is no bus, and one without permission are reported as such', {
+  skip: lacks,
+}, async () => {
   await assert.rejects(SpiBus.open('/dev/spidev99.0'), code('NOT_FOUND'))
   await assert.rejects(I2cBus.open('/dev/i2c-99'), code('NOT_FOUND'))
   await assert.rejects(SpiBus.open('/dev/null'), code('UNSUPPORTED'))
@@ -251,7 +253,7 @@ test('what is not there, is none, or is not ours says so', { skip: lacks }, asyn
   await assert.rejects(getRs485('/dev/ptmx'), code('UNSUPPORTED'))
 })
 
-test('without the addon opening says why', { skip: lacks }, async () => {
+test('without the addon opening says why it fails', { skip: lacks }, async () => {
   process.env.OS_NODE_NO_ADDON = '1'
   try {
     await assert.rejects(SpiBus.open('/dev/spidev0.0'), code('E_NO_ADDON'))

@@ -21,7 +21,7 @@ import {
 import { leastGrowth } from '../../lib/leak'
 
 const lacks = nativeOrNull() && existsSync('/proc/self/fd') ? false : 'this machine has no C compiler'
-/** qemu's user mode has no translation for some calls */
+/** qemu's user mode does not translate some calls */
 const emulated = process.env.OS_NODE_EMULATED ? 'the emulator has no SO_MEMINFO' : false
 const hasIPv6 = Object.values(networkInterfaces()).some(list => list?.some(a => a.address === '::1'))
 const EBADF = -9
@@ -84,7 +84,7 @@ test('a full AF_UNIX receiver is EAGAIN, never a wait', { skip: lacks }, t => {
   )
 })
 
-test('many packets come in one call, each with its length and its sender', { skip: lacks }, async t => {
+test('many packets arrive in one call, each with its length and its sender', { skip: lacks }, async t => {
   const server = bound(t)
   const { port } = server.state()
   const senders = [connected(t, port), connected(t, port)]
@@ -107,7 +107,9 @@ test('many packets come in one call, each with its length and its sender', { ski
   assert.equal(server.receive(slab, lengths, peers), AGAIN)
 })
 
-test('a batch goes out of one slab, to the connected peer or each packet to its own', { skip: lacks }, async t => {
+test('a batch is sent from one slab, to the connected peer or each packet to its own address', {
+  skip: lacks,
+}, async t => {
   const server = bound(t)
   const clients = Array.from({ length: 3 }, () => connected(t, server.state().port))
   for (const client of clients) client.sendOne(Buffer.of(1))
@@ -139,7 +141,7 @@ test('a batch goes out of one slab, to the connected peer or each packet to its 
   assert.equal(last, 150)
 })
 
-test('IPv6 addresses are told with their interface, and IPv4 peers of :: as mapped', {
+test('IPv6 addresses are reported with their interface, and IPv4 peers of :: as mapped', {
   skip: lacks || (hasIPv6 ? false : 'this machine has no IPv6'),
 }, t => {
   const server = bound(t, '::')
@@ -152,7 +154,7 @@ test('IPv6 addresses are told with their interface, and IPv4 peers of :: as mapp
   assert.equal(native().addressText(peers, 1), '::ffff:127.0.0.1')
   assert.equal(native().addressText(peers, 2), '')
   assert.equal(native().addressText(peers, 4), '')
-  // a link-local address of the loopback interface: nothing has it, but it is understood
+  // a link-local address of the loopback interface: unassigned, but parsed
   const scoped = new Uint8Array(PEER_BYTES)
   scoped.set(peers.subarray(0, PEER_BYTES))
   scoped.set([0xfe, 0x80], 8)
@@ -161,7 +163,7 @@ test('IPv6 addresses are told with their interface, and IPv4 peers of :: as mapp
   assert.throws(() => udp(t, 6).bind('fe80::1%nowhere0', 0), { code: 'ENODEV' })
 })
 
-test('opening tells the error as node does', { skip: lacks }, t => {
+test('a failed opening gives the same error as node', { skip: lacks }, t => {
   const { port } = bound(t).state()
   assert.throws(() => udp(t).bind('127.0.0.1', bound(t).state().port), { code: 'EADDRINUSE', syscall: 'bind' })
   assert.throws(() => udp(t).bind('192.0.2.7', port), { code: 'EADDRNOTAVAIL' })
@@ -205,7 +207,7 @@ test('wrong arguments are refused, whatever they are', { skip: lacks }, t => {
   assert.equal(socket['sendOne']!(bytes, new Uint8Array(3)), EINVAL)
 })
 
-test('after close every call is EBADF, and nobody is woken any more', { skip: lacks }, async t => {
+test('after close every call is EBADF, and no callback runs any more', { skip: lacks }, async t => {
   const server = bound(t)
   const client = connected(t, server.state().port)
   let wakes = 0
@@ -221,7 +223,7 @@ test('after close every call is EBADF, and nobody is woken any more', { skip: la
   assert.throws(() => server.rewatch(WRITABLE), { code: 'EBADF' })
 })
 
-test('a socket may be closed by the one it wakes', { skip: lacks }, async t => {
+test('a socket may be closed by the callback it wakes', { skip: lacks }, async t => {
   const server = bound(t)
   const done = new Promise<void>(resolve => {
     server.watch(READABLE | WRITABLE, () => {
@@ -234,7 +236,9 @@ test('a socket may be closed by the one it wakes', { skip: lacks }, async t => {
   assert.equal(server.sendOne(Buffer.of(1)), EBADF)
 })
 
-test('a refusal of the peer wakes, is told once, and the socket goes on', { skip: lacks }, async t => {
+test('a refusal by the peer wakes the callback, is reported once, and the socket continues', {
+  skip: lacks,
+}, async t => {
   const server = bound(t)
   const { port } = server.state()
   server.close()
@@ -251,7 +255,7 @@ test('a refusal of the peer wakes, is told once, and the socket goes on', { skip
   assert.equal(again.receive(slab, lengths, null), 1)
 })
 
-test('what the kernel had no room for is counted', { skip: lacks || emulated }, t => {
+test('packets the kernel dropped for lack of room are counted', { skip: lacks || emulated }, t => {
   const server = native().udpSocket(4, 4096)
   t.after(() => server.close())
   server.bind('127.0.0.1', 0)
@@ -265,7 +269,7 @@ test('what the kernel had no room for is counted', { skip: lacks || emulated }, 
   assert.equal(got + dropped, 200)
 })
 
-test('ten thousand sockets opened and closed leave neither descriptors nor memory behind', {
+test('ten thousand sockets opened and closed leave no descriptors or memory behind', {
   skip: lacks,
 }, async () => {
   const turn = async (count: number): Promise<void> => {
@@ -287,7 +291,7 @@ test('ten thousand sockets opened and closed leave neither descriptors nor memor
   if (!process.env.OS_NODE_ADDON_DIR) assert.ok(grown < 12, `${grown} MiB more`)
 })
 
-test('sockets that are forgotten are closed by the garbage collector', { skip: lacks }, async () => {
+test('unreferenced sockets are closed by the garbage collector', { skip: lacks }, async () => {
   const before = descriptors()
   const forget = (library: Native): void => {
     for (let k = 0; k < 200; k++) library.udpSocket(4).bind('127.0.0.1', 0)

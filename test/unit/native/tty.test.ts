@@ -1,5 +1,5 @@
-// Serial ports of the addon on a terminal whose driver can hang (fake-tty.c): what it is told, and that one which does not
-// answer is given up in time, by this thread and by libuv's pool, and holds nothing when it comes back.
+// Serial ports of the addon on a terminal whose driver can hang (fake-tty.c): the settings it gets, and that a hanging one
+// times out, for this thread and for libuv's pool, and keeps nothing when it returns.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { Ptys } from '../../lib/ptys'
 
 const FAKE = 'test/unit/native/fake-tty.c'
 const LONG = 60_000
-/** passes only when a test says so, or asks again */
+/** passes only when a test says so, or calls it again */
 const SHORT = 300
 const plain: TtySettings = { baudrate: 115_200, data_bits: 8, parity: 'none', stop_bits: 1, flow: 'none' }
 const code = (expected: string) => (error: OsError) => error.code === expected
@@ -33,9 +33,9 @@ const inside = (): void => {
     other = realpathSync((await ptys.port(join(dir, 'other'))).path)
     process.env.FAKE_TTY = path
     process.env.FAKE_TTY_DIR = dir
-    await readFile('/proc/self/comm') // the pool's one thread is there
+    await readFile('/proc/self/comm') // the pool's one thread is started
     running = threads()
-    await (await TtyPort.open(other, plain, LONG)).close() // so that libuv has all it needs for watching
+    await (await TtyPort.open(other, plain, LONG)).close() // so that libuv has everything it needs for watching
     await until('the thread of the port ends', () => threads() <= running)
     fds = descriptors()
   })
@@ -47,7 +47,7 @@ const inside = (): void => {
   const calls = (): string[] => readFileSync(join(dir, 'calls'), 'utf8').split('\n').slice(0, -1)
   const hang = (call: string): void => writeFileSync(join(dir, 'hang'), call)
 
-  test('the driver is told every setting, then what came before is thrown away', async () => {
+  test('the driver gets every setting, then earlier input is discarded', async () => {
     const port = await TtyPort.open(path, { ...plain, dtr: false, rts: true }, LONG)
     await port.close()
     assert.deepEqual(calls(), [
@@ -62,7 +62,7 @@ const inside = (): void => {
     ])
   })
 
-  test('opening and throwing away what came before is one go: what a peer then sends is not lost while this thread is busy', async () => {
+  test('opening and discarding earlier input is one step: bytes a peer then sends are not lost while this thread is busy', async () => {
     const opening = TtyPort.open(path, plain, LONG)
     const wait = new Int32Array(new SharedArrayBuffer(4))
     for (let k = 0; k < 1000 && !calls().includes('TCFLSH'); k++) Atomics.wait(wait, 0, 0, 5)
@@ -80,20 +80,20 @@ const inside = (): void => {
       assert.equal(calls()[1], `TCSETS2 ${told} hupcl local raw marked min 1`)
     })
 
-  test('the baud rate is the one the driver has made of it', async () => {
+  test('the baud rate is the one the driver applied', async () => {
     const port = await TtyPort.open(path, { ...plain, baudrate: 3_000_000 }, LONG)
     assert.equal(port.baudrate, 3_200_000)
     await port.close()
   })
 
-  test('modem lines a port does not have are named', async () => {
+  test('modem lines that a port lacks are named', async () => {
     await assert.rejects(TtyPort.open(other, { ...plain, dtr: false }, LONG), (error: OsError) => {
       assert.deepEqual([error.code, error.hint], ['CONFIG_INVALID', 'leave out dtr and rts'])
       return /has no DTR and RTS/.test(error.message)
     })
   })
 
-  test('whoever has it locked keeps it', async () => {
+  test('a locked port stays with the owner of the lock', async () => {
     const port = await TtyPort.open(other, plain, LONG)
     await assert.rejects(TtyPort.open(other, plain, LONG), (error: OsError) => error.details['errno'] === 'EBUSY')
     await port.close()
@@ -109,7 +109,7 @@ const inside = (): void => {
   })
 
   for (const call of ['open', 'TCSETS2', 'TCFLSH', 'TIOCMBIS', 'close'])
-    test(`a driver that hangs in ${call} is given up, and leaves nothing behind when it is back`, async t => {
+    test(`a driver that hangs in ${call} times out, and leaves nothing behind when it returns`, async t => {
       const settings = { ...plain, dtr: true }
       await until('the last test is over', () => threads() <= running)
       const first = call === 'close' ? await TtyPort.open(path, settings, LONG) : null
@@ -131,7 +131,7 @@ const inside = (): void => {
       await (await TtyPort.open(path, settings, LONG)).close()
     })
 
-  test('opened and closed many times it leaves nothing behind', async () => {
+  test('a port opened and closed many times leaves nothing behind', async () => {
     for (let k = 0; k < 300; k++) {
       const port = await TtyPort.open(other, plain, LONG)
       port.watch(() => undefined)

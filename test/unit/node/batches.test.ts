@@ -1,4 +1,5 @@
-// Batches of a node: the bytes are those of single packets, and enqueue collects until the window ends or the batch is full.
+// Batches of a node: the bytes equal those of single packets, and enqueue collects until the window ends or the batch is
+// full.
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import type { Node } from '../../../src/index'
@@ -22,7 +23,7 @@ const items = (count: number): { sensors: Reading[]; device_id?: string; msg?: s
     ...(k % 3 === 0 && { t: 1_710_000_000 + k }),
   }))
 
-test('transmitBatch: packets, ids and strategies are those of the pure core, in parts of any size', () => {
+test('transmitBatch: packets, ids and strategies equal those of the pure core, in parts of any size', () => {
   const want = nodeOn('pycore').transmitBatch(items(100), { device_status: 'WARN' })
   for (const settings of [{}, { tx_batch_window_ms: 0 }, { tx_batch_max_items: 7 }, { tx_batch_enabled: false }]) {
     const node = native(settings)
@@ -54,7 +55,7 @@ test('metrics of the last batch: its packets, and the time of each stage; null o
   for (const ms of Object.values(stage_timing_ms)) assert.ok(ms >= 0)
 })
 
-test('an item of transmitBatch that cannot be sent throws, and the next batch is whole', () => {
+test('an item of transmitBatch that cannot be sent throws, and the next batch is complete', () => {
   for (const node of [nodeOn('pycore'), native()]) {
     assert.throws(() => node.transmitBatch([row(1), [['a|b', 'OK', 1, 'Cel']], row(2)]), {
       code: 'ALL_READINGS_REFUSED',
@@ -64,7 +65,7 @@ test('an item of transmitBatch that cannot be sent throws, and the next batch is
   }
 })
 
-test('enqueue collects until the window ends; each promise has the packet of its own readings', async () => {
+test('enqueue collects until the window ends; each promise gets the packet of its own readings', async () => {
   mock.timers.enable({ apis: ['setTimeout'] })
   try {
     const node = native({ tx_batch_window_ms: 50 })
@@ -92,7 +93,7 @@ test('enqueue collects until the window ends; each promise has the packet of its
   }
 })
 
-test('enqueue: a full batch goes at once, close makes what waits, and without batches each goes at once', async () => {
+test('enqueue: a full batch is sent immediately, close sends what waits, and without batches each is sent immediately', async () => {
   const full = native({ tx_batch_window_ms: 60_000, tx_batch_max_items: 2 })
   const [first] = await Promise.all([full.enqueue(row(1)), full.enqueue(row(2))])
   assert.equal(full.getLastBatchMetrics()!.count, 2)
@@ -109,7 +110,7 @@ test('enqueue: a full batch goes at once, close makes what waits, and without ba
   })
 })
 
-test('the time of an enqueued packet is that of the call, and a packet made meanwhile comes before it', async () => {
+test('the time of an enqueued packet is that of the call, and a packet made meanwhile is sent before it', async () => {
   const node = native({ tx_batch_window_ms: 60_000, tx_batch_max_items: 2 })
   const before = bench.clock.wall()
   const waiting = node.enqueue(row(1))
@@ -123,7 +124,7 @@ test('the time of an enqueued packet is that of the call, and a packet made mean
   )
 })
 
-test('the dispatch path: none before a packet left and when none did, driver when its medium took it', async () => {
+test('the dispatch path: `none` before a packet was sent and when none was, `driver` when its medium accepted it', async () => {
   const node = nodeOn('rscore')
   assert.equal(node.getLastDispatchPath(), 'none')
   assert.equal(await node.dispatch('x', 'Pigeon'), false)

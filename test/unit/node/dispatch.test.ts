@@ -1,4 +1,4 @@
-// dispatch (specification, "Node operations"): attempts and pauses, order, bounds, what ends the tries.
+// dispatch (specification, "Node operations"): attempts and intervals, order, limits, what ends the retries.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { OsError } from '../../../src/lib/errors'
@@ -20,7 +20,7 @@ function setUp({ retry = RETRY, ...limits }: { retry?: typeof RETRY; maxPackets?
     timers,
     ...limits,
   })
-  /** results of packets by name, as they come in */
+  /** results of packets by name, as they arrive */
   const results: string[] = []
   const send = (text: string, medium = 'UDP'): Promise<void> =>
     dispatcher.send(Buffer.from(text), medium).then(error => {
@@ -31,7 +31,7 @@ function setUp({ retry = RETRY, ...limits }: { retry?: typeof RETRY; maxPackets?
 
 const later = (): Promise<void> => new Promise(setImmediate)
 
-test('1 + max_retries attempts, the interval apart; then false with the reason', async () => {
+test('1 + max_retries attempts, one interval apart; then false with the reason', async () => {
   const { world, send, results, timers } = setUp()
   world.onSend = async () => false
   void send('a')
@@ -47,14 +47,14 @@ test('1 + max_retries attempts, the interval apart; then false with the reason',
   assert.equal(timers.pending, 0)
 })
 
-test('switched off, one attempt', async () => {
+test('with retries disabled there is one attempt', async () => {
   const { world, send, results } = setUp({ retry: { ...RETRY, enabled: false } })
   world.onSend = async () => false
   await send('a')
   assert.deepEqual([world.tried, results], [['a'], ['a:NETWORK']])
 })
 
-test('a link that cannot be opened now is tried again; wrong options and a driver that throws end it at once', async () => {
+test('a link that cannot be opened now is retried; wrong options and a driver that throws end the retries immediately', async () => {
   const { world, send, results, timers } = setUp()
   world.onOpen = () => {
     throw Object.assign(new Error('no way there'), { code: 'ENETUNREACH' })
@@ -78,7 +78,7 @@ test('a link that cannot be opened now is tried again; wrong options and a drive
   )
 })
 
-test('packets of one medium leave in order, also through a pause; media do not wait for each other', async () => {
+test('packets of one medium are sent in order, also across a retry interval; media do not wait for each other', async () => {
   const { world, send, results, timers } = setUp()
   const left: string[] = []
   let first = true
@@ -99,7 +99,7 @@ test('packets of one medium leave in order, also through a pause; media do not w
   assert.deepEqual(results, ['t:sent', 'a:sent', 'b:sent', 'c:sent'])
 })
 
-test('behind a dead medium a packet waits its own seconds only, and is tried at least once', async () => {
+test('behind a dead medium a packet waits only its own time, and is tried at least once', async () => {
   const { world, send, results, timers } = setUp()
   world.onSend = async () => false
   for (let k = 0; k < 20; k++) void send(`p${k}`)
@@ -111,7 +111,7 @@ test('behind a dead medium a packet waits its own seconds only, and is tried at 
   )
 })
 
-test('a medium that acknowledges has many on their way, any other one', async () => {
+test('a medium that acknowledges has many packets in flight, any other has one', async () => {
   const { world, send } = setUp()
   let acknowledges = true
   world.onOpen = medium => {
@@ -141,7 +141,7 @@ test('a medium that acknowledges has many on their way, any other one', async ()
   await Promise.all(more)
 })
 
-test('too many packets, or bytes, for one medium are refused and counted; the others are not', async () => {
+test('packets or bytes above the limit of one medium are refused and counted; other media are not affected', async () => {
   const { world, send, results, dispatcher } = setUp({ maxPackets: 4, maxBytes: 10 })
   world.onSend = () => new Promise(() => undefined)
   for (let k = 0; k < 7; k++) void send(`p${k}`)
@@ -155,7 +155,7 @@ test('too many packets, or bytes, for one medium are refused and counted; the ot
   assert.equal(dispatcher.refused, 3)
 })
 
-test('a medium switched off in between ends the tries of its packets; one made anew takes them', async () => {
+test('a medium disabled meanwhile ends the retries of its packets; a recreated one accepts them', async () => {
   const { world, config, manager, send, results, timers } = setUp()
   world.onSend = async () => false
   void send('a')
@@ -174,7 +174,7 @@ test('a medium switched off in between ends the tries of its packets; one made a
   assert.equal(world.last.options.port, 9999)
 })
 
-test('closing answers everything that waits', async () => {
+test('closing answers every waiting call', async () => {
   const { world, dispatcher, send, results, timers } = setUp()
   world.onSend = async () => false
   for (const text of ['a', 'b']) void send(text)
@@ -187,7 +187,7 @@ test('closing answers everything that waits', async () => {
   assert.equal(results.at(-1), 'c:LINK_DOWN')
 })
 
-test('a node says exactly what was asked for when there is no driver, and why a send failed', async () => {
+test('a node names exactly what is missing when there is no driver, and why a send failed', async () => {
   const bench = new Bench()
   const world = new FakeWorld()
   const node = bench.node(
@@ -207,11 +207,11 @@ test('a node says exactly what was asked for when there is no driver, and why a 
   assert.deepEqual(world.tried, ['größe', 'hi'])
   world.onSend = async () => false
   assert.equal(await node.dispatch('x'), false)
-  assert.equal(node.lastError?.message, 'UDP did not take the packet')
+  assert.equal(node.lastError?.message, 'UDP did not accept the packet')
   await node.close()
 })
 
-test('zero_copy_transport hands over the very bytes, else a copy of them', async () => {
+test('zero_copy_transport passes the original bytes, otherwise a copy', async () => {
   const bench = new Bench()
   for (const zero_copy_transport of [true, false]) {
     const world = new FakeWorld()

@@ -1,4 +1,4 @@
-// Whole nodes in a folder of their own, with a clock that stands until it is moved.
+// Complete nodes in a folder of their own, with a clock that the test moves.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// Media that do what a test says, and a manager or a node over them.
+// Media that behave as a test says, and a manager or a node over them.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
-// What comes back by the medium of dispatch: keys, refusals, requests. A node that only calls transmit and dispatch gets its
-// secure session, mends a receiver that forgot, and answers who asks it (X7, X9).
+// What the medium of dispatch receives: keys, refusals, requests. A node that only calls transmit and dispatch gets its
+// secure session, recovers a receiver that lost its state, and answers requests (X7, X9).
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -48,7 +48,7 @@ async function send(node: Node, value: number): Promise<void> {
   await Promise.resolve()
 }
 
-test('transmit and dispatch alone get a secure session, and a new one when the server forgot it', async () => {
+test('transmit and dispatch alone get a secure session, and a new one when the server lost the key', async () => {
   let server = bench.node('s1', { assigned_id: 900 })
   const values: unknown[] = []
   const { sent, registry } = wire(packet => {
@@ -67,7 +67,7 @@ test('transmit and dispatch alone get a secure session, and a new one when the s
   assert.deepEqual(values, [273.15, 274.15, 275.15, null, 277.15, 278.15, 279.15])
 })
 
-test('who asks over the medium is answered; answers to nothing asked change nothing', async () => {
+test('requests over the medium are answered; unrequested answers change nothing', async () => {
   const { sent, tell, registry } = wire(() => null)
   const node = bench.node('n2', { assigned_id: 6, ...udp }, { registry })
   await send(node, 1)
@@ -83,7 +83,7 @@ test('who asks over the medium is answered; answers to nothing asked change noth
   assert.equal(node.protocol.lastServerTime, 0)
 })
 
-/** A node with two servers, UDP (the usual one) and TCP, each with a wire of its own. */
+/** A node with two servers, UDP (the default) and TCP, each with its own wire. */
 function twoServers(name: string, config: Record<string, unknown> = {}) {
   const ends = ['UDP', 'TCP'].map((medium, k) => {
     const server = bench.node(`${name}-${medium}`, { assigned_id: 900 + k })
@@ -133,7 +133,7 @@ test('a session key of one server is never used for packets to another: each has
   assert.equal(Buffer.from(rekeyFrame(tcp.packets[2]!, ofTcp!, null)!).readUInt8(0), 0xaa)
 })
 
-test('with require_secure a packet for one server does not go to another one in the clear', async () => {
+test('with require_secure a packet for one server is not sent to another in plaintext', async () => {
   const { node, to, tcp } = twoServers('two-strict', { security_settings: { require_secure: true } })
   await node.dispatch(node.transmit([])[0])
   assert.equal(await to(null, 1), true)
@@ -142,7 +142,7 @@ test('with require_secure a packet for one server does not go to another one in 
   assert.deepEqual(tcp.packets, [])
 })
 
-test('another host in the configuration is another server: its key is agreed anew, an older packet is refused', async () => {
+test('another host in the configuration is another server: a new key is agreed, an older packet is refused', async () => {
   const { node, to, udp } = twoServers('two-moved')
   await to(null, 1)
   const [packet] = node.transmit([['T1', 'OK', 2, 'Cel']])

@@ -1,5 +1,5 @@
-// Node as the protocol's facade: time on the wire (D18), what a restart begins with (X22), key frames on request (X9), the
-// free parts of a packet, batches, roles, and the ids a configuration may hold.
+// Node as the facade of the protocol: time on the wire (D18), the state after a restart (X22), key frames on request (X9),
+// the optional parts of a packet, batches, roles, and the ids that a configuration may contain.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ const bench = new Bench()
 const T0 = 1_710_000_000_000
 const row = (value: number): Reading[] => [['T1', 'OK', value, 'Cel']]
 
-test('a time is stamped in milliseconds or goes as given; what is no date yet is replaced, in whole seconds', () => {
+test('a time is stamped in milliseconds or sent as supplied; an implausible date is replaced, in whole seconds', () => {
   bench.clock.wallMs = T0 + 123
   const node = bench.node('time', { assigned_id: 3 })
   const wire = (options: TransmitOptions): number => {
@@ -33,7 +33,7 @@ test('a time is stamped in milliseconds or goes as given; what is no date yet is
   const opened = bench.node('time-server', { assigned_id: 900 })
   const { response } = opened.receiveViaProtocol(node.transmit([])[0], 'client:1')
   node.receiveViaProtocol(response!, SERVER)
-  assert.equal(wire({ t: 77 }), 77_000, 'with a secure dict it goes as it is')
+  assert.equal(wire({ t: 77 }), 77_000, 'with a secure dict it is sent unchanged')
   for (const t of [-1, Number.NaN, Number.POSITIVE_INFINITY, '5' as never])
     assert.throws(() => node.transmit(ROWS, null, 'ONLINE', { t }), { code: 'BAD_TIME' })
 })
@@ -72,7 +72,7 @@ test('a receiver without the template asks for a FULL and gets it', () => {
   assert.equal(late.receiveViaProtocol(full, 'client:1').result['s1_v'], 285.15)
 })
 
-test('geohash, url and msg travel in both dialects, with the readings that can go', () => {
+test('geohash, url and msg are sent in both dialects, with the readings that can be sent', () => {
   for (const unit_dialect of ['ucum', 'attribute']) {
     const node = bench.node(`extras-${unit_dialect}`, { assigned_id: 6, engine_settings: { unit_dialect } })
     const extras = { t: 1_710_000_000, geohash: 'wx4g0', url: 'https://a.b/c', msg: 'hi' }
@@ -98,7 +98,7 @@ test('geohash, url and msg travel in both dialects, with the readings that can g
   }
 })
 
-test('a batch takes objects and bare lists of readings; objects win over what is common', () => {
+test('a batch accepts objects and bare lists of readings; values of an object override the common ones', () => {
   const node = bench.node('batch', { assigned_id: 7 })
   const results = node.transmitBatch([row(1), { sensors: row(2), device_id: 'OTHER', t: 1_710_000_005 }], {
     t: 1_710_000_009,
@@ -114,7 +114,7 @@ test('a batch takes objects and bare lists of readings; objects win over what is
   )
 })
 
-test('roles: tx_only takes no data and serves nobody, rx_only does not look at the time', () => {
+test('roles: tx_only accepts no data and answers no request, rx_only does not check the time', () => {
   const sender = bench.node('sender', { assigned_id: 32 })
   const packet = sender.transmit(ROWS)[0]
   const tx = bench.node('tx', { assigned_id: 31, Node_Setting: { device_role: 'tx_only' } })
@@ -128,7 +128,7 @@ test('roles: tx_only takes no data and serves nobody, rx_only does not look at t
   assert.equal(rx.receiveViaProtocol(Buffer.from('010001', 'hex')).type, 'IGNORED')
 })
 
-test('an rx_only node asks for nothing: no id, no time, no reply to a packet; the reason is RX_ONLY', async () => {
+test('an rx_only node sends no request: no id, no time, no reply to a packet; the reason is RX_ONLY', async () => {
   const asked: Uint8Array[] = []
   const request = async (_host: string, _port: number, packet: Uint8Array): Promise<null> => {
     asked.push(packet)
@@ -153,7 +153,7 @@ test('an rx_only node asks for nothing: no id, no time, no reply to a packet; th
   await known.close()
 })
 
-test('no id may be written in every way the reference writes it; digits may be text', () => {
+test('"no id" is accepted in every spelling of the reference; digits may be text', () => {
   for (const assigned_id of [null, '', 'UNKNOWN', 0, 4294967295, '0', '4294967295'])
     assert.throws(() => bench.node('noid', { assigned_id }).transmit(ROWS), { code: 'NO_ASSIGNED_ID' })
   assert.equal(bench.node('digits', { assigned_id: '77' }).transmit(ROWS)[1], 77)
@@ -175,7 +175,7 @@ test('dialect attribute in the configuration reaches standardizer, core and deco
   assert.equal(JSON.parse(readFileSync(off.configPath, 'utf8')).payload_switches.SensorId, false)
 })
 
-test('a node without a device id makes one and keeps it before it asks for an id: two fresh installs are two devices', async () => {
+test('a node without a device id creates one and stores it before it requests an id: two fresh installs are two devices', async () => {
   const asked: { name: unknown; kept: unknown }[] = []
   const fresh = (name: string, config: Record<string, unknown> = {}): Node => {
     const file = join(bench.dir, name, 'Config.json')
@@ -190,7 +190,7 @@ test('a node without a device id makes one and keeps it before it asks for an id
   assert.equal(one.deviceId, 'UNKNOWN')
   assert.equal(await one.ensureId('192.0.2.1', 8080, null, 0.05), false)
   await fresh('fresh-2').ensureId('192.0.2.1', 8080, null, 0.05)
-  // the reference writes its word for no name into the file, and a caller may hand it in
+  // the reference writes its word for "no name" into the file, and a caller may pass it
   const named = fresh('fresh-3', { device_id: 'UNKNOWN' })
   await named.ensureId('192.0.2.1', 8080, { device_id: 'UNKNOWN', device_key: 'UNKNOWN' }, 0.05)
   const pool: Uint8Array[] = []
@@ -209,7 +209,7 @@ test('a node without a device id makes one and keeps it before it asks for an id
     assert.equal(kept, name, 'kept before the request')
   }
   assert.equal(one.deviceId, names[0]![0])
-  // a name that cannot be kept asks for nothing
+  // with a name that cannot be stored no request is sent
   const before = asked.length
   const broken = fresh('fresh-4')
   writeFileSync(join(bench.dir, 'fresh-4/Config.json'), '{')

@@ -1,4 +1,4 @@
-// What a node makes of packets that come late, twice, from C firmware, or from a node that only passes them on.
+// How a node handles packets that arrive late, twice, from C firmware, or from a node that only relays them.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Reading } from '../../../src/pipeline/fact'
@@ -9,7 +9,7 @@ const bench = new Bench()
 const T0 = 1_710_000_000
 const row = (value: number): Reading[] => [['T1', 'OK', value, 'Cel']]
 
-/** A plaintext FULL as the C libraries write it: TS in seconds. */
+/** A plaintext FULL as the C libraries encode it: TS in seconds. */
 function firmware(aid: number, tid: number, seconds: number, body: string): Buffer {
   const bytes = Buffer.from(body)
   const out = Buffer.alloc(FRAME_OVERHEAD + bytes.length)
@@ -18,7 +18,7 @@ function firmware(aid: number, tid: number, seconds: number, body: string): Buff
   return out.subarray(0, sealFrame(out, 0, start, start + bytes.length))
 }
 
-test('a late packet is decoded on what was known then, or asked for again, and never moves what is known now', () => {
+test('a late packet is decoded with the state of its time, or requested again, and never changes the current state', () => {
   const from = bench.node('from', { assigned_id: 5 })
   const to = bench.node('to', { assigned_id: 900 })
   const packets = [1, 2, 3, 4, 5, 6].map(v => from.transmit(row(v), null, 'ONLINE', { t: T0 + v })[0])
@@ -31,7 +31,7 @@ test('a late packet is decoded on what was known then, or asked for again, and n
   assert.equal(to.receive(heart).s1_v, 279.15)
 })
 
-test('a packet that comes twice is said to be a duplicate', () => {
+test('a packet that arrives twice is marked as a duplicate', () => {
   const from = bench.node('twice-from', { assigned_id: 5 })
   const to = bench.node('twice-to', { assigned_id: 900 })
   const packet = from.transmit(ROWS, null, 'ONLINE', { t: T0 })[0]
@@ -40,7 +40,7 @@ test('a packet that comes twice is said to be a duplicate', () => {
   assert.deepEqual([duplicate(), duplicate()], [undefined, true])
 })
 
-test('bodies and times of C firmware become the same facts', () => {
+test('bodies and times of C firmware are decoded to the same facts', () => {
   const to = bench.node('firmware-to', { assigned_id: 900 })
   const single = to.receive(firmware(7, 1, T0, 'T1|A01|3pP2'))
   assert.deepEqual(
@@ -51,7 +51,7 @@ test('bodies and times of C firmware become the same facts', () => {
   assert.deepEqual([many.id, many.s, many.s2_u, many.s1_v], ['NODE', 'ONLINE', 'Pa', single.s1_v])
 })
 
-test('relay: what it passes on is decoded like the original, with the same source, TID and time', () => {
+test('relay: a forwarded packet is decoded like the original, with the same source, TID and time', () => {
   for (const unit_dialect of ['ucum', 'attribute']) {
     const config = { engine_settings: { unit_dialect } }
     const from = bench.node(`relay-from-${unit_dialect}`, { assigned_id: 5, ...config })

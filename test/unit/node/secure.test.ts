@@ -1,5 +1,5 @@
-// Secure sessions of whole nodes: the exchange, what is lost on the way, a restart of either side, require_secure, and what
-// an off-path packet cannot do (X7, X11, S13).
+// Secure sessions of complete nodes: the exchange, lost packets, a restart of either side, require_secure, and what an
+// off-path packet cannot do (X7, X11, S13).
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -15,7 +15,7 @@ const send = (node: Node, value = 1): Buffer => {
   bench.clock.advance(1000)
   return node.transmit([['T1', 'OK', value, 'Cel']])[0]
 }
-/** One packet there and its answer back. */
+/** One packet to the server and its answer back. */
 function pass(from: Node, to: Node, packet: Buffer): Uint8Array | null {
   const { response } = to.receiveViaProtocol(packet, 'client:1')
   if (response) from.receiveViaProtocol(response, SERVER)
@@ -39,7 +39,7 @@ test('plaintext, DICT_READY, secure packets, CHANNEL_ACK; both ends then hold on
   assert.equal(b.receive(packets[3]!).s1_v, 276.15, 'receive alone decodes secure packets too')
 })
 
-test('lost first packets and lost answers: the session keys on the timestamp that is named', () => {
+test('lost first packets and lost answers: the session takes the key of the named timestamp', () => {
   const a = bench.node('a2', { assigned_id: 6 })
   const b = bench.node('b2', { assigned_id: 900 })
   send(a)
@@ -56,7 +56,7 @@ test('lost first packets and lost answers: the session keys on the timestamp tha
   assert.equal(stateOf(a, 6), 'SECURE')
 })
 
-test('a server that lost its sessions answers BAD_KEY, and the session is made anew', () => {
+test('a server that lost its sessions answers BAD_KEY, and a new session is made', () => {
   const a = bench.node('a3', { assigned_id: 7 })
   const b = bench.node('b3', { assigned_id: 900 })
   for (let k = 0; k < 3; k++) pass(a, b, send(a, k))
@@ -68,7 +68,7 @@ test('a server that lost its sessions answers BAD_KEY, and the session is made a
   assert.deepEqual(a.security.client.sessions.getSessionKey(7), restarted.security.server.sessions.getSessionKey(7))
 })
 
-test('a stop keeps the sessions in their files; the next run of either side goes on secure, beginning with FULL', async () => {
+test('a stop stores the sessions in their files; the next run of either side continues encrypted, beginning with FULL', async () => {
   const a = bench.node('a4', { assigned_id: 8 })
   const b = bench.node('b4', { assigned_id: 900 })
   for (let k = 0; k < 3; k++) pass(a, b, send(a, k))
@@ -86,7 +86,7 @@ test('a stop keeps the sessions in their files; the next run of either side goes
   assert.equal(b2.receiveViaProtocol(packet, 'client:1').result['s1_v'], 282.15)
 })
 
-test('require_secure: readings wait with a code, a packet without readings opens the session', () => {
+test('require_secure: readings are refused with a code until a packet without readings has opened the session', () => {
   const a = bench.node('a5', { assigned_id: 9, security_settings: { require_secure: true } })
   const b = bench.node('b5', { assigned_id: 900, security_settings: { require_secure: true } })
   assert.throws(() => send(a), { code: 'SECURE_REQUIRED' })
@@ -99,7 +99,7 @@ test('require_secure: readings wait with a code, a packet without readings opens
   assert.deepEqual(commands([packet, pass(a, b, packet)]), ['40', '0e'])
 })
 
-test('nothing off-path moves a session: invented timestamps, stray acknowledgements, refusals of frames never sent', () => {
+test('off-path packets never change a session: invented timestamps, stray acknowledgements, refusals of frames never sent', () => {
   const a = bench.node('a6', { assigned_id: 11 })
   const b = bench.node('b6', { assigned_id: 900 })
   send(a)
@@ -119,7 +119,7 @@ test('nothing off-path moves a session: invented timestamps, stray acknowledgeme
   assert.equal(stateOf(a, 11), undefined)
 })
 
-test('a packet without a time makes no key, and an own packet that comes back moves nothing of what is sent', () => {
+test('a packet without a time makes no key, and an own packet that returns changes nothing that is sent', () => {
   const a = bench.node('a7', { assigned_id: 12 })
   const b = bench.node('b7', { assigned_id: 900 })
   const timeless = a.transmit(ROWS, null, 'ONLINE', { no_timestamp: true })[0]
@@ -131,7 +131,7 @@ test('a packet without a time makes no key, and an own packet that comes back mo
   assert.deepEqual(commands([send(a)]), ['3f'])
 })
 
-test('a session nobody used for its life is gone: plaintext again, and a new exchange', () => {
+test('a session unused for its lifetime is removed: plaintext again, and a new exchange', () => {
   const settings = { security_settings: { secure_session_expire_seconds: 60 } }
   const a = bench.node('a8', { assigned_id: 13, ...settings })
   const b = bench.node('b8', { assigned_id: 900, ...settings })
@@ -144,7 +144,7 @@ test('a session nobody used for its life is gone: plaintext again, and a new exc
   assert.notDeepEqual(a.security.client.sessions.getSessionKey(13), before)
 })
 
-test('require_secure: a forged plaintext packet moves no template of a secure device', () => {
+test('require_secure: a forged plaintext packet changes no template of a secure device', () => {
   const settings = { security_settings: { require_secure: true } }
   const a = bench.node('a9', { assigned_id: 14, ...settings })
   const b = bench.node('b9', { assigned_id: 900, ...settings })
@@ -165,7 +165,7 @@ test('require_secure: a forged plaintext packet moves no template of a secure de
   assert.equal(b.security.server.counters.plaintextRefused, 1)
 })
 
-test('an rx_only node names no time, and understands who keys on its first packet, as the reference does', () => {
+test('an rx_only node names no time, and decodes a peer that uses the key of its first packet, as the reference does', () => {
   const a = bench.node('a10', { assigned_id: 15 })
   const b = bench.node('b10', { assigned_id: 900, Node_Setting: { device_role: 'rx_only' } })
   const ready = pass(a, b, send(a, 1))

@@ -1,5 +1,5 @@
-// The transporter manager (specification, "Transporter manager"; X32): which media are there, with which options, and what
-// is made anew when configuration or link changed.
+// The transporter manager (specification, "Transporter manager"; X32): which media exist, with which options, and what is
+// rebuilt when configuration or link changed.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ConfigStore } from '../../../src/config'
@@ -13,7 +13,7 @@ function manager(world: FakeWorld, config: ConfigStore, ...media: string[]): Tra
   return new TransporterManager({ config, registry: world.registry(...media), clock, timers })
 }
 
-test('every enabled medium of every layer that has a driver, by the spelling of the specification', () => {
+test('every enabled medium of every layer that has a driver is listed, in the spelling of the specification', () => {
   const world = new FakeWorld()
   const config = world.config({
     RESOURCES: {
@@ -28,7 +28,7 @@ test('every enabled medium of every layer that has a driver, by the spelling of 
   assert.deepEqual(world.made, [], 'nothing is opened before its first packet')
 })
 
-test('a driver by name in any case; null when the medium is off, unknown or has no driver', () => {
+test('a driver is found by name in any case; null when the medium is off, unknown or has no driver', () => {
   const world = new FakeWorld()
   const config = world.config({ RESOURCES: { transport_status: { quic: true } } })
   const all = manager(world, config, 'UDP', 'TCP')
@@ -40,7 +40,7 @@ test('a driver by name in any case; null when the medium is off, unknown or has 
   assert.equal(all.getDriver('tcp')?.name, 'TCP')
 })
 
-test('the whole of the options reaches the driver, and a network medium without a peer sends to the server', async () => {
+test('all options reach the driver, and a network medium without a peer sends to the server', async () => {
   const world = new FakeWorld()
   const on = { udp: true, tcp: true }
   const config = world.config({
@@ -74,7 +74,7 @@ test('the whole of the options reaches the driver, and a network medium without 
   assert.equal(world.last.name, 'dispatch-bluetooth')
 })
 
-test('a driver is told who dispatches: the id as it stands, and a name beside that of the gateway’s own links', async () => {
+test('a driver gets the dispatching id as it is, and a name distinct from the gateway’s own links', async () => {
   const world = new FakeWorld()
   const config = world.config({ RESOURCES: { transport_status: { udp: true } } })
   await manager(world, config, 'UDP').getDriver('UDP')!.send(Buffer.from('x'))
@@ -92,7 +92,7 @@ test('a driver is told who dispatches: the id as it stands, and a name beside th
   assert.deepEqual(assigned, [42])
 })
 
-test('runtimeTick makes anew what changed, was switched or lost its link, and nothing else', async () => {
+test('runtimeTick rebuilds what changed, was switched or lost its link, and nothing else', async () => {
   const world = new FakeWorld()
   const config = world.config({ RESOURCES: { transport_status: { udp: true, tcp: true } } })
   const all = manager(world, config, 'UDP', 'TCP')
@@ -122,7 +122,7 @@ test('runtimeTick makes anew what changed, was switched or lost its link, and no
   assert.equal(all.runtimeTick(), false)
 })
 
-test('refreshProtocol closes and rebuilds; the new one opens only when the old one is closed', async () => {
+test('refreshProtocol closes and rebuilds; the new link opens only after the old one is closed', async () => {
   const world = new FakeWorld()
   const config = world.config()
   const all = manager(world, config, 'UDP')
@@ -141,7 +141,7 @@ test('refreshProtocol closes and rebuilds; the new one opens only when the old o
   free()
   assert.equal(await sent, true)
   assert.equal(world.made.length, 2)
-  assert.equal(await old.send(Buffer.from('3')), false, 'who kept the old one is told')
+  assert.equal(await old.send(Buffer.from('3')), false, 'the owner of the old one is named')
   assert.equal(all.refreshProtocol('TCP'), null)
   assert.equal(all.refreshProtocol('pigeon'), null)
   config.set(status('udp'), false)
@@ -150,7 +150,7 @@ test('refreshProtocol closes and rebuilds; the new one opens only when the old o
   assert.equal(world.last.closed, 1)
 })
 
-test('an opening that hangs is given up and closed', async () => {
+test('an opening that hangs times out and is closed', async () => {
   const world = new FakeWorld()
   const all = manager(world, world.config(), 'UDP')
   world.onOpen = () => new Promise(() => undefined)
@@ -161,7 +161,7 @@ test('an opening that hangs is given up and closed', async () => {
   assert.equal(world.last.closed, 1)
 })
 
-test('an rx_only node sends answers only, whoever hands in the packet; the medium is not opened for what is refused', async () => {
+test('an rx_only node sends only answers, whichever caller passes the packet; the medium is not opened for a refused one', async () => {
   const world = new FakeWorld()
   const on = { RESOURCES: { transport_status: { udp: true } } }
   const config = world.config({ ...on, Node_Setting: { device_role: 'rx_only' } })

@@ -1,11 +1,14 @@
-// One core for property tests that stands for two: every packet is made by pycore, and by the native core in WebAssembly, and bytes,
-// errors and refused rows must be the same (P3).
+// One core for property tests that wraps both: every packet is made by pycore, and by the native core in WebAssembly, and bytes,
+// errors and refused rows must be equal (P3).
 import assert from 'node:assert/strict'
 import { createNativeCore } from '../../../src/cores'
 import type { Core } from '../../../src/pipeline/core'
 import { createPureCore, type PureCoreOptions } from '../../../src/pipeline/pycore'
 
-/** pycore, whose `transmitFast` and `encodeInto` compare with the native core. Its options name no folder and no fusion. */
+/**
+ * pycore, whose `transmitFast` and `encodeInto` are compared with the native core. Its options have no folder and no
+ * fusion.
+ */
 export function bothCores(options: PureCoreOptions): Core {
   const pure = createPureCore(options)
   const native = createNativeCore(options)
@@ -24,7 +27,7 @@ export function bothCores(options: PureCoreOptions): Core {
       otherError = thrown
     }
     assert.equal(String(otherError), String(error))
-    // deepEqual takes longer than the packet
+    // deepEqual takes longer than making the packet
     if (native.lastRejected.length + pure.lastRejected.length > 0)
       assert.deepEqual(native.lastRejected, pure.lastRejected)
     if (error !== undefined) throw error

@@ -40,7 +40,7 @@ const policies: DiffPolicy[] = [
   { diffBase: 'sticky', fullEvery: 7, fullIntervalMs: 3000 },
 ]
 
-test('transmitFast gives the bytes of standardize, compress and fuse for any sequence', () => {
+test('transmitFast gives the same bytes as standardize, compress and fuse for any sequence', () => {
   const next = random(11)
   const pick = <T>(list: readonly T[]): T => list[(next() * list.length) | 0]!
   for (const policy of policies)
@@ -59,7 +59,7 @@ test('transmitFast gives the bytes of standardize, compress and fuse for any seq
         const at = (next() * rows.length) | 0
         for (const row of rows[at]!) {
           if (next() < 0.4)
-            // the text is made without memory of the unit an ampere travelled in, so these stay in one (X35)
+            // the text path does not remember the wire unit of an ampere, so these values stay in one unit (X35)
             row[2] =
               row[3] === 'A'
                 ? pick([0, 600, -2002.5, 5e6, 600 + next() * 1e4])
@@ -81,7 +81,7 @@ test('transmitFast gives the bytes of standardize, compress and fuse for any seq
     }
 })
 
-test('both ways into one fusion share its templates', () => {
+test('transmitFast and the text path share the templates of one fusion', () => {
   const c = core()
   c.fusion.localId = 5
   const rows: Reading[] = [['T1', 'OK', 21.5, 'Cel']]
@@ -101,7 +101,7 @@ test('packets are never overwritten while they are reachable', () => {
   for (const [packet, hex] of kept) assert.equal(packet.toString('hex'), hex)
 })
 
-test('encodeInto writes the same bytes and refuses too little room', () => {
+test('encodeInto writes the same bytes and refuses a buffer that is too small', () => {
   const a = core()
   const b = core()
   const out = Buffer.alloc(256)
@@ -115,7 +115,7 @@ test('encodeInto writes the same bytes and refuses too little room', () => {
   })
 })
 
-test('bad rows are left out and named, the rest goes', () => {
+test('invalid rows are left out and named, the others are sent', () => {
   const c = core()
   const good: Reading = ['T1', 'OK', 21.5, 'Cel']
   const bad: [unknown, string][] = [
@@ -134,7 +134,7 @@ test('bad rows are left out and named, the rest goes', () => {
       [good, row],
       [row, good],
     ]) {
-      // once on a fresh plan, once when the plan of two good rows was the last one
+      // once on a fresh plan, once when the last plan was that of two valid rows
       c.transmitFast([good, good], 'D', 'ONLINE', T0, 9, 'DIFF')
       c.transmitFast(rows as Reading[], 'D', 'ONLINE', T0, 9, 'DIFF')
       assert.deepEqual(
@@ -150,7 +150,7 @@ test('bad rows are left out and named, the rest goes', () => {
   assert.deepEqual(c.lastRejected, [])
 })
 
-test('a bad device, state or time throws', () => {
+test('an invalid device, state or time throws', () => {
   const c = core()
   const rows: Reading[] = [['T1', 'OK', 1, 'Cel']]
   for (const device of ['', 'a.b', '&x', '#x', 'a\x01', 'a|b', 'a;b'])
@@ -182,13 +182,13 @@ test('a refused row leaves the template as it was', () => {
       'DIFF',
     )
   send(1, 1)
-  assert.equal(send(2, 0.00001)[6], 2, 'the good row goes under its own template')
+  assert.equal(send(2, 0.00001)[6], 2, 'the valid row is sent under its own template')
   const diff = send(2, 1)
   assert.equal(diff[0], 0xaa)
   assert.equal(diff[13], 0b0010, 'the value that was not sent is still to be sent')
 })
 
-test('a slot over 255 bytes goes out as FULL and moves nothing before it is whole (X13)', () => {
+test('a slot over 255 bytes is sent as FULL and changes no state until it is complete (X13)', () => {
   const fusion = new Fusion(null, { localId: 1, unitDialect: 'attribute' })
   fusion.runEngine('1;D.1.AY4j8UwA|a>K.9:1|b>K.9:1|')
   const long = '1'.repeat(256)
@@ -200,7 +200,7 @@ test('a slot over 255 bytes goes out as FULL and moves nothing before it is whol
     assert.equal(c.transmitFast([['T1', status, k, 'Cel']], 'D', 'ONLINE', T0, 1, 'DIFF')[0], 0x3f)
 })
 
-test('small values travel in a prefixed unit, decided by magnitude alone', () => {
+test('small values are sent in a prefixed unit, chosen by magnitude alone', () => {
   const engine = new Engine(null, { units })
   const wire = (v: number): string => engine.compress({ id: 'D', t: 1, s1_id: 'a', s1_u: 'A', s1_v: v }).split('>')[1]!
   assert.equal(wire(1.5), 'U.100:3TW|')
@@ -220,7 +220,7 @@ test('small values travel in a prefixed unit, decided by magnitude alone', () =>
   assert.throws(() => wire(Number.NaN), { code: 'BAD_READING' })
 })
 
-test('a failed sensor is state E with the value text 00, and no value when it comes back; a 0 is a value (X34)', () => {
+test('a failed sensor is state E with the value text 00, decoded without a value; a 0 is a value (X34)', () => {
   const engine = new Engine(null, { units })
   const text = engine.compress({ id: 'D', s: 'ONLINE', t: 1, s1_id: 'a', s1_s: 'ERROR', s1_u: 'A', s1_v: null })
   assert.match(text, /a>E\.100:00\|$/)
@@ -230,7 +230,7 @@ test('a failed sensor is state E with the value text 00, and no value when it co
   assert.equal(engine.decompress(zero).s1_v, 0)
 })
 
-test('precision outside 0 to 10 is refused', () => {
+test('a precision outside 0 to 10 is refused', () => {
   for (const precision of [-1, 11, 1.5])
     assert.throws(() => new Engine(null, { precision }), { code: 'CONFIG_INVALID' })
 })

@@ -1,7 +1,7 @@
-// Whether a decoded fact says what was sent, for the models of the link.
+// Whether a decoded fact equals the sent one, for the models of the link.
 import type { Fact } from '../../../src/pipeline/fact'
 
-/** In words, or '' when they say the same. */
+/** The difference in words, or '' if they are equal. */
 export function difference(got: Fact, sent: Fact): string {
   if (got.aid !== sent.aid || got.id !== sent.id || got.tRaw !== sent.tRaw) return 'another device or time'
   if (got.state !== sent.state || got.sensors.length !== sent.sensors.length) return 'another shape'
@@ -20,7 +20,7 @@ export function difference(got: Fact, sent: Fact): string {
   return ''
 }
 
-/** The same for a fact of a rebuilt template (X33): it may leave sensors out, and its states may be behind. */
+/** The same for a fact of a rebuilt template (X33): it may omit sensors, and its states may be older. */
 export function partialDifference(got: Fact, sent: Fact): string {
   const carried = got.sensors.map(({ id, status }) => {
     const sensor = sent.sensors.find(other => other.id === id)

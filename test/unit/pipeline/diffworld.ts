@@ -1,5 +1,5 @@
-// The model behind the property tests of DIFF (R10): senders with changing devices, a link that loses, doubles and holds
-// packets back, and a receiver that may be started anew. Every fact sent is kept; whatever is decoded must be one of them.
+// The model of the property tests of DIFF (R10): senders with changing devices, a link that loses, duplicates and delays
+// packets, and a receiver that may restart. Every sent fact is kept; whatever is decoded must be one of them.
 import type { Fact, SensorFact } from '../../../src/pipeline/fact'
 import { Fusion } from '../../../src/pipeline/fuse'
 import type { DecodedPacket } from '../../../src/pipeline/received'
@@ -19,32 +19,32 @@ export interface Scenario {
   senders?: number
   /** every sender has the same AID (delivery exchange only) */
   sharedAid?: boolean
-  /** devices of each sender; above 199 TIDs are used again */
+  /** devices of each sender; above 199 TIDs are reused */
   devices?: number
   precision?: number
   diffBase?: 'sticky' | 'last'
-  /** the frames travel in the delivery exchange and are acknowledged */
+  /** the frames are sent in the delivery exchange and are acknowledged */
   exchange?: boolean
   nacks?: boolean
   drop?: number
   double?: number
-  /** steps a packet may be held back; 0 keeps the order */
+  /** steps a packet may be delayed; 0 keeps the order */
   delay?: number
-  /** now and then any frame of the past arrives again */
+  /** sometimes any frame of the past arrives again */
   unbounded?: boolean
   restartSender?: number
   restartReceiver?: number
   receiver?: 'own' | 'fusion'
-  /** false: the receiver writes no templates to files */
+  /** false: the receiver stores no templates in files */
   registry?: boolean
-  /** share of facts that are older than what was sent already */
+  /** share of facts that are older than what was already sent */
   late?: number
-  /** chance at each step that a sender changes its key, or goes back to plaintext */
+  /** probability at each step that a sender changes its key, or returns to plaintext */
   rekey?: number
-  /** bytes the receiver keeps of templates: few, so that it forgets */
+  /** memory of the receiver for templates, in bytes: little, so that it evicts */
   maxBytes?: number
   maxSources?: number
-  /** what finds no room waits in files */
+  /** templates evicted from memory are kept in files */
   spill?: boolean
 }
 
@@ -54,11 +54,11 @@ interface Flying {
   sender: Sender
   run: UplinkEncoder
   epoch: number
-  /** which use of its TID: counts the contents it stood for */
+  /** the use of its TID: counts the contents it had */
   life: number
 }
 
-/** What makes a template. */
+/** What defines a template. */
 const contentOf = ({ aid, id, state, sensors, extras }: Fact): string =>
   `${aid};${id};${state};${sensors.length};${JSON.stringify(extras)}`
 
@@ -76,7 +76,7 @@ class Sender {
   nackedAt = Number.NEGATIVE_INFINITY
   readonly again: Fact[] = []
   key: Uint8Array | null = null
-  /** as a server has them: the newest, and what it named before; now and then it lost the newest */
+  /** as a server has them: the newest, and those it named before; sometimes it lost the newest */
   known: Uint8Array[] = []
   readonly uses = new Map<number, { content: string; life: number }>()
   constructor(
@@ -124,7 +124,7 @@ export class World {
   decoded = 0
   refused = 0
   sent = 0
-  /** digest of every frame and of what became of it */
+  /** digest of every frame and of its outcome */
   #course = 0
   /** packets of each template since the link is good */
   readonly #sinceGood = new Map<string, number>()
@@ -137,14 +137,14 @@ export class World {
   readonly #senders: Sender[]
   /** newest committed fact of every content, as a start finds them in the log */
   readonly #log = new Map<string, Fact>()
-  /** templates on used TIDs of which a FULL arrived */
+  /** templates on reused TIDs of which a FULL arrived */
   readonly #arrived = new Set<string>()
   #receiver!: Receiver
-  /** of the frame its receiver took last */
+  /** of the frame its receiver accepted last */
   #late = false
-  /** the last fact says only what its frame carries: its template is from before an unclean stop (X33) */
+  /** the last fact has only what its frame carries: its template is from before an unclean stop (X33) */
   #partial = false
-  /** bare packets that changed a template, as the log keeps them */
+  /** bare packets that changed a template, as the log stores them */
   readonly #shapes: { bytes: Uint8Array; aid: number }[] = []
   #fusion: Fusion | null = null
   #step = 0
@@ -170,7 +170,7 @@ export class World {
     return p > 0 && this.#next() < p
   }
 
-  // ---- what is measured
+  // ---- measured values
 
   sensors(): SensorFact[] {
     return Array.from({ length: this.int(this.int(10) === 0 ? 14 : 5) }, (_, k) => this.#sensor(`s${k}`))
@@ -184,7 +184,7 @@ export class World {
     const { precision = 4 } = this.scenario
     if (this.#chance(0.04)) return { ...sensor, status: 'ERROR', value: null }
     const ampere = sensor.unit === 'A'
-    // small currents travel in mA … pA where three digits need it; the others keep all they have
+    // small currents are sent in mA … pA where three digits need it; the others keep full precision
     const decimals = this.int(precision + (ampere && precision >= 4 ? 6 : 1))
     const value = (this.int(ampere ? 1999 : 1_999_999) - (ampere ? 999 : 999_999)) / 10 ** decimals
     return { ...sensor, status: this.#chance(0.05) ? 'WARM' : 'OK', value: value === 0 ? 0 : value }
@@ -219,12 +219,12 @@ export class World {
     }
   }
 
-  /** From now on every packet arrives, in order. What is on its way never does. */
+  /** From now on every packet arrives, in order. Packets in flight never do. */
   becomeGood(packets: number): void {
     this.#good = true
     this.#due.clear()
     for (const sender of this.#senders) if (sender.key) sender.known = [sender.key]
-    // one that forgets what it hears all the time recovers never
+    // a receiver that forgets all the time never recovers
     if (this.scenario.maxBytes) this.#startReceiver({})
     for (const end = this.sent + packets; this.sent < end; this.#step++) {
       this.clock.advance(STEP_MS)
@@ -280,7 +280,7 @@ export class World {
     })
   }
 
-  // ---- the far end
+  // ---- the receiver
 
   #startReceiver({ maxBytes, maxSources }: Pick<Scenario, 'maxBytes' | 'maxSources'> = this.scenario): void {
     if (this.scenario.receiver === 'fusion') {
@@ -338,7 +338,7 @@ export class World {
     const content = contentOf(fact)
     if (!this.#partial && !((this.#log.get(content)?.tRaw ?? 0) > fact.tRaw)) this.#log.set(content, fact)
     if (!exchange) return
-    // answers are lost, doubled and late too
+    // answers are lost, duplicated and late too
     for (let copies = this.int(3); copies > 0; copies--)
       this.#answers.push({ due: this.#step + this.int((this.scenario.delay ?? 0) + 1), run, frame })
   }
@@ -365,9 +365,9 @@ export class World {
   }
 
   /**
-   * Without acknowledgements a TID used again is only safe when one FULL of its first half minute arrives (D6), and not as one
-   * older than the same content in the run before: a link that loses every such one is taken to lose the rest too, up to the
-   * next FULL.
+   * Without acknowledgements a reused TID is only safe when one FULL of its first half minute arrives (D6), and not as one
+   * older than the same content in the run before: a link that loses every such one is assumed to lose the others too, up to
+   * the next FULL.
    */
   #losesAll({ frame, fact, run, life }: Flying): boolean {
     if (this.scenario.exchange || frame.tid >= 200 || baseCommand(frame.cmd) === 0x3f) return false
@@ -391,7 +391,7 @@ export class World {
     return n
   }
 
-  /** How this world went: counts, the receiver's own, and the digest. */
+  /** The outcome of this world: counts, the receiver's own counters, and the digest. */
   get course(): unknown[] {
     const own = [this.sent, this.decoded, this.refused, this.#course]
     if (this.#fusion) return [...own, this.#fusion.weight]
@@ -399,7 +399,7 @@ export class World {
     return [...own, weight, sources, counters, spill?.counters]
   }
 
-  // ---- what must hold
+  // ---- what must be true
 
   #check(got: Fact, { fact }: Flying): void {
     const wrong = this.#partial ? partialDifference(got, fact) : difference(got, fact)

@@ -1,5 +1,5 @@
-// C firmware as a sender: its frames are built here by hand from their layout, and decoded by the gateway's receiver and by
-// fusion to the same facts.
+// C firmware as a sender: its frames are built here by hand from their layout, and the gateway's receiver and fusion decode
+// them to the same facts.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -23,7 +23,7 @@ const FULL = 0x3f
 const DIFF = 0xaa
 const HEART = 0x7f
 
-/** value × 10 000, cut off, in Base62 */
+/** value × 10 000, truncated, in Base62 */
 const value = (x: number): string => peerText(BigInt(Math.trunc(x * 10_000)))
 
 /** Both decoders in one; they must agree. */
@@ -57,7 +57,7 @@ const sensor = (id: string, unit: string, x: number | null, status = 'OK'): Sens
   value: x,
 })
 
-test('the bytes of a frame, worked out by hand', () => {
+test('the bytes of a frame equal those computed by hand', () => {
   const bytes = peerFrame(FULL, [0x01020304], 7, 0x1234, 'T1|A01|2Bi')
   const head = '3f 01 01020304 07 000000001234'
   const body = '54 31 7c 41 30 31 7c 32 42 69'
@@ -72,7 +72,7 @@ test('the bytes of a frame, worked out by hand', () => {
   })
 })
 
-test('one sensor without a head: always FULL, the AID names the device, nothing is built on it', () => {
+test('one sensor without a head: always FULL, the AID names the device, no later frame depends on it', () => {
   const listen = listener()
   for (const [token, x, unit, factor, offset] of [
     ['K', 293.15, 'K', 1, 0],
@@ -104,7 +104,7 @@ test('one sensor with a head: a time token of seconds, then DIFF and HEART after
   assert.deepEqual(listen(frame(DIFF, diff(1, 'U.Pa'), SECONDS + 3)).sensors, [sensor('TEMP', 'Pa', 295.5, 'U')])
 })
 
-test('several sensors with decimal seconds, then DIFF and HEART', () => {
+test('several sensors with decimal seconds: DIFF and HEART are decoded after the FULL', () => {
   const listen = listener()
   const body = `NODE.ONLINE.${SECONDS}|T>OK.K:${value(290)}|P>OK.Pa:${value(101_325.5)}|H>WARN.%:${value(48.25)}|`
   const expected = [sensor('T', 'K', 290), sensor('P', 'Pa', 101_325.5), sensor('H', '%', 48.25, 'WARN')]
@@ -112,13 +112,13 @@ test('several sensors with decimal seconds, then DIFF and HEART', () => {
   assert.deepEqual(first, { id: 'NODE', state: 'ONLINE', tRaw: SECONDS * 1000, aid: AID, sensors: expected })
   expected[1]!.value = -1.5
   expected[2] = sensor('H', '%', 47, 'OK')
-  // slot 3 is P's value, slots 4 and 5 are H's state.unit and value
+  // slot 3 is the value of P, slots 4 and 5 are state.unit and value of H
   const changed = listen(frame(DIFF, diff(0b111000, value(-1.5), 'OK.%', value(47)), SECONDS + 1))
   assert.deepEqual([changed.tRaw, changed.sensors], [(SECONDS + 1) * 1000, expected])
   assert.deepEqual(listen(frame(HEART, '', SECONDS + 9)).sensors, expected)
 })
 
-test('several frames within one second build on each other, in the order they came', () => {
+test('several frames within one second build on each other, in the order of arrival', () => {
   const listen = listener()
   listen(frame(FULL, `N.ONLINE.${SECONDS}|a>OK.K:1|b>OK.K:1|`))
   assert.deepEqual(listen(frame(DIFF, diff(0b0010, '2'))).sensors, [sensor('a', 'K', 0.0002), sensor('b', 'K', 0.0001)])
@@ -126,7 +126,7 @@ test('several frames within one second build on each other, in the order they ca
   assert.deepEqual(listen(frame(HEART, '')).sensors, [sensor('a', 'K', 0.0002), sensor('b', 'K', 0.0003)])
 })
 
-test('what the firmware has no place for is told from the FULL and never repeated', () => {
+test('fields that the firmware has no slot for are reported from the FULL and never repeated', () => {
   const listen = listener()
   const body = `N.ONLINE.${SECONDS}|${['a', 'a_very_long_name', 'b', 'c', 'd', 'e'].map((id, k) => `${id}>OK.K:${k}`).join('|')}|`
   assert.deepEqual(
@@ -145,23 +145,23 @@ test('what the firmware has no place for is told from the FULL and never repeate
     ],
   )
   assert.equal(listen(frame(HEART, '', SECONDS + 2)).sensors.length, 4)
-  // a firmware built with a larger table has a longer mask: refused, never guessed
+  // firmware built with a larger table has a longer mask: refused, never guessed
   const wide = Buffer.concat([Buffer.of(1), diff(0, 'Z')])
   assert.equal(refused(frame(DIFF, wide, SECONDS + 1), [frame(FULL, body)]), 'NEED_FULL')
 })
 
-test('texts behind a value are left out, in FULL and DIFF', () => {
+test('texts after a value are ignored, in FULL and DIFF', () => {
   const listen = listener()
   listen(frame(FULL, `N.ONLINE.${SECONDS}|a>OK.NA:${value(7)}!warm|b>OK.K:1#u33@r/1|`))
   const fact = listen(frame(DIFF, diff(0b10, `${value(8)}!hot`), SECONDS + 1))
   assert.deepEqual(fact.sensors, [sensor('a', 'NA', 8), sensor('b', 'K', 0.0001)])
-  // with a colon in it the firmware cuts its slots elsewhere: the FULL is read, nothing is built on it
+  // a colon in the text shifts the firmware's slots: the FULL is read, no later frame depends on it
   const odd = frame(FULL, `N.ONLINE.${SECONDS}|a>OK.K:${value(7)}!at 12:30; all well|`)
   assert.deepEqual(listener()(odd).sensors, [sensor('a', 'K', 7)])
   assert.equal(refused(frame(HEART, '', SECONDS + 1), [odd]), 'NEED_FULL')
 })
 
-test('the TS rules: below 1e11 seconds, zero is stamped here, a clock that counts from its start is taken as it is', () => {
+test('the TS rules: below 1e11 is seconds, zero is stamped here, a clock that counts from its start is accepted unchanged', () => {
   const times = [1, 99_999_999_999, 100_000_000_000, 0].map(
     ts => listener()(frame(FULL, `N.ONLINE.${ts}|a>OK.K:1|`, ts)).tRaw,
   )
@@ -171,7 +171,7 @@ test('the TS rules: below 1e11 seconds, zero is stamped here, a clock that count
   assert.deepEqual([early.tRaw, early.id], [12_345_678_000, 'N'])
 })
 
-test('secure frames: the key is of the TS as it stands in the frame, in seconds', () => {
+test('secure frames: the key is of the TS as it is in the frame, in seconds', () => {
   const key = deriveSessionKey(AID, SECONDS)
   const cipher = (plain: Buffer, crc8: number): Buffer =>
     Buffer.from(plain.map((byte, k) => byte ^ key[(k + (crc8 & 31)) % 32]! ^ (crc8 & 31)))
@@ -194,8 +194,10 @@ test('multi-hop frames: the source is the last of the route', () => {
   }
 })
 
-/** Every unit text the firmware's headers know, and what it means: unit, factor, offset. As texts they are UCUM's
- * (`cal` is 4.184 J), other than the token 302. */
+/**
+ * Every unit text in the firmware's headers, and its meaning: unit, factor, offset. The texts are UCUM's (`cal` is
+ * 4.184 J), unlike the token 302.
+ */
 const TEXTS = `m m 1|in m 0.0254|ft m 0.3048|nmi m 1852|AU m 149597870691|ang m 1e-10|g kg 0.001|lb kg 0.45359237
 oz kg 0.028349523125|t kg 1000|u kg 1.66053e-27|s s 1|min s 60|h s 3600|d s 86400|wk s 604800|ann s 31557600|K K 1
 Cel K 1 273.15|degF K 0.5555555555555556 255.37222222222223|degRe K 1.25 273.15|Bi A 10|Gau A 3.335641e-10|mol mol 1
@@ -213,7 +215,7 @@ test('every unit text of the firmware has its meaning', () => {
     const want = 1000 * Number(factor) + Number(offset)
     assert.ok(Math.abs(got! / want - 1) < 1e-4, `${text}: ${got}, should be ${want}`)
   }
-  // what is a class token elsewhere is plain UCUM here
+  // a class token elsewhere is plain UCUM here
   for (const [text, unit] of ['A A', 'C C', 'B B', 'A/m A/m', 'm/A m/A', 'A2 A2'].map(row => row.split(' ')))
     assert.equal(listen(frame(FULL, `S1|${text}|1`)).sensors[0]!.unit, resolve(unit!)!.canonical, text)
 })
@@ -229,7 +231,7 @@ test('texts of uncertain meaning are kept and counted', () => {
   }
 })
 
-test('the unit of a DIFF after a FULL of the firmware is plain too, over a stop and in a spill; a FULL of others ends it', () => {
+test('after a FULL of the firmware the unit of a DIFF is plain too, over a stop and in a spill file; a FULL of another sender ends that', () => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-firmware-'))
   const token = Buffer.from(SECONDS.toString(16).padStart(12, '0'), 'hex').toString('base64url')
   const unitOf = (receiver: Receiver, packet: Uint8Array): string => {
@@ -251,7 +253,7 @@ test('the unit of a DIFF after a FULL of the firmware is plain too, over a stop 
   rmSync(dir, { recursive: true })
 })
 
-test('a relayed packet of the firmware is still one', () => {
+test('a relayed packet of the firmware is still treated as one', () => {
   const token = Buffer.from(SECONDS.toString(16).padStart(12, '0'), 'hex').toString('base64url')
   const fusion = new Fusion(null, { units, clock, localId: 1 })
   fusion.relay(frame(FULL, `${AID}.U.${token}|I>U.A:1|`))

@@ -1,4 +1,5 @@
-// What Fusion remembers of those it hears: bounded in AIDs and in bytes, and what a stop leaves for the next run.
+// What Fusion remembers of the senders it receives: limited in AIDs and in bytes, and what a stop leaves for the next
+// run.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fusion, type FusionOptions } from '../../../src/pipeline/fuse'
@@ -25,7 +26,7 @@ const full = (aid: number, tid = 1, text = TEXT): Buffer => peerFrame(0x3f, [aid
 const heart = (aid: number, tid = 1): Buffer => peerFrame(0x7f, [aid], tid, T0 + 5, '')
 const knows = (one: Fusion, aid: number, tid = 1): boolean => one.decompress(heart(aid, tid)).error === undefined
 
-test('the templates of 4,096 AIDs are remembered; the quarter heard longest ago gives way', () => {
+test('the templates of 4,096 AIDs are remembered; the quarter heard longest ago is evicted', () => {
   const one = fusion()
   for (let aid = 2; aid <= 4097; aid++) assert.equal(one.decompress(full(aid)).__packet_meta__.template_learned, true)
   assert.equal(one.weight, 4096 * WEIGHT)
@@ -36,12 +37,12 @@ test('the templates of 4,096 AIDs are remembered; the quarter heard longest ago 
   assert.equal(knows(one, 3), false)
 })
 
-test('templates keep their bytes: whole AIDs go, and of one alone all but the last learned', () => {
+test('templates stay within their bytes: complete AIDs are evicted, and of a single one all but the last learned', () => {
   const one = fusion({ maxBytes: 3 * WEIGHT })
   for (const aid of [2, 3, 4]) one.decompress(full(aid))
   assert.equal(one.weight, 3 * WEIGHT, 'just full')
   one.decompress(full(2))
-  assert.equal(one.weight, 3 * WEIGHT, 'learned again, it takes nothing more')
+  assert.equal(one.weight, 3 * WEIGHT, 'learned again, it uses no more memory')
   one.decompress(full(5))
   assert.equal(one.weight, 3 * WEIGHT)
   assert.deepEqual([knows(one, 3), knows(one, 4), knows(one, 2), knows(one, 5)], [false, true, true, true])
@@ -61,7 +62,7 @@ test('templates keep their bytes: whole AIDs go, and of one alone all but the la
   assert.equal(alone.weight, weightOf(long))
 })
 
-test('after a stop what was heard is known again, with its bytes; what comes under our own AID is not kept', () => {
+test('after a stop the received templates are restored with their bytes; those received under our own AID are not stored', () => {
   const files = new MemFiles()
   const options = { registryDir: '/r', files }
   const first = fusion(options)
@@ -74,13 +75,13 @@ test('after a stop what was heard is known again, with its bytes; what comes und
   assert.equal(second.weight, 0, 'nothing is read before it is needed')
   assert.deepEqual([knows(second, 2), knows(second, 2, 7), knows(second, 1, 9)], [true, true, false])
   assert.equal(second.weight, 2 * WEIGHT)
-  assert.equal(second.runEngine(`1;${TEXT}`)[0], 0x7f, 'what we sent goes on')
+  assert.equal(second.runEngine(`1;${TEXT}`)[0], 0x7f, 'our sent packets are forwarded')
   const third = fusion(options)
   assert.equal(knows(third, 2), false, 'the second was not stopped')
   assert.equal(third.weight, 0)
 })
 
-test('a text as bytes is the same packet; under a key it is the secure one', () => {
+test('a text as bytes gives the same packet; with a key it gives the secure one', () => {
   const [a, b] = [fusion(), fusion()]
   for (const text of [`1;${TEXT}`, '1;D.1.AAAAAAAA|a>K.K:2|@w7w', `1;${TEXT}`])
     assert.deepEqual(b.runEngine(Buffer.from(text)), a.runEngine(text))
@@ -97,7 +98,7 @@ test('a text as bytes is the same packet; under a key it is the secure one', () 
   assert.equal(fusion().decompress(packet, key).s1_v, 0.0001)
 })
 
-test('TIDs end where they are told to, and one of a file beyond them is not taken over', () => {
+test('TIDs end at the configured limit, and a larger one in a file is not used', () => {
   const files = new MemFiles()
   const first = fusion({ registryDir: '/r', files, maxTid: 3 })
   const tids = ['A', 'B', 'C', 'D'].map(id => first.runEngine(`1;${id}.1.AAAAAAAA|a>K.K:1|`)[6])

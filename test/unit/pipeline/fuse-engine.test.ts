@@ -73,12 +73,12 @@ test('alone, engine and fusion read their keys of a configuration file', () => {
   done()
 })
 
-test('attribute names keep their tokens both ways', () => {
+test('attribute names keep their tokens when encoded and decoded', () => {
   assert.equal(encodeUnit('3600time'), '5O,datime')
   assert.equal(decodeUnit('A01/B00'), 'cel/s')
 })
 
-test('a registry of a clean stop goes on with DIFF, any other starts with FULL under the same TID', () => {
+test('a registry of a clean stop continues with DIFF, any other starts with FULL under the same TID', () => {
   const { dir, done } = folder()
   const make = (): Fusion => new Fusion(null, { localId: 7, registryDir: dir, clock, units })
   const first = make()
@@ -117,7 +117,7 @@ test('registry files are written when a template is learned, never because value
   done()
 })
 
-test('a registry that cannot be written costs nothing but a count', () => {
+test('a registry that cannot be written only increments a counter', () => {
   const { dir, done } = folder()
   const files: Files = {
     ...realFiles,
@@ -133,7 +133,7 @@ test('a registry that cannot be written costs nothing but a count', () => {
   done()
 })
 
-test('a mark that cannot be removed is not believed', () => {
+test('a clean-stop mark that cannot be removed is not trusted', () => {
   const { dir, done } = folder()
   const a = new Registry(dir)
   a.stop([7], () => [{ tid: 1, signature: 'D.1.{TS}|', slots: [], ts: 1 }])
@@ -179,7 +179,7 @@ test('malformed registry entries are dropped, the others stay', () => {
   done()
 })
 
-test('TIDs run out: the least recently used template gives way (X12)', () => {
+test('when TIDs run out the least recently used template is evicted (X12)', () => {
   const fusion = new Fusion(null, { localId: 7, clock, units })
   for (let k = 0; k < 255; k++) fusion.runEngine(text('1', `D${k}`))
   fusion.runEngine(text('2', 'D0'))
@@ -223,7 +223,7 @@ test('received facts have no AID in the id, both times, and every meta field (X2
   assert.equal(short.__packet_meta__.tid, null)
 })
 
-test('what is sent and what is received under one AID do not touch each other', () => {
+test('sent and received templates of one AID are independent', () => {
   const a = new Fusion(null, { localId: 7, clock, units })
   const other = new Fusion(null, { localId: 7, clock, units })
   a.runEngine(text('1'))

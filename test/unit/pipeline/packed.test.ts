@@ -1,4 +1,4 @@
-// Templates as bytes: every number and text comes back as it was, and bytes that do not hold together throw.
+// Templates as bytes: every number and text is restored, and inconsistent bytes throw.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { packSource, unpackSource } from '../../../src/pipeline/packed'
@@ -10,7 +10,7 @@ import { units } from './units'
 const metas = new Metas('ucum', units)
 const metaOf: MetaOf = (text, plain) => metas.of(text, plain)
 
-test('a number comes back as it was, beside any number before it; one that is near takes few bytes', () => {
+test('a number is restored after any previous number; one close to the previous takes few bytes', () => {
   const most = Number.MAX_SAFE_INTEGER
   const odd = [-0, 0, 0.5, -0.5, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1e300, 5e-324]
   const whole = [1, -1, 63, 64, -64, -65, 2 ** 50, 2 ** 50 + 1, -(2 ** 50), 2 ** 53, most, -most]
@@ -32,7 +32,7 @@ test('a number comes back as it was, beside any number before it; one that is ne
   assert.deepEqual([bytes(2 ** 50, 0), bytes(-(2 ** 50), 0), bytes(2 ** 50 + 1, 0), bytes(-0, 0)], [8, 8, 9, 9])
 })
 
-test('counts and texts of any size come back; what ends early throws', () => {
+test('counts and texts of any size are restored; truncated bytes throw', () => {
   const packer = new Packer()
   const counts = [0, 1, 127, 128, 16_383, 16_384, 2 ** 32 - 1, 2 ** 32, Number.MAX_SAFE_INTEGER]
   const texts = ['', 'ü → ß', 'x'.repeat(16_380), 'y'.repeat(70_000)]
@@ -54,7 +54,7 @@ test('counts and texts of any size come back; what ends early throws', () => {
   assert.ok(from.atEnd)
   assert.throws(() => from.count(), RangeError)
   assert.throws(() => from.float(), RangeError)
-  assert.throws(() => new Unpacker(Buffer.of(3, 0x61, 0x62)).text(), { message: 'a text goes on behind its end' })
+  assert.throws(() => new Unpacker(Buffer.of(3, 0x61, 0x62)).text(), { message: 'a text is longer than the data' })
   assert.equal(new Unpacker(Buffer.of(2, 0x61, 0x62)).text(), 'ab')
 })
 
@@ -77,7 +77,7 @@ const source = (templates: Map<number, SlotHistory>) => ({
   minTimestamps: new Map([[-7, { ts: 99, lateRun: 3 }]]),
   scopes: [{ epoch: -1, heardAt: 55, templates }],
 })
-/** all that shows of a history */
+/** everything observable of a history */
 const shown = (h: SlotHistory): unknown => [
   h.shape,
   [h.weight, h.lateRun, h.rebuilt, h.newest, h.known, h.seq],
@@ -85,7 +85,7 @@ const shown = (h: SlotHistory): unknown => [
   h.known ? h.ids.map((_, i) => h.newestSlot(i)) : null,
 ]
 
-test('a source comes back with its stamp, its times, its runs and every kept state', () => {
+test('a source is restored with its timestamp, times, runs and every kept state', () => {
   const rebuilt = history(3)
   rebuilt.rebuild()
   const late = history(8)
@@ -112,12 +112,12 @@ test('a source comes back with its stamp, its times, its runs and every kept sta
     assert.deepEqual(shown(back.scopes[0]!.templates.get(tid)!), shown(made), `${tid}`)
 })
 
-test('packed templates that do not hold together throw, wherever they end', () => {
+test('inconsistent packed templates throw, wherever they end', () => {
   const packed = Buffer.from(packSource(new Packer(), source(new Map([[1, history(3)]]))))
   const unpack = (bytes: Buffer) => () => unpackSource(bytes, metaOf)
   for (let end = 0; end < packed.length; end++)
     assert.throws(unpack(packed.subarray(0, end)), /RangeError|BAD_TEXT|does not fit/)
-  assert.throws(unpack(Buffer.concat([packed, Buffer.of(0)])), { message: /go on behind their end/ })
+  assert.throws(unpack(Buffer.concat([packed, Buffer.of(0)])), { message: /have extra bytes at the end/ })
   assert.throws(unpack(Buffer.concat([Buffer.of(1), packed.subarray(1)])), { message: /of another version/ })
 
   const packer = new Packer()

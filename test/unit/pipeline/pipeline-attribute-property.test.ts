@@ -1,5 +1,5 @@
-// Dialect `attribute`, through the wire: what is transmitted in it comes back as the standardized value in the units that
-// the reference lets through, and the plans of the core write the bytes of standardize, compress and fuse. Seeded.
+// Dialect `attribute` over the wire: what is sent in it is decoded as the standardized value in the units that the
+// reference accepts, and the plans of the core write the bytes of standardize, compress and fuse. Seeded.
 // Long: 200,000 facts
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -73,10 +73,10 @@ test('plans give the bytes of standardize, compress and fuse, for numbers, text 
   }
 })
 
-/** A name that the wire brings back; compound units with factors do not survive. */
+/** A name that the wire restores; compound units with factors do not survive. */
 const survives = (unit: string): boolean => !/\d/.test(unit)
 
-test('random facts come back as they were standardized', () => {
+test('random facts are decoded as they were standardized', () => {
   const next = random(7)
   const pick = <T>(list: readonly T[]): T => list[(next() * list.length) | 0]!
   const sender = core(4)
@@ -123,7 +123,7 @@ test('random facts come back as they were standardized', () => {
 /** What the product of value and power of ten leaves of a large value. */
 const onWire = (value: number): number => roundHalfEven(value * 1e4) / 1e4
 
-test('an uplink and its receiver speak it too: the fact of the log arrives, failed sensors without a value', () => {
+test('an uplink and its receiver use the dialect too: the fact of the log arrives, failed sensors without a value', () => {
   const units = standardizer(4)
   const encoder = new UplinkEncoder({ aid: 5, dialect: 'attribute', clock })
   const receiver = new Receiver({ dialect: 'attribute', clock })
@@ -150,7 +150,7 @@ test('an uplink and its receiver speak it too: the fact of the log arrives, fail
   }
 })
 
-test('without the switch SensorId nothing of a sensor goes out, as in the reference', () => {
+test('without the switch SensorId no field of a sensor is sent, as in the reference', () => {
   const units = new Standardizer('', { clock, settings: { unit_dialect: 'attribute', payload_switches: {} } })
   const fact = units.standardize('D', 'ONLINE', [['T1', 'OK', 1, 'Cel']], { t: 1_710_000_000 })
   assert.deepEqual(fact, { id: 'D', s: 'ONLINE', t: 1_710_000_000, s1_v: 274.15, s1_u: 'temperature', s1_s: 'OK' })
@@ -164,7 +164,7 @@ test('without the switch SensorId nothing of a sensor goes out, as in the refere
   )
 })
 
-test('rows are dropped with their reason, and a value beyond the wire is refused where it would be sent', () => {
+test("rows are dropped with their reason, and a value beyond the wire's range is refused when it is sent", () => {
   const units = standardizer(4)
   const rows = [
     ['a', 'OK', 1, 'm/s'],

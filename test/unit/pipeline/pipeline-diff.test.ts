@@ -1,6 +1,6 @@
-// R10 as a property: whatever a link drops, doubles or reorders, nothing is decoded that was not sent for that device and
-// time; and as soon as the link is good, everything is decoded again. A failure names scenario and seed.
-// Long: all packets; `npm test` takes a quarter of them
+// R10 as a property: whatever a link drops, duplicates or reorders, no value is decoded that was not sent for that device
+// and time; and as soon as the link is good, everything is decoded again. A failure names scenario and seed.
+// Long: all packets; `npm test` runs a quarter of them
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LONG, rounds } from '../../lib/random'
@@ -200,6 +200,6 @@ test('diff_base last on an ordered, lossless, acknowledged link: every packet is
 
 // test:long sends more packets
 if (!LONG)
-  test('every world goes as it is written down', () => {
+  test('every world behaves as recorded', () => {
     trace.compare()
   })

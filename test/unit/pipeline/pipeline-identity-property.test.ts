@@ -1,7 +1,7 @@
-// Encode and decode are inverse in dialect `ucum`: a million random facts in all, over both roads (the uplink's encoder to the
-// gateway's receiver, the core to fusion), precision 0 to 10. Texts and units come back as they were sent, values exactly
-// where they lie on the fixed-point grid and within D3 elsewhere; what is refused could not have been kept.
-// Long: the million; `npm test` takes a tenth of it
+// Encode and decode are inverse in dialect `ucum`: a million random facts in all, over both paths (the uplink's encoder to the
+// gateway's receiver, the core to fusion), precision 0 to 10. Texts and units are decoded as sent, values exactly where they
+// are on the fixed-point grid and within D3 elsewhere; refused values could not have been preserved.
+// Long: the million; `npm test` runs a tenth of it
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { contentHash } from '../../../src/gateway/receive/content-hash'
@@ -55,11 +55,11 @@ const STATES = ['ONLINE', 'OFFLINE', 'OK', 'UNKNOWN', 'ERROR', 'WARN', 'U', 'N/A
 const LETTERS = 'abcXYZ019_- /\\%+~\u00e9\u4e2d\u{1f321}'
 const letters = Array.from(LETTERS)
 const word = (most: number): string => Array.from({ length: 1 + below(most) }, () => pick(letters)).join('')
-/** statuses may hold what ids may not; they come back in upper case */
+/** statuses may contain characters that ids may not; they are decoded in upper case */
 const status = (): string => (next() < 0.9 ? pick(STATES) : `S${word(4).toUpperCase()}${pick(['', ':', '>', ';'])}`)
 const name = (most: number): string => `n${word(most)}`
 
-/** A number on the grid, any magnitude of it, and numbers of all magnitudes beside it. */
+/** A number on the grid, of any magnitude, and numbers of all magnitudes off it. */
 function value(pow: number): number {
   const kind = next()
   if (kind < 0.1) return 0
@@ -92,7 +92,7 @@ const count = (told: Tally, cmd: number): void => {
   else told.heart++
 }
 
-/** The value that came back for the one that was sent, at this precision. */
+/** The decoded value for the sent one, at this precision. */
 function compare(sent: number | null, got: number | null, pow: number, what: string, told: Tally): void {
   if (sent === null) {
     assert.equal(got, null, what)
@@ -100,7 +100,7 @@ function compare(sent: number | null, got: number | null, pow: number, what: str
   }
   const grid = Math.min(pow, 1e8)
   const steps = Math.abs(sent) * grid
-  // from 550 steps on it travels in its own unit; where its steps are whole, nothing may be lost
+  // from 550 steps on it is sent in its own unit; where its steps are whole, nothing may be lost
   if (sent === 0 || (steps >= 551 && steps < 2 ** 50 && Math.round(steps) / grid === Math.abs(sent))) {
     told.exact++
     if (got !== sent) assert.equal(got, sent, what)
@@ -110,18 +110,19 @@ function compare(sent: number | null, got: number | null, pow: number, what: str
   }
 }
 
-/** Whether no unit of the wire keeps this value at this precision. */
+/** Whether no unit of the wire preserves this value at this precision. */
 function cannotGo(unit: string, x: number, precision: number): boolean {
   const scales = [1, ...units.prefixed(unit).map(p => p.scale)]
   const grid = 10 ** Math.min(precision, 8)
   return scales.every(scale => {
     const steps = (Math.abs(x) / scale) * grid
-    // half a step is a thousandth of 500 steps, 550 at precision 9; fewer could be on the grid by chance, which is not asked here
+    // half a step is a thousandth of 500 steps, 550 at precision 9; fewer could be on the grid by chance, which is not checked
+    // here
     return (Math.abs(x) / scale) * 10 ** precision >= 2 ** 62.99 || steps < 550.001
   })
 }
 
-// ---- the uplink's road
+// ---- the path of the uplink
 
 interface Device {
   encoder: UplinkEncoder
@@ -168,7 +169,7 @@ function sameFact(sent: Fact, got: Fact, pow: number, told: Tally): void {
   }
 }
 
-test('uplink encoder to receiver', t => {
+test('facts are preserved from uplink encoder to receiver', t => {
   const told = tally()
   const devices = Array.from({ length: 44 }, (_, k): Device => {
     const precision = k % 11
@@ -218,8 +219,8 @@ test('uplink encoder to receiver', t => {
     if (got.kind === 'error') assert.fail(got.message)
     sameFact(fact, got.fact, pow, told)
     if (device.sticky && next() < 0.5) encoder.acknowledged(frame.tid, frame.ordinal)
-    // what was decoded once says the same when it is sent on: duplicates are known again after any number of hops. Only
-    // numbers beyond 2^51 steps may waver in their last bit.
+    // a decoded fact stays equal when it is forwarded: duplicates are recognized after any number of hops. Only numbers
+    // beyond 2^51 steps may change in their last bit.
     if (k % 16 === 0) {
       const hop = new UplinkEncoder({ aid: fact.aid, units, precision, clock, engine: encoder.engine })
       const onward = new Receiver({ engine: encoder.engine, clock }).receive(hop.encode(got.fact).bytes)
@@ -245,7 +246,7 @@ test('uplink encoder to receiver', t => {
     assert.ok(told[kind] > share * UPLINK_FACTS, JSON.stringify(told))
 })
 
-// ---- the core's road
+// ---- the path of the core
 
 const GIVEN = [
   'Cel',
@@ -268,7 +269,7 @@ const GIVEN = [
   .concat(['uA', 'mmHg', 'L/min', '[in_i]', 'Bd', 'By', '10*3/uL', 'nmol/L', 'Cel/h', 'm-1', '/min', 'A2', 'mol/m3'])
   .concat(COMMON)
 
-test('core to fusion', t => {
+test('facts are preserved from core to fusion', t => {
   const told = tally()
   const resolver = { resolve, resolveList }
   const nodes = Array.from({ length: 22 }, (_, k) => {
@@ -350,7 +351,7 @@ test('core to fusion', t => {
     assert.ok(told[kind] > share * CORE_FACTS, JSON.stringify(told))
 })
 
-test('dict to text, frame and back, with everything a text can hold', () => {
+test('facts are preserved from dict to text, frame and back, with every character a text can have', () => {
   const told = tally()
   const fusions = Array.from({ length: 11 }, (_, precision) =>
     [1, 2].map(localId => new Fusion(null, { precision, units, clock, localId, registryDir: null })),

@@ -1,4 +1,4 @@
-// R10: on a sticky link no decoded value ever differs from what was sent for that time, whatever the link does.
+// R10: on a sticky link no decoded value ever differs from the one sent for that time, whatever the link does.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -37,7 +37,7 @@ interface Link {
   restartSender: boolean
 }
 
-/** Random facts through a link that drops, doubles and reorders; returns how many were decoded. */
+/** Random facts over a link that drops, duplicates and reorders; returns how many were decoded. */
 function run({ acks, seed, restartReceiver, restartSender }: Link): { decoded: number; refused: number } {
   const next = random(seed)
   const clock = new ManualClock()
@@ -79,7 +79,7 @@ function run({ acks, seed, restartReceiver, restartSender }: Link): { decoded: n
       }
       good++
       const sent = truth.get(`${got.fact.id}@${got.fact.tRaw}`)!
-      // of a template from before an unclean stop: what the frame carries, under a state that may be behind (X33)
+      // of a template from before an unclean stop: the values of the frame, with a state that may be older (X33)
       if (got.needFull) {
         assert.ok(got.fact.sensors.length > 0)
         for (const { id, unit, value } of got.fact.sensors) {
@@ -99,7 +99,7 @@ function run({ acks, seed, restartReceiver, restartSender }: Link): { decoded: n
   return { decoded: good, refused }
 }
 
-test('drops, doubles and reordering never make a wrong value, with or without acknowledgements', () => {
+test('drops, duplicates and reordering never make a wrong value, with or without acknowledgements', () => {
   for (const acks of [false, true])
     for (let seed = 1; seed <= 8; seed++) {
       const { decoded } = run({ acks, seed, restartReceiver: false, restartSender: false })
@@ -107,7 +107,7 @@ test('drops, doubles and reordering never make a wrong value, with or without ac
     }
 })
 
-test('nor do restarts of either end, clean or not', () => {
+test('restarts of either end, clean or not, never make a wrong value', () => {
   for (const acks of [false, true])
     for (let seed = 21; seed <= 28; seed++) {
       const { decoded } = run({ acks, seed, restartReceiver: true, restartSender: true })
@@ -132,7 +132,7 @@ test('encode and decode are inverse for random facts in order', () => {
   }
 })
 
-test('sticky: a DIFF repeats every slot since the last acknowledgement, HEART waits for an empty set', () => {
+test('sticky: a DIFF repeats every slot since the last acknowledgement, and HEART waits until no slot has to be repeated', () => {
   const clock = new ManualClock()
   const sender = encoder({ clock })
   const size = (values: number[], t: number): EncodedFrame => sender.encode(fact(T0 + t, values))
@@ -154,7 +154,7 @@ test('sticky: a DIFF repeats every slot since the last acknowledgement, HEART wa
   assert.equal(size([2, 3], 9).bytes[13], 0b1000, 'a key frame does not empty the set')
 })
 
-test('a FULL that may still be under way stays the base, for a receiver that lost its templates', () => {
+test('a FULL that may still be in flight stays the base, for a receiver that lost its templates', () => {
   const clock = new ManualClock()
   const sender = encoder({ clock })
   sender.encode(fact(T0, [1]))
@@ -165,13 +165,13 @@ test('a FULL that may still be under way stays the base, for a receiver that los
   assert.equal(sender.encode(fact(T0 + 3, [2])).cmd, 0x7f)
 })
 
-test('last: each DIFF against the packet before', () => {
+test('last: each DIFF is relative to the packet before', () => {
   const sender = encoder({ diffBase: 'last' })
   const cmd = (values: number[], t: number): number[] => [...sender.encode(fact(T0 + t, values)).bytes.subarray(0, 1)]
   assert.deepEqual([cmd([1], 1), cmd([1], 2), cmd([2], 3), cmd([2], 4)], [[0x3f], [0x7f], [0xaa], [0x7f]])
 })
 
-test('key frames come by count and by time, and frames: full sends nothing else', () => {
+test('key frames are sent by count and by time; with frames: full nothing else is sent', () => {
   const clock = new ManualClock()
   const sender = encoder({ clock, fullEvery: 4, fullIntervalS: 10 })
   const cmds = Array.from({ length: 9 }, (_, k) => sender.encode(fact(T0 + k, [k])).cmd === 0x3f)
@@ -182,7 +182,7 @@ test('key frames come by count and by time, and frames: full sends nothing else'
   for (let k = 0; k < 5; k++) assert.equal(full.encode(fact(T0 + k, [1])).cmd, 0x3f)
 })
 
-test('a new run starts on fresh TIDs; a wrapped one sends FULL only for the interval, or until acknowledged', () => {
+test('a new run starts on fresh TIDs; a reused one sends only FULL for the interval, or until acknowledged', () => {
   const clock = new ManualClock()
   const first = encoder({ clock })
   for (let k = 0; k < 3; k++) first.encode(fact(T0, [1], `D${k}`))
@@ -197,7 +197,7 @@ test('a new run starts on fresh TIDs; a wrapped one sends FULL only for the inte
   assert.equal(wrapped.encode(fact(T0 + 2, [3])).cmd, 0xaa)
 })
 
-test('where packets are acknowledged, a TID used again sends FULL until one is, however long that takes', () => {
+test('where packets are acknowledged, a reused TID sends FULL until one is acknowledged, however long that takes', () => {
   const clock = new ManualClock()
   const sender = encoder({ clock, firstTid: 200, acknowledged: true })
   const first = sender.encode(fact(T0, [1]))
@@ -216,7 +216,7 @@ test('where packets are acknowledged, a TID used again sends FULL until one is, 
   assert.equal(other.encode(fact(T0 + 2, [1])).cmd, 0x7f)
 })
 
-test('no sensors, or a slot no DIFF can hold: FULL each time (X13, X14)', () => {
+test('a packet without sensors, or with a slot no DIFF can carry, is a FULL each time (X13, X14)', () => {
   const sender = encoder()
   for (let k = 0; k < 3; k++) assert.equal(sender.encode(fact(T0 + k, [])).cmd, 0x3f)
   const long = (t: number, status: string): number => {
@@ -230,7 +230,7 @@ test('no sensors, or a slot no DIFF can hold: FULL each time (X13, X14)', () => 
   )
 })
 
-test('an acknowledgement of a TID that changed its meaning counts for nothing', () => {
+test('an acknowledgement of a TID that changed its meaning is ignored', () => {
   const clock = new ManualClock()
   const sender = encoder({ clock, fullEvery: 0, fullIntervalS: 0 })
   const old = Array.from({ length: 30 }, (_, k) => sender.encode(fact(T0 + k, [k], 'old'))).at(-1)!
@@ -243,7 +243,7 @@ test('an acknowledgement of a TID that changed its meaning counts for nothing', 
   assert.equal(sender.encode(fact(T0 + 80, [2], 'new')).cmd, 0xaa, 'the change is still carried')
 })
 
-test('what is late or sent again goes as FULL under a backlog TID and moves nothing', () => {
+test('a late or resent fact is sent as FULL under a backlog TID and changes no template', () => {
   const sender = encoder()
   const a = sender.encode(fact(T0 + 10, [1]))
   sender.encode(fact(T0 + 11, [2]))
@@ -283,7 +283,7 @@ test('encodeInto gives the same frames as encode', () => {
   }
 })
 
-test('no frame is larger than maxFullSize says', () => {
+test('no frame exceeds maxFullSize', () => {
   const next = random(31)
   const sender = encoder({ aid: 4294967294 })
   for (let k = 0; k < 500; k++) {
@@ -301,7 +301,7 @@ test('no frame is larger than maxFullSize says', () => {
   }
 })
 
-test('a TID given to another device does not take facts older than those it carried', () => {
+test('a TID reassigned to another device accepts no facts older than those it carried', () => {
   const sender = encoder()
   const receiver = new Receiver({ units, clock: new ManualClock() })
   for (let k = 0; k < 199; k++) decoded(receiver, sender.encode(fact(T0 + 1000 + k, [k], `D${k}`)).bytes)
@@ -316,7 +316,7 @@ test('a TID given to another device does not take facts older than those it carr
   assert.deepEqual(decoded(receiver, second.bytes), newer)
 })
 
-test('a peer that answers no more may know older bare packets only: everything touched since goes with the next DIFF', () => {
+test('a peer that stopped answering may know only older bare packets: every slot changed since is sent with the next DIFF', () => {
   const clock = new ManualClock()
   const sender = encoder({ clock, fullIntervalS: 60 })
   const receiver = new Receiver({ units })
@@ -346,7 +346,7 @@ function cDecoder(body: string): { unit: string; scaled: number } | null {
   return { unit: cut[2]!, scaled: cut[3]!.startsWith('-') ? -n | 0 : n | 0 }
 }
 
-test('no value and a zero with status ERROR are two things, in FULL and DIFF; C decoders read 0 for both (X34)', () => {
+test('no value, and a zero with status ERROR, are distinct in FULL and DIFF; C decoders read 0 for both (X34)', () => {
   const sender = encoder({ diffBase: 'last' })
   const receiver = new Receiver({ units })
   const status = (value: number | null, k: number): Fact => {
@@ -370,12 +370,12 @@ test('no value and a zero with status ERROR are two things, in FULL and DIFF; C 
     const body = encoder().encode(status(value, 0)).bytes.subarray(13, -3).toString()
     assert.deepEqual(cDecoder(body.slice(body.indexOf(';') + 1)), { unit: '100', scaled }, body)
   }
-  // the text alone says nothing: a peer that pads a zero and says OK means 0
+  // the text alone is ambiguous: a peer that pads a zero with status OK means 0
   const padded = new Engine(null, { units }).decompress('D.1.AAAAAAPo|a>K.K:00|b>E.K:00|')
   assert.deepEqual([padded.s1_v, padded.s2_v], [0, null])
 })
 
-test('a wire unit stays when the magnitude goes back and forth, and each value is the same in every run (X35)', () => {
+test('a wire unit stays when the magnitude alternates, and each value is the same in every run (X35)', () => {
   for (const precision of [4, 8, 9]) {
     const options = { units: wireUnits(), precision, diffBase: 'last' as const }
     const long = encoder(options)
@@ -388,7 +388,7 @@ test('a wire unit stays when the magnitude goes back and forth, and each value i
       const got = decoded(receiver, long.encode(sent).bytes).sensors[0]!
       const [meta] = receiver.template(42, 1)!.slots!
       tokens.push(meta!.slice(meta!.indexOf('.') + 1))
-      // a gateway that was restarted sends the same packet again: to the bit the same, so that it is known
+      // a restarted gateway sends the same packet again: equal to the bit, so that it is recognized
       assert.deepEqual(got, decoded(new Receiver(options), encoder(options).encode(sent).bytes).sensors[0]!)
       if (value) assert.ok(Math.abs(got.value! / value - 1) <= 1e-3, `${got.value} for ${value}`)
     }
@@ -398,7 +398,7 @@ test('a wire unit stays when the magnitude goes back and forth, and each value i
   }
 })
 
-test('a wire unit that cannot hold a value any more gives way (X35)', () => {
+test('a wire unit that can no longer represent a value is replaced (X35)', () => {
   const options = { units: wireUnits(), diffBase: 'last' as const }
   const sender = encoder(options)
   const receiver = new Receiver(options)

@@ -1,5 +1,5 @@
-// Encrypted frames: whatever the encoder makes carries the same facts under a key; a receiver with several candidate keys
-// takes the right one, or none, and never a wrong value (R10).
+// Encrypted frames: everything the encoder makes carries the same facts with a key; a receiver with several candidate
+// keys uses the right one, or none, and never gives a wrong value (R10).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Fact } from '../../../src/pipeline/fact'
@@ -26,7 +26,7 @@ const fact = (k: number, values: (number | null)[], tRaw = T0 + k): Fact => ({
 const encoder = (): UplinkEncoder =>
   new UplinkEncoder({ aid: 42, units, clock: new ManualClock(), fullEvery: 10, diffBase: 'last' })
 
-test('with a key the same packets as without, only ciphered: every kind, the backlog, frames into memory of the caller', () => {
+test("with a key the packets are the same as without, only encrypted: every kind, the backlog, frames into the caller's buffer", () => {
   const next = random(1)
   const plain = encoder()
   const secret = encoder()
@@ -37,7 +37,7 @@ test('with a key the same packets as without, only ciphered: every kind, the bac
   let values: (number | null)[] = [280, 290]
   for (let k = 0; k < 300; k++) {
     if (next() < 0.6) values = [Math.round(next() * 1e6) / 1e4, next() < 0.1 ? null : 5]
-    // now and then one that is older than what went before
+    // sometimes one that is older than the ones before
     const one = fact(k, values, next() < 0.1 ? T0 - k : T0 + k)
     const a = plain.encode(one)
     const b = secret.encode(one, {}, KEY)
@@ -62,7 +62,7 @@ test('with a key the same packets as without, only ciphered: every kind, the bac
   assert.equal(OPENER_TID, 255, 'a TID that no template gets')
 })
 
-/** Keys that agree with the CRC-8 of that frame, wrong ones. */
+/** Wrong keys whose CRC-8 matches that frame. */
 function* fitting(bytes: Buffer, from = 1): Generator<Buffer> {
   for (let ts = from; ; ts++) {
     const key = deriveSessionKey(42, ts)
@@ -72,7 +72,7 @@ function* fitting(bytes: Buffer, from = 1): Generator<Buffer> {
   }
 }
 
-test('several keys: the right one wherever it stands, none when it is not there', () => {
+test('of several keys the right one is used in any position, and none when it is missing', () => {
   const others = [deriveSessionKey(42, 1), deriveSessionKey(42, 2)]
   const full = encoder().encode(fact(0, [1, 2]), {}, KEY).bytes
   for (const keys of [
@@ -91,7 +91,7 @@ test('several keys: the right one wherever it stands, none when it is not there'
   assert.equal(code([]), 'NO_KEY')
 })
 
-test('a wrong key that fits the CRC-8 in front of the right one: a FULL is told by its text, a DIFF is refused', () => {
+test('with a wrong key matching the CRC-8 before the right one, a FULL is recognized by its text, a DIFF is refused', () => {
   const sender = encoder()
   const full = sender.encode(fact(0, [1, 2]), {}, KEY).bytes
   const diff = sender.encode(fact(1, [3, 4]), {}, KEY).bytes
@@ -108,7 +108,7 @@ test('a wrong key that fits the CRC-8 in front of the right one: a FULL is told 
   assert.equal(receiver.receive(heart).kind, 'fact')
 })
 
-test('keys that change under way, old ones still tried first: no value that was not sent', () => {
+test('keys that change during transmission, old ones still tried first: no value is decoded that was not sent', () => {
   const next = random(9)
   let wrong = 0
   let right = 0
@@ -133,7 +133,7 @@ test('keys that change under way, old ones still tried first: no value that was 
   assert.ok(right > 11_000 && wrong > 10, `${right} understood, ${wrong} refused`)
 })
 
-test('a FULL under a lost key is asked for anew, also where a wrong key agrees with its checksum', () => {
+test('a FULL under a lost key is requested again, also where a wrong key matches its checksum', () => {
   const bytes = encoder().encode(fact(0, [1, 2]), {}, KEY).bytes
   const [wrong] = fitting(bytes)
   const got = new Receiver({ units, inboundKey: () => wrong! }).receive(bytes)
@@ -143,7 +143,7 @@ test('a FULL under a lost key is asked for anew, also where a wrong key agrees w
 const secret = (cmd: number, k: number, body: Buffer): Buffer =>
   peerFrame(cmd, [42], 1, T0 + k, body, (plain, sum) => xorPayload(plain, KEY, sum))
 
-test('a secure DIFF that reads like noise is refused: a mask with bits of no slot, a status and unit no text could hold', () => {
+test('a secure DIFF that looks like noise is refused: mask bits without a slot, a status and unit no text could have', () => {
   const receiver = new Receiver({ units, inboundKey: () => KEY })
   assert.equal(receiver.receive(encoder().encode(fact(0, [1]), {}, KEY).bytes).kind, 'fact')
   const diff = (k: number, body: Buffer): Received => receiver.receive(secret(0xab, k, body))
@@ -166,19 +166,19 @@ test('a secure DIFF that reads like noise is refused: a mask with bits of no slo
   assert.equal(fusion.decompress(secret(0xab, 9, good), KEY).s1_v, 0.001)
 })
 
-test('noise that happens to have the form of a firmware body is no sensor', () => {
+test('noise that happens to look like a firmware body is not decoded as a sensor', () => {
   const receiver = new Receiver({ units, inboundKey: () => KEY })
   const fusion = new Fusion(null, { units, unitDialect: 'ucum', registryDir: null, localId: 1 })
   const full = (body: Buffer): Received => receiver.receive(secret(0x40, 0, body))
   for (const body of [Buffer.from('\x07T|K|1A'), Buffer.from([0x54, 0x7c, 0xff, 0x7c, 0x31])]) {
     const got = full(body)
-    assert.equal(got.kind === 'error' && got.code, 'BAD_KEY', 'its sender is asked for another key')
+    assert.equal(got.kind === 'error' && got.code, 'BAD_KEY', 'another key is requested from its sender')
     assert.equal(fusion.decompress(secret(0x40, 0, body), KEY).error, 'CRC8 mismatch')
   }
   assert.equal(full(Buffer.from('T|K|1A')).kind, 'fact')
 })
 
-test('two hundred thousand DIFFs under a key that nobody holds any more: none becomes a value', () => {
+test('two hundred thousand DIFFs under a key that no receiver has: none is decoded to a value', () => {
   const next = random(31)
   let fitted = 0
   for (let round = 0; round < 200; round++) {
@@ -189,14 +189,14 @@ test('two hundred thousand DIFFs under a key that nobody holds any more: none be
     const sender = encoder()
     let k = 0
     const receiver = new Receiver({ units, inboundKey: () => held })
-    // both uplinks of one AID told the template: each under its own key, the receiver knows one
+    // both uplinks of one AID sent the template: each under its own key, the receiver knows one
     assert.equal(receiver.receive(encoder().encode(fact(k, values), {}, held).bytes).kind, 'fact')
     sender.encode(fact(k, values), {}, used)
     for (let n = 0; n < 1000; n++) {
       values[(next() * count) | 0] = Math.round(next() * 1e5) / 100
       const { bytes, cmd } = sender.encode(fact(++k, values), {}, used)
       const got = receiver.receive(bytes)
-      if (baseCommand(cmd) === 0x7f) continue // nothing in it to decipher
+      if (baseCommand(cmd) === 0x7f) continue // nothing in it to decrypt
       assert.equal(got.kind, 'error', `round ${round}, frame ${n}: ${JSON.stringify(got)}`)
       if (got.kind === 'error' && got.code === 'NEED_FULL') fitted++
     }
@@ -204,7 +204,7 @@ test('two hundred thousand DIFFs under a key that nobody holds any more: none be
   assert.ok(fitted > 400, `${fitted} agreed with the checksum`)
 })
 
-test('in a run nothing builds on what was before a refused frame, though the sender counts it as received', () => {
+test('in a run nothing builds on the state before a refused frame, though the sender counts it as received', () => {
   const next = random(9)
   const others = Array.from({ length: 6 }, (_, k) => deriveSessionKey(42, T0 + 1 + k))
   let keys = [KEY, ...others]
@@ -217,10 +217,10 @@ test('in a run nothing builds on what was before a refused frame, though the sen
   for (let k = 1; k <= 20_000; k++) {
     if (next() < 0.4) a = Math.round(next() * 1e4) / 10
     if (next() < 0.2) b = Math.round(next() * 1e4) / 10
-    // several keys are candidates, and more than one may fit; now and then the right one is not known yet
+    // several keys are candidates, and more than one may match; sometimes the right one is not known yet
     if (k % 500 === 0) keys = others
     if (k % 500 === 20) keys = [KEY, ...others]
-    // the sender hears of a refusal some frames later
+    // the sender learns of a refusal some frames later
     if (k === nackAt) sender.keyFrameNext()
     const { bytes, cmd } = sender.encode(fact(k, [a, b]), {}, KEY)
     const got = receiver.receive(bytes, 7)

@@ -1,5 +1,5 @@
-// What the parts of this room answer to much that is seldom or wrong, beside pipeline-trace.txt: facts, readings and texts of
-// every odd kind, frames changed on the way, files that fail. Counters, bytes and what is kept are part of it.
+// How the parts of this room handle rare or wrong input, compared with pipeline-trace.txt: facts, readings and texts of every
+// odd kind, frames changed on the wire, files that fail. Counters, bytes and stored state are part of it.
 import { test } from 'node:test'
 import { Engine } from '../../../src/pipeline/compress'
 import type { Fact } from '../../../src/pipeline/fact'
@@ -56,7 +56,7 @@ const UNITS = ['K', 'Cel', 'A', 'mA', '%', 'kPa', 'Pa', 'F', '', 'unknown', '3x'
 const NAMES = ['a', 'temp', 'ü', 'a.b', 'a|b', '', 'x'.repeat(300), 's>1', '\u0001', null, 7]
 const STATUS = ['OK', 'ONLINE', 'WARN', 'mine', 'a.b', '', 'ERROR', 'error', null, undefined, 3]
 
-test('engine, standardizer and core answer odd facts and readings as written down', () => {
+test('engine, standardizer and core handle odd facts and readings as pipeline-trace.txt has it', () => {
   for (const unitDialect of ['ucum', 'attribute'] as const)
     for (const precision of [4, 0, 8, 9, 10]) {
       const clock = new ManualClock(T0 + 5)
@@ -146,7 +146,7 @@ test('engine, standardizer and core answer odd facts and readings as written dow
     }
 })
 
-test('texts of every kind are taken apart as written down', () => {
+test('texts of every kind are parsed as pipeline-trace.txt has it', () => {
   const { below, chance, pick, text } = dice(4)
   const letters = 'aK1.|>:;#!@&,/-_ü09e'
   trace.course('firmware', 600, 100, () => {
@@ -186,7 +186,7 @@ test('texts of every kind are taken apart as written down', () => {
   }
 })
 
-test('memory for packets and packets of every size are made as written down', () => {
+test('packet buffers and packets of every size are as pipeline-trace.txt has them', () => {
   const { below, pick } = dice(6)
   const slab = new PacketSlab()
   let chunk: unknown
@@ -262,7 +262,7 @@ test('memory for packets and packets of every size are made as written down', ()
   })
 })
 
-test('frames that were changed on the way, and files that fail, are answered as written down', () => {
+test('frames changed on the wire, and files that fail, are handled as pipeline-trace.txt has it', () => {
   for (const [seed, precision] of [4, 9].entries()) {
     const roll = dice(seed + 50)
     const { below, chance, pick } = roll
@@ -387,6 +387,6 @@ test('frames that were changed on the way, and files that fail, are answered as 
   }
 })
 
-test('the whole course is the one written down', () => {
+test('the complete run equals pipeline-trace.txt', () => {
   trace.compare()
 })

@@ -1,4 +1,4 @@
-// Plans of packets: what load() refuses at the edges of the wire, ties, and that a crowd of signatures keeps few plans.
+// Plans of packets: what load() refuses at the limits of the wire, ties, and that many signatures keep few plans.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createCore } from '../../../src/cores'
@@ -43,7 +43,7 @@ test('a value is rounded to the grid, ties to even, above and below zero', () =>
   }
 })
 
-test('the largest value of the wire is taken, the next is refused, also by a plan that is in use', () => {
+test('the largest value of the wire is accepted, the next is refused, also by a plan in use', () => {
   const below = MOST - 1024
   for (const dialect of ['ucum', 'attribute'] as const)
     for (const sign of [1, -1]) {
@@ -61,7 +61,7 @@ test('the largest value of the wire is taken, the next is refused, also by a pla
     }
 })
 
-test('a row of another sensor is of another plan; one that cannot be sent is refused, whatever was before it', () => {
+test('a row of another sensor belongs to another plan; one that cannot be sent is refused, whatever was before it', () => {
   const made = plan(4)
   assert.equal(made.load([reading(1)]), LOADED)
   assert.equal(made.load([reading(1, 'K', 'OK', 'b')]), OTHER)
@@ -79,7 +79,7 @@ test('a row of another sensor is of another plan; one that cannot be sent is ref
   assert.deepEqual([made.metaText[0], made.numbers[0]], ['K.K', 30000], 'a value after a failure')
 })
 
-test('in dialect attribute too a sensor that failed is told from one with a value, whatever its status says', () => {
+test('in dialect attribute too a failed sensor is distinguished from one with a value, whatever its status', () => {
   const made = plan(4, 'attribute')
   const load = (value: number | null): [string, number] => {
     assert.equal(made.loadFact([sensor(value, 'm')]), LOADED)
@@ -96,7 +96,7 @@ test('in dialect attribute too a sensor that failed is told from one with a valu
   ])
 })
 
-/** An engine that counts how often a plan looked for the units it may write. */
+/** An engine that counts how often a plan looked up the allowed units. */
 function counting(): { engine: Engine; binds: () => number } {
   const engine = new Engine(null, { units })
   let binds = 0
@@ -108,7 +108,7 @@ function counting(): { engine: Engine; binds: () => number } {
   return { engine, binds: () => binds }
 }
 
-test('plans are bounded: 1,024 of an uplink, 4,096 of the core; then they are made anew', () => {
+test('the number of plans is limited: 1,024 of an uplink, 4,096 of the core; evicted ones are rebuilt', () => {
   const { engine, binds } = counting()
   const sender = new UplinkEncoder({ aid: 7, engine, clock: new ManualClock() })
   const made = (id: string, t: number): boolean => {
@@ -139,7 +139,7 @@ test('plans are bounded: 1,024 of an uplink, 4,096 of the core; then they are ma
   assert.deepEqual([sent('D1'), sent('D4095'), sent('D1')], [true, true, false])
 })
 
-test('a template that a core learns is written to its file at once, whichever way the packet is made', () => {
+test('a template that a core learns is written to its file immediately, whichever function makes the packet', () => {
   for (const way of ['transmitFast', 'encodeInto', 'batch of rscore'] as const) {
     const files = new MemFiles()
     const clock = new ManualClock()
@@ -164,7 +164,7 @@ test('a template that a core learns is written to its file at once, whichever wa
   }
 })
 
-test('memory of the caller: just enough is taken, one byte less is refused and changes nothing', () => {
+test('a buffer of exactly the needed size is accepted, one byte less is refused and changes nothing', () => {
   const core = createPureCore({ resolver, units, clock: new ManualClock() })
   const into = (size: number, at: number, value: number): number =>
     core.encodeInto(new Uint8Array(size), at, [reading(value)], 'D', 'ONLINE', T0, 7, 'DIFF')
@@ -184,7 +184,7 @@ test('memory of the caller: just enough is taken, one byte less is refused and c
   }
 })
 
-test('times of the wire: 0 to 2^48 - 1', () => {
+test('times from 0 to 2^48 - 1 are accepted on the wire', () => {
   const core = createPureCore({ resolver, units, clock: new ManualClock() })
   const sender = new UplinkEncoder({ aid: 7, units, clock: new ManualClock() })
   const send = (t: number): void => {
@@ -199,7 +199,7 @@ test('times of the wire: 0 to 2^48 - 1', () => {
   })
 })
 
-test('what went out of a policy that reads the clock only after the link was opened again', () => {
+test('a policy that reads the clock only after a reopened link sends what it must', () => {
   for (const change of ['opened', 'keyFramesApart'] as const) {
     const clock = new ManualClock()
     const sender = new UplinkEncoder({ aid: 7, units, clock, diffBase: 'last', fullEvery: 2, fullIntervalS: 0 })

@@ -1,4 +1,4 @@
-// Header, checksums and cipher of a frame: what is known of one that cannot be opened, and why not (X26).
+// Header, checksums and cipher of a frame: what is known of one that cannot be opened, and the reason (X26).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { frameTime, openFrame, plainFrame } from '../../../src/pipeline/receive'
@@ -27,7 +27,7 @@ const NOTHING = {
 const HEAD = { ...NOTHING, cmd: 0x3f, base_cmd: 0x3f, source_aid: 42, crc16_ok: true }
 const OPEN = { ...HEAD, timestamp_raw: T0, tid: '01', crc8_ok: false }
 
-/** A key other than KEY that agrees with the CRC-8 of that secure frame. */
+/** A key other than KEY whose CRC-8 matches that secure frame. */
 function wrongKeyFor(bytes: Buffer): Uint8Array {
   for (let ts = 1; ; ts++) {
     const key = deriveSessionKey(42, ts)
@@ -35,13 +35,13 @@ function wrongKeyFor(bytes: Buffer): Uint8Array {
   }
 }
 
-test('a frame that cannot be opened: why, and what of it is known', () => {
+test('a frame that cannot be opened gives the reason, and what is known of it', () => {
   const broken = (at: number): Buffer => {
     const bytes = plain()
     bytes[at < 0 ? bytes.length + at : at]! ^= 1
     return bytes
   }
-  // the CRC-16 holds, the CRC-8 does not
+  // the CRC-16 is right, the CRC-8 is not
   const wrongSum = peerFrame(0x3f, [42], 1, T0, TEXT, bytes => Buffer.concat([bytes.subarray(1), Buffer.of(0)]))
   const diff = secure(0xab, Buffer.from([2, 1, 0x35]))
   const cases: [string, Buffer, Uint8Array[] | null, object][] = [
@@ -91,7 +91,7 @@ test('a frame that cannot be opened: why, and what of it is known', () => {
   }
 })
 
-test('a frame that opens: its body, its key and its time', () => {
+test('a frame that can be opened gives its body, its key and its time', () => {
   const open = (bytes: Buffer, keys: Uint8Array | Uint8Array[] | null = null) => {
     const got = openFrame(bytes, T0 + 9, () => keys)
     assert.ok(got.ok, JSON.stringify(got))
@@ -109,7 +109,7 @@ test('a frame that opens: its body, its key and its time', () => {
   assert.equal(open(plain()).meta.routes, undefined)
   const nobody = open(peerFrame(0x3f, [], 1, T0, TEXT)).meta
   assert.deepEqual([nobody.source_aid, nobody.routes], [0, undefined])
-  // an empty body fits every key, and is opened with the first
+  // an empty body matches every key, and is opened with the first
   assert.equal(open(secure(0x80, Buffer.alloc(0)), [deriveSessionKey(42, 1), KEY]).text.length, 0)
   const full = secure(0x40)
   assert.equal(open(full, [wrongKeyFor(full), KEY]).key, KEY, 'a FULL is known by its text')
@@ -122,7 +122,7 @@ test('the time of a frame: zero is stamped, below 1e11 it is seconds', () => {
   )
 })
 
-test('a plain data frame is one that is whole, of one route, not encrypted, with both sums right', () => {
+test('a plain data frame is complete, has one route, is not encrypted, and has both checksums right', () => {
   const is = (bytes: Uint8Array): boolean => plainFrame(bytes, 0, bytes.length)
   for (const cmd of [0x3f, 0xaa, 0x7f]) {
     assert.equal(is(plain(cmd)), true, cmd.toString(16))

@@ -68,7 +68,7 @@ test('a fact carries canonical units, milliseconds and all meta fields', () => {
   })
 })
 
-test('late frames: FULL from its own text and not learned, DIFF and HEART on the state before them', () => {
+test('late frames: FULL is decoded from its own text and not learned, DIFF and HEART with the state before them', () => {
   const r = receiver()
   assert.equal(value(r.receive(full(T0 + 10, '10'))), 0.0062)
   assert.equal(value(r.receive(diff(T0 + 30, '30'))), 0.0186)
@@ -84,7 +84,7 @@ test('late frames: FULL from its own text and not learned, DIFF and HEART on the
   assert.deepEqual([r.counters.late, r.counters.lateDropped], [3, 1])
 })
 
-test('eight states are kept', () => {
+test('a receiver keeps eight states of a template', () => {
   const r = receiver()
   r.receive(full(T0, '1'))
   for (let k = 1; k <= 8; k++) r.receive(diff(T0 + 10 * k, String(k)))
@@ -92,7 +92,7 @@ test('eight states are kept', () => {
   assert.equal(value(r.receive(heart(T0 + 15))), 0.0001)
 })
 
-test('a frame twice gives the same fact, as FULL or as DIFF', () => {
+test('a duplicate frame gives the same fact, as FULL or as DIFF', () => {
   const r = receiver()
   r.receive(full(T0, '1'))
   const facts = [diff(T0 + 10, '5'), diff(T0 + 10, '5'), full(T0 + 10, '5')].map(packet => {
@@ -103,7 +103,7 @@ test('a frame twice gives the same fact, as FULL or as DIFF', () => {
   assert.deepEqual(facts[2], facts[0])
 })
 
-test('what an old connection still held when a newer FULL came is not built upon it; a late frame with a newer number is', () => {
+test('frames left over from an old connection are not used as a base after a newer FULL; a late frame with a newer number is', () => {
   const EPOCH = 7
   for (const [again, cmd] of [
     ['a FULL like the one before', 0x3f],
@@ -124,7 +124,7 @@ test('what an old connection still held when a newer FULL came is not built upon
   }
 })
 
-test('a missing template asks for a FULL, and the NACK names the frame', () => {
+test('a missing template requests a FULL, and the NACK names the frame', () => {
   const r = receiver()
   const packet = heart(T0)
   const got = r.receive(packet)
@@ -134,7 +134,7 @@ test('a missing template asks for a FULL, and the NACK names the frame', () => {
   assert.equal(nackReason('NEED_FULL', Buffer.alloc(3)), null)
 })
 
-test('a DIFF that does not fit is refused and moves nothing', () => {
+test('a DIFF that does not fit is refused and changes nothing', () => {
   const r = receiver()
   r.receive(full(T0, '1'))
   for (const body of [Buffer.of(2, 5, 49), Buffer.of(0x0a, 1, 50), Buffer.of(2, 1, 33), Buffer.of(2)])
@@ -152,7 +152,7 @@ test('a broken frame never leaves a wrong state behind', () => {
   assert.equal(value(r.receive(heart(T0 + 15))), 0.0002)
 })
 
-test('a clock set back is believed after eight late frames and a FULL', () => {
+test('a clock set back is accepted after eight late frames and a FULL', () => {
   const r = receiver()
   r.receive(full(T0, '1'))
   const back = T0 - 3_600_000
@@ -161,7 +161,7 @@ test('a clock set back is believed after eight late frames and a FULL', () => {
   assert.equal(value(r.receive(heart(back + 11))), 0.0002)
 })
 
-test('zero time is stamped in milliseconds, small ones are seconds', () => {
+test('a zero time is stamped in milliseconds, small ones are seconds', () => {
   const r = receiver()
   const stamped = r.receive(full(0, '1'))
   assert.ok(stamped.kind === 'fact')
@@ -171,7 +171,7 @@ test('zero time is stamped in milliseconds, small ones are seconds', () => {
   assert.deepEqual([seconds.fact.id, seconds.fact.state, seconds.fact.tRaw], ['NODE', 'ONLINE', T0])
 })
 
-test('C firmware: one sensor without a head, several with decimal seconds and a DIFF after', () => {
+test('C firmware frames are decoded: one sensor without a head, several with decimal seconds and a DIFF after', () => {
   const r = receiver()
   const single = r.receive(frame(0x3f, 3, T0 / 1000, 'TEMP|K|2Bi'))
   assert.ok(single.kind === 'fact')
@@ -186,7 +186,7 @@ test('C firmware: one sensor without a head, several with decimal seconds and a 
   assert.equal(value(r.receive(frame(0xaa, 4, T0 / 1000 + 1, Buffer.of(2, 1, 49)))), 0.0001)
 })
 
-test('secure frames need the key, a wrong one is told apart', () => {
+test('secure frames need the key, and a wrong key is reported as such', () => {
   const key = deriveSessionKey(42, T0)
   const packet = frame(0x40, 1, T0, '42;D.1.AY4j8UwA|a>K.K:1|', 42, key)
   assert.equal(code(receiver().receive(packet)), 'NO_KEY')
@@ -194,7 +194,7 @@ test('secure frames need the key, a wrong one is told apart', () => {
   assert.equal(value(receiver({ inboundKey: () => key }).receive(packet)), 0.0001)
 })
 
-test('several routes: the source is the last, the route is told', () => {
+test('with several routes the source is the last, and the route is reported', () => {
   const plain = full(T0, '1')
   const routed = Buffer.concat([plain.subarray(0, 1), Buffer.of(2, 0, 0, 0, 5), plain.subarray(2)])
   sealFrame(routed, 0, 17, routed.length - 3)
@@ -203,7 +203,7 @@ test('several routes: the source is the last, the route is told', () => {
   assert.deepEqual([got.fact.aid, got.meta.routes], [42, [5, 42]])
 })
 
-test('sources are bounded: those not heard for longest are forgotten', () => {
+test('the number of sources is limited: those not heard for longest are evicted', () => {
   const r = receiver({ maxSources: 100 })
   for (let aid = 1; aid <= 1000; aid++) {
     r.receive(frame(0x3f, 1, T0, `${aid};D.1.AY4j8UwA|a>K.K:1|`, aid))
@@ -214,7 +214,7 @@ test('sources are bounded: those not heard for longest are forgotten', () => {
   assert.equal(code(r.receive(frame(0x7f, 1, T0 + 2000, '', 2))), 'NEED_FULL')
 })
 
-test('DIFFs of strangers take nobody’s place, neither AIDs nor runs', () => {
+test('DIFFs of unknown senders evict neither AIDs nor runs', () => {
   const r = receiver({ maxSources: 100 })
   r.receive(full(T0, '1'))
   r.receive(full(T0, '2'), 7)
@@ -260,7 +260,7 @@ test('mutated frames throw nothing, in the receiver and in fusion', () => {
     let bytes = Buffer.from(corpus[(next() * corpus.length) | 0]!)
     for (let m = 0; m < 1 + next() * 3; m++) bytes[(next() * bytes.length) | 0] = next() * 256
     if (next() < 0.3) bytes = bytes.subarray(0, (next() * (bytes.length + 1)) | 0)
-    // mostly with right checksums, so that the inside is reached
+    // mostly with correct checksums, so that the inner code is reached
     if (next() < 0.8 && bytes.length >= 16)
       sealFrame(bytes, 0, Math.min(2 + 4 * bytes[1]! + 7, bytes.length - 3), bytes.length - 3)
     const got = r.receive(bytes)
@@ -269,7 +269,7 @@ test('mutated frames throw nothing, in the receiver and in fusion', () => {
   }
 })
 
-test('a late FULL with other sensors under a known TID: nothing is built on either meaning', () => {
+test('after a late FULL with other sensors under a known TID no frame builds on either meaning', () => {
   const r = receiver()
   r.receive(full(T0 + 100, '1'))
   assert.equal(value(r.receive(full(T0, '7', 'other'))), 0.0007)
@@ -278,7 +278,7 @@ test('a late FULL with other sensors under a known TID: nothing is built on eith
   assert.equal(value(r.receive(diff(T0 + 400, '9'))), 0.0009)
 })
 
-test('two meanings of a TID, the older one doubled: still nothing is built on it', () => {
+test('with two meanings of a TID, and a duplicate of the older one, still no frame builds on it', () => {
   const r = receiver()
   r.receive(full(T0 + 100, '1'))
   for (let k = 0; k < 2; k++) {
@@ -313,7 +313,7 @@ test('whole seconds: a frame with the time of the one before is not late and bui
   assert.equal(r.counters.late, 1, 'only the one that came after a newer second')
 })
 
-test('frames without a time follow on what was heard last, whatever the clocks say, and make nothing late', () => {
+test('frames without a time follow the last received one, whatever the clocks are, and make nothing late', () => {
   const own = new ManualClock(T0 + 500)
   const r = receiver({ clock: own })
   r.receive(full(T0 + 1_000_000, '1'))
@@ -326,7 +326,7 @@ test('frames without a time follow on what was heard last, whatever the clocks s
   assert.deepEqual([value(timed), timed.meta.late], [0.0003, undefined])
 })
 
-test('each run of the delivery exchange has templates of its own, bounded for each AID', () => {
+test('each run of the delivery exchange has its own templates, limited for each AID', () => {
   const own = new ManualClock(T0)
   const r = receiver({ clock: own })
   r.receive(full(T0, '1'))
@@ -349,7 +349,7 @@ test('each run of the delivery exchange has templates of its own, bounded for ea
   assert.equal(code(r.receive(heart(T0 + 6))), 'fact', 'bare templates stay')
 })
 
-test('of a run whose packets were acknowledged, a FULL from before teaches nothing after a restart', () => {
+test('in a run whose packets were acknowledged, a FULL from before teaches nothing after a restart', () => {
   const r = receiver()
   const first = r.receive(full(T0 + 10, '1'), 5)
   assert.ok(first.kind === 'fact')
@@ -366,7 +366,7 @@ test('of a run whose packets were acknowledged, a FULL from before teaches nothi
   assert.equal(value(again.receive(diff(back + 9, '3'), 7)), 0.0003, 'a clock set back is believed after a while')
 })
 
-test('only bare templates go to the registry', () => {
+test('only bare templates are stored in the registry', () => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-receiver-'))
   const first = receiver({ registryDir: dir })
   first.receive(full(T0, '1'), 5)
@@ -379,7 +379,7 @@ test('only bare templates go to the registry', () => {
   rmSync(dir, { recursive: true, force: true })
 })
 
-test('after an unclean stop a DIFF gives what it carries, a HEART nothing, until a FULL (X33)', () => {
+test('after an unclean stop a DIFF gives only its own values, a HEART nothing, until a FULL (X33)', () => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-rebuilt-'))
   const text = (state: string, unit: string): string => `42;D.1.AY4j8UwA|a>${state}.${unit}:1|b>K.K:2|c>K.K:3|`
   const slots = (mask: number[], ...texts: string[]): Buffer =>

@@ -1,5 +1,5 @@
-// The registry file of both dialects, read back by the reference's own rules: its place, its text to the byte,
-// and a text rebuilt from signature and slots that is the one last sent or received.
+// The registry file of both dialects, read by the rules of the reference: its location, its exact text, and a text
+// rebuilt from signature and slots that equals the one last sent or received.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -30,7 +30,7 @@ function rebuild({ sig, last_vals_bin }: Kept['templates'][string], token: strin
 }
 
 for (const unitDialect of ['ucum', 'attribute'] as const)
-  test(`dialect ${unitDialect}: what is sent and what is learned lies in files the reference reads`, () => {
+  test(`dialect ${unitDialect}: sent and learned templates are in files that the reference reads`, () => {
     const dir = join(root, unitDialect)
     const clock = new ManualClock()
     const resolver = unitDialect === 'attribute' ? attributeUnits : { resolve, resolveList }

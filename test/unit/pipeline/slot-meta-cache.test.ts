@@ -1,11 +1,11 @@
-// Descriptions of `state.unit` texts are shared, and their number is bounded, since the texts come from peers.
+// Descriptions of `state.unit` texts are shared, and their number is limited, since the texts come from peers.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { hashText, Metas } from '../../../src/pipeline/slot-meta-cache'
 import { literalUnits, WirePickers } from '../../../src/pipeline/wireunit'
 import { units } from './units'
 
-test('8,192 descriptions of each kind of sender are kept, then they are made anew', () => {
+test('8,192 descriptions of each kind of sender are cached, then the cache starts over', () => {
   const metas = new Metas('ucum', units)
   const plain = metas.of('K.K', true)
   const first = metas.of('K.u0', false)
@@ -16,7 +16,7 @@ test('8,192 descriptions of each kind of sender are kept, then they are made ane
   assert.equal(metas.of('K.K', true), plain, 'those of C firmware are kept apart')
 })
 
-test('a text of 255 characters is shared, a longer one is described on each use', () => {
+test('the description of a text of up to 255 characters is shared, a longer one is described on each use', () => {
   const metas = new Metas('ucum', units)
   const text = `K.${'u'.repeat(253)}`
   const shared = metas.of(text, false)
@@ -26,7 +26,7 @@ test('a text of 255 characters is shared, a longer one is described on each use'
   assert.deepEqual(metas.of(`${text}u`, false), long)
 })
 
-test('what a description says', () => {
+test('a description has the parsed parts of its text', () => {
   const ucum = new Metas('ucum', units)
   const kelvin = {
     text: 'K.K',
@@ -53,7 +53,7 @@ test('what a description says', () => {
   assert.deepEqual(attribute.of('K.1e999,m', false), { ...kelvin, text: 'K.1e999,m', unit: '1e999,m', ambiguous: true })
 })
 
-test('a hash tells texts apart by their letters, their order and where one ends', () => {
+test('a hash distinguishes texts by their characters, their order and where one ends', () => {
   assert.equal(hashText(''), Math.imul(0x811c9dc5 ^ 0xff, 0x01000193))
   const pairs = [
     ['ab', 'c'],
@@ -65,7 +65,7 @@ test('a hash tells texts apart by their letters, their order and where one ends'
   assert.equal(new Set(pairs.map(([a, b]) => hashText(b, hashText(a)))).size, pairs.length)
 })
 
-test('4,096 units have their choices kept, then they are made anew', () => {
+test('the choices of 4,096 units are cached, then the cache starts over', () => {
   const pickers = new WirePickers(literalUnits, 4)
   const first = pickers.get('u0')
   for (let k = 1; k < 4096; k++) pickers.get(`u${k}`)

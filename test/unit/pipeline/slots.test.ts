@@ -1,4 +1,4 @@
-// What a receiver keeps of one template, and the form of the bodies that change it.
+// What a receiver keeps of one template, and the layout of the bodies that change it.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Metas } from '../../../src/pipeline/slot-meta-cache'
@@ -33,7 +33,7 @@ function body(
   return Buffer.concat([mask, ...texts.map(text => Buffer.concat([Buffer.of(text.length), Buffer.from(text)]))])
 }
 
-test('where a body may be noise, each bit of the mask that is of no slot refuses it, of any number of sensors', () => {
+test('where a body may be noise, any mask bit without a slot refuses it, for any number of sensors', () => {
   for (let count = 1; count <= 9; count++) {
     const apply = (bytes: Buffer, wary: boolean): boolean => {
       const made = history(count)
@@ -51,7 +51,7 @@ test('where a body may be noise, each bit of the mask that is of no slot refuses
   }
 })
 
-test('a body ends with its last slot: one byte less or more, or a mask cut short, is refused', () => {
+test('a body ends with its last slot: one byte less or more, or a truncated mask, is refused', () => {
   const apply = (bytes: Buffer, wary = false): boolean => {
     const made = history(5)
     made.begin(0, false)
@@ -65,14 +65,14 @@ test('a body ends with its last slot: one byte less or more, or a mask cut short
   assert.equal(apply(Buffer.alloc(2)), true, 'an empty mask')
   assert.equal(apply(Buffer.alloc(1)), true)
   assert.equal(apply(Buffer.alloc(1), true), false, 'a mask cut short may be noise')
-  // who has no key can send these: the first fits every key, the second one in 256
+  // a sender without the key can send these: the first matches every key, the second one in 256
   assert.equal(apply(Buffer.alloc(0), true), false, 'deciphered, a body without anything proves nothing')
   assert.equal(apply(Buffer.alloc(2), true), false, 'nor does an empty mask')
   for (const slot of [0, 1]) assert.equal(apply(body(5, [slot], ['']), true), false, 'nor does an empty text')
   for (const bad of ['a b', '-', '+1']) assert.equal(apply(body(5, [1], [bad])), false, bad)
 })
 
-test('as the reference reads it, a body goes as far as it goes: what it has before its end is kept', () => {
+test('a truncated body is decoded as far as it goes, as the reference does', () => {
   const read = (bytes: Buffer): [boolean, number[]] => {
     const made = history(3)
     made.begin(0, false)
@@ -93,7 +93,7 @@ test('as the reference reads it, a body goes as far as it goes: what it has befo
   assert.deepEqual(read(noise), [true, [a, b, c]], 'bits of no slot')
 })
 
-test('a text that C firmware writes behind a value ends it', () => {
+test('a text that C firmware writes after a value ends it', () => {
   for (const [value, n] of [
     ['5', 5],
     ['5#x', 5],
@@ -114,7 +114,7 @@ test('a text that C firmware writes behind a value ends it', () => {
   }
 })
 
-test('which state a frame builds on: the newest not newer than it, of eight', () => {
+test('a frame builds on the newest of eight states that is not newer than it', () => {
   const made = history(1)
   assert.deepEqual([made.stateFor(-1), made.stateFor(0)], [-1, 0])
   for (let k = 1; k <= 8; k++) {
@@ -133,7 +133,7 @@ test('which state a frame builds on: the newest not newer than it, of eight', ()
   assert.deepEqual([made.newest, made.lateRun], [-1, 0])
 })
 
-test('what a history takes in memory grows with its sensors and with texts that are not shared, and never shrinks', () => {
+test('the memory of a history grows with its sensors and with texts that are not shared, and never shrinks', () => {
   const weight = (count: number): number => history(count).weight
   const rows = 9 * 16
   const ids = (count: number): number => 4 * shapeOf(readFull(textOf(count))).signature.length

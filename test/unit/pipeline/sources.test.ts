@@ -1,4 +1,5 @@
-// What is remembered of sources keeps its bounds: contents of an AID, AIDs, runs of an AID, bytes; and what goes is counted.
+// What is remembered of sources stays within its limits: contents of an AID, AIDs, runs of an AID, bytes; and evictions are
+// counted.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Received, Receiver, type ReceiverOptions } from '../../../src/pipeline/receiver'
@@ -22,7 +23,7 @@ const fact = (aid: number, id: string, tRaw: number) => ({
   sensors: [{ id, status: 'OK', unit: 'K', value: 1 }],
 })
 
-test('of 256 contents of an AID the newest acknowledged time is remembered; the oldest gives way', () => {
+test('of 256 contents of an AID the newest acknowledged time is remembered; the oldest is evicted', () => {
   const learned = (contents: number, id: string): boolean => {
     const r = receiver()
     for (let k = 0; k < contents; k++) r.remember(fact(42, `s${k}`, T0 + 1000))
@@ -44,7 +45,7 @@ test('a time that is remembered again makes its content the newest; an older one
   assert.equal(r.receive(full(T0 + 2000, 42, 'a', 2), 5).meta.template_learned, true)
 })
 
-test('of 16,384 AIDs that were not heard yet the times are remembered', () => {
+test('times of 16,384 AIDs that were not heard yet are remembered', () => {
   const learned = (aids: number, aid: number): boolean => {
     const r = receiver()
     for (let k = 1; k <= aids; k++) r.remember(fact(k, 'a', T0 + 1000))
@@ -54,7 +55,7 @@ test('of 16,384 AIDs that were not heard yet the times are remembered', () => {
   assert.deepEqual([learned(16_384, 1), learned(16_385, 1), learned(16_385, 2)], [false, true, false])
 })
 
-test('an AID without a time to remember takes the place of none that has one', () => {
+test('an AID without a time to remember never evicts one that has one', () => {
   const r = receiver({ maxSources: 1 })
   for (let k = 1; k <= 16_384; k++) r.remember(fact(k, 'a', T0 + 1000))
   r.receive(full(T0, 20_000))
@@ -63,7 +64,7 @@ test('an AID without a time to remember takes the place of none that has one', (
   assert.equal(r.receive(full(T0, 1), 5).meta.template_learned, false)
 })
 
-test('eight runs of an AID are remembered, each for an hour of silence; what goes is counted', () => {
+test('eight runs of an AID are remembered, each for an hour of silence; evictions are counted', () => {
   const own = new ManualClock(T0)
   const r = receiver({ clock: own })
   const known = (epoch: number): boolean => code(r.receive(heart(T0 + 10), epoch)) === 'fact'
@@ -87,7 +88,7 @@ test('eight runs of an AID are remembered, each for an hour of silence; what goe
   assert.deepEqual([known(3), known(9)], [false, true])
 })
 
-test('a run is silent for long after an hour, not before', () => {
+test('a run counts as silent after an hour, not before', () => {
   for (const [ms, kept] of [
     [3_599_999, true],
     [3_600_000, false],
@@ -102,7 +103,7 @@ test('a run is silent for long after an hour, not before', () => {
   }
 })
 
-test('one source alone keeps the bytes: its other runs go, then its other templates; the last one heard stays', () => {
+test('a single source stays within the bytes: its other runs are evicted, then its other templates; the last one heard stays', () => {
   const one = receiver()
   one.receive(full(T0))
   const each = one.weight
@@ -122,7 +123,7 @@ test('one source alone keeps the bytes: its other runs go, then its other templa
   runs.receive(full(T0, 42), 3)
   assert.deepEqual([runs.weight, runs.counters.forgotten], [each, 2])
   assert.equal(code(runs.receive(heart(T0 + 1), 3)), 'fact')
-  // what those runs had acknowledged is still known: no FULL from before is built on
+  // what those runs had acknowledged is still known: no frame builds on an earlier FULL
   assert.equal(runs.receive(full(T0 - 1), 1).meta.template_learned, false)
 
   const many = receiver({ maxBytes: 2 * each })
@@ -134,7 +135,7 @@ test('one source alone keeps the bytes: its other runs go, then its other templa
   assert.equal(many.receive(full(T0 + 5, 42, 'b', 2), 1).meta.template_learned, true)
 })
 
-test('without a spill the quarter of the AIDs that was not heard for longest goes, with its bytes', () => {
+test('without spill files the quarter of the AIDs not heard for longest is evicted, with its bytes', () => {
   const r = receiver({ maxSources: 8 })
   for (let aid = 1; aid <= 8; aid++) r.receive(full(T0, aid))
   const each = r.weight / 8
@@ -149,7 +150,7 @@ test('without a spill the quarter of the AIDs that was not heard for longest goe
   assert.deepEqual([one.sources, one.counters.forgotten], [1, 1])
 })
 
-test('4,096 sources are remembered where the answer is not given; where others can wait in files, 65,536', () => {
+test('4,096 sources are remembered where no answer can be sent; where others can be spilled to files, 65,536', () => {
   const r = receiver()
   for (let aid = 1; aid <= 4096; aid++) r.receive(full(T0, aid))
   assert.equal(r.sources, 4096)
@@ -157,7 +158,7 @@ test('4,096 sources are remembered where the answer is not given; where others c
   assert.equal(r.sources, 3073, 'a quarter went')
 })
 
-test('a clock set back is believed after eight late frames, of more than ten minutes', () => {
+test('a clock set back is accepted after eight late frames, of more than ten minutes', () => {
   for (const epoch of [undefined, 5])
     for (const [ms, frames, learned] of [
       [600_000, 20, false],
@@ -176,7 +177,7 @@ test('a clock set back is believed after eight late frames, of more than ten min
     }
 })
 
-test('with files for those that find no room, four registry files are written at a time', () => {
+test('with spill files, four registry files are written at a time', () => {
   for (const [spillDir, written] of [
     ['/s', 4],
     [undefined, 9],
@@ -194,7 +195,7 @@ test('with files for those that find no room, four registry files are written at
   }
 })
 
-test('after a clean stop a run is built on only where its next frame follows: an older copy of the disk gives no wrong value', () => {
+test('after a clean stop a frame builds on a run only if it is the next one: an older copy of the disk gives no wrong value', () => {
   const files = new MemFiles()
   const open = (): Receiver => receiver({ spillDir: '/s', files })
   const [epoch, other] = [7, 8]
@@ -226,14 +227,14 @@ test('after a clean stop a run is built on only where its next frame follows: an
   assert.equal(next(4, other), 'fact')
 })
 
-test('a run from before the start that goes outside of the memory again is not built on either', () => {
+test('a run from before the start that is spilled again is not used as a base either', () => {
   const files = new MemFiles()
   const open = (): Receiver => receiver({ spillDir: '/s', files, maxSources: 2 })
   const first = open()
   for (let aid = 1; aid <= 4; aid++) first.receive(full(T0, aid), 7, 1)
   first.save()
   const second = open()
-  // each is read back by a frame that proves nothing, and leaves for the next one
+  // each is loaded by a frame that proves nothing, and evicted for the next one
   for (let k = 0; k < 3; k++)
     for (let aid = 1; aid <= 4; aid++) assert.equal(code(second.receive(heart(T0 + 1 + k, aid), 7, 1)), 'fact')
   for (let aid = 1; aid <= 4; aid++) assert.equal(code(second.receive(heart(T0 + 9, aid), 7, 3)), 'NEED_FULL')

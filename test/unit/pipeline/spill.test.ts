@@ -1,5 +1,5 @@
-// Templates that wait outside the memory: a receiver with little room answers every frame as one with plenty does, over
-// clean stops too; what is damaged or missing costs a FULL, never a wrong value; memory and files keep their bounds.
+// Templates spilled to files: a receiver with little memory answers every frame like one with plenty, also over clean
+// stops; damaged or missing data costs a FULL, never a wrong value; memory and files stay within their limits.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Fact } from '../../../src/pipeline/fact'
@@ -24,7 +24,7 @@ interface Heard {
   epoch?: number
 }
 
-/** Frames of many nodes, each with a few templates and runs: in order mostly, some late, twice or never. */
+/** Frames of many nodes, each with a few templates and runs: mostly in order, some late, duplicated or lost. */
 function crowd(nodes: number, rounds: number, seed: number): Heard[] {
   const next = random(seed)
   const out: Heard[] = []
@@ -62,7 +62,7 @@ function crowd(nodes: number, rounds: number, seed: number): Heard[] {
   return out
 }
 
-test('a receiver with little room answers every frame as one with plenty, over clean stops too', () => {
+test('a receiver with little memory answers every frame like one with plenty, also over clean stops', () => {
   const files = new MemFiles()
   const plenty = receiver({ maxBytes: 1 << 30, maxSources: 1 << 20 })
   let little = receiver({ ...SMALL, files })
@@ -92,7 +92,7 @@ const hello = (aid: number, k: number, encoders: Map<number, UplinkEncoder>): Ui
   return encoder.encode({ id: `n${aid}`, state: 'ONLINE', tRaw: T0 + 1000 * k, aid, sensors }).bytes
 }
 
-test('a crowd is answered, kept, written and forgotten as it is written down', () => {
+test('frames of many nodes are answered, kept, written and evicted as recorded', () => {
   const trace = new Trace('unit/pipeline/spill.txt')
   const kinds: Record<string, ReceiverOptions> = {
     plain: {},
@@ -128,7 +128,7 @@ test('a crowd is answered, kept, written and forgotten as it is written down', (
   trace.compare()
 })
 
-test('damage costs a FULL, never a wrong value; so do files that are gone, and a stop that was not clean', () => {
+test('damage costs a FULL, never a wrong value; so do missing files, and an unclean stop', () => {
   const next = random(5)
   for (const harm of ['flip', 'cut', 'gone', 'swap', 'kill'] as const) {
     const files = new MemFiles()
@@ -172,7 +172,7 @@ test('damage costs a FULL, never a wrong value; so do files that are gone, and a
   }
 })
 
-test('memory and files keep their bounds; whoever finds no room at all is asked for a FULL, older ones teach nothing', () => {
+test('memory and files stay within their limits; a sender without any room is asked for a FULL, older frames teach nothing', () => {
   const files = new MemFiles()
   const encoders = new Map<number, UplinkEncoder>()
   const bounds = { ...SMALL, maxBytes: 1 << 20, spillBytes: 1 << 20, files }
@@ -190,7 +190,7 @@ test('memory and files keep their bounds; whoever finds no room at all is asked 
   if (!spill!.has(1)) assert.deepEqual([code(stale), stale.meta.late ?? false], ['fact', true])
 })
 
-test('a disk that refuses costs what would have gone there, and nothing else', () => {
+test('a disk that refuses writes loses only what would have been spilled', () => {
   const files = new MemFiles()
   const encoders = new Map<number, UplinkEncoder>()
   const r = receiver({ ...SMALL, files })
@@ -202,14 +202,14 @@ test('a disk that refuses costs what would have gone there, and nothing else', (
   assert.ok(r.spill!.counters.errors > 0 && r.counters.forgotten > 0)
 })
 
-test('what a restart takes over is booked once: a file goes when its last newest record was taken', () => {
+test('what a restart loads is counted once: a file is removed when its last current record was loaded', () => {
   const files = new MemFiles()
   const options = { dir: '/s', files, memoryBytes: 1 << 20, diskBytes: 1 << 24, lost: () => assert.fail('lost') }
   const first = new Spill(options)
   const big = (fill: number) => new Uint8Array(200_000).fill(fill)
   first.put(1, big(1), 1)
   first.put(2, new Uint8Array(10), 1)
-  first.put(1, big(2), 2) // in the second file; the record of the first one counts no more
+  first.put(1, big(2), 2) // in the second file; the record of the first one no longer counts
   first.save()
   const second = new Spill(options)
   assert.equal(files.list('/s').filter(name => name.endsWith('.spill')).length, 2)
@@ -218,7 +218,7 @@ test('what a restart takes over is booked once: a file goes when its last newest
   assert.equal(second.take(1)![0], 2)
 })
 
-test('what waits outside the memory is kept, moved, written and lost as written down', () => {
+test('spilled templates are kept, moved, written and lost as recorded', () => {
   const { below, chance, pick } = dice(77)
   const files = new MemFiles()
   let lost = 0
@@ -281,10 +281,10 @@ test('what waits outside the memory is kept, moved, written and lost as written 
 })
 
 const SEGMENT = 256 * 1024
-/** a record that fills a quarter of a segment, its head of 20 bytes included */
+/** a record that fills a quarter of a segment, its header of 20 bytes included */
 const QUARTER = SEGMENT / 4 - 20
 
-test('the bounds of memory and files are kept to the byte: what is much emptied is written again, the other goes on whole', () => {
+test('the limits of memory and files are exact to the byte: a mostly empty file is rewritten, the others are removed as a whole', () => {
   for (const [what, taken, memoryBytes, diskBytes, want] of [
     ['both segments fit the memory', [], 2 * SEGMENT, SEGMENT, [2 * SEGMENT, 0, 0, 5]],
     ['a byte less: the older one goes to a file', [], 2 * SEGMENT - 1, SEGMENT, [SEGMENT, SEGMENT, 0, 5]],
@@ -309,7 +309,7 @@ test('the bounds of memory and files are kept to the byte: what is much emptied 
   }
 })
 
-test('of files that are too many the emptiest is written again where less than half of it counts, else the oldest is forgotten', () => {
+test('when files exceed the limit the emptiest is rewritten if less than half of it counts, otherwise the oldest is dropped', () => {
   for (const [what, taken, want] of [
     ['half of the second counts', [5, 6], [1, 2, 3, 4]],
     ['a quarter of the second counts', [5, 6, 7], []],
@@ -338,7 +338,7 @@ test('of files that are too many the emptiest is written again where less than h
   }
 })
 
-test('where a start allows much less than was kept, each new segment is paid for with four old ones', () => {
+test('when a start allows much less than was kept, each new segment removes four old ones', () => {
   const files = new MemFiles()
   const lost: number[] = []
   const options = { dir: '/s', files, memoryBytes: 1e9, diskBytes: 1e9, lost: (aid: number) => void lost.push(aid) }
@@ -355,7 +355,7 @@ test('where a start allows much less than was kept, each new segment is paid for
   assert.deepEqual(lost, [1, 2, 3, 4, 5, 6, 7, 8])
 })
 
-test('a start removes the files of a run before, and no others', () => {
+test('a start removes the files of an earlier run, and no others', () => {
   const files = new MemFiles()
   files.mkdir('/s')
   const write = (name: string): void => {
@@ -368,13 +368,13 @@ test('a start removes the files of a run before, and no others', () => {
   const spill = new Spill({ dir: '/s', files, memoryBytes: 0, diskBytes: 1e9, lost: () => undefined })
   assert.deepEqual(files.list('/s').sort(), [...others].sort())
   assert.equal(spill.counters.errors, 0)
-  // ids go on behind the largest that was there
+  // ids continue after the largest existing one
   spill.put(1, new Uint8Array(10), 1)
   spill.save()
   assert.ok(files.exists('/s/10000000000.spill'))
 })
 
-test('what the mark of a clean stop says must hold: other bytes are counted, and a mark that is no JSON gives nothing', () => {
+test('the clean-stop mark must match: other bytes are counted, and a mark that is no JSON gives nothing', () => {
   const start = (harm: (files: MemFiles) => void): (number | null)[] => {
     const files = new MemFiles()
     const options = { dir: '/s', files, memoryBytes: 1e9, diskBytes: 1e9, lost: () => undefined }

@@ -56,7 +56,7 @@ test('readings become a fact with canonical UCUM units, keys in the order v, u, 
   assert.deepEqual(Object.keys(fact).slice(3, 7), ['s1_v', 's1_u', 's1_id', 's1_s'])
 })
 
-test('a unit may be a list: same dimension multiplies, another divides', () => {
+test('a unit may be a list: the same dimension multiplies, another divides', () => {
   const s = make()
   const fact = s.standardize(
     'D',
@@ -71,7 +71,7 @@ test('a unit may be a list: same dimension multiplies, another divides', () => {
   assert.deepEqual(s.lastRejected, [])
 })
 
-test('without a time the fact is stamped in milliseconds; a given one is kept as given', () => {
+test('without a time the fact is stamped in milliseconds; a supplied time is kept', () => {
   const s = make()
   assert.deepEqual(s.standardize('D', 'ONLINE', []), {
     id: 'D',
@@ -90,7 +90,7 @@ test('without a time the fact is stamped in milliseconds; a given one is kept as
     throwsCode('BAD_TIME', () => s.standardize('D', 'ONLINE', [], { t: t as number }))
 })
 
-test('extra arguments pass into the fact, but not over its own keys', () => {
+test('extra arguments are passed into the fact, but not over its own keys', () => {
   const fact = make().standardize('D', 'ONLINE', [], { t: 1, geohash: 'u33', url: 'https://x', note: 7 })
   assert.deepEqual(fact, { id: 'D', s: 'ONLINE', t: 1, geohash: 'u33', url: 'https://x', note: 7 })
   const record = make().standardizeToFact('D', 'ONLINE', [], { t: 1, geohash: 'u33', note: 7 }, 9)
@@ -100,7 +100,7 @@ test('extra arguments pass into the fact, but not over its own keys', () => {
   throwsCode('BAD_ID', () => make().standardize('D', 'O', [], { geohash: 'a|b' }))
 })
 
-test('a bad row is dropped with its reason, the rest closes up and goes', () => {
+test('an invalid row is dropped with its reason, the others move up and are sent', () => {
   const s = make()
   const rows = [
     ['A', 'OK', 1, 'Pa'],
@@ -148,7 +148,7 @@ test('a bad row is dropped with its reason, the rest closes up and goes', () => 
   assert.deepEqual(s.lastRejected, [])
 })
 
-test('names with characters that cut packets are refused wherever they stand', () => {
+test('names with characters that delimit packets are refused in every position', () => {
   const s = make()
   for (const bad of ['a.b', 'a|b', 'a;b', 'a>b', 'a:b', 'a@b', '&a', '#a', 'a\u0001', 'a\nb', 'a\u007f', '\ud800']) {
     throwsCode('BAD_ID', () => s.standardize(bad, 'ONLINE', []))
@@ -170,7 +170,7 @@ test('names with characters that cut packets are refused wherever they stand', (
   assert.deepEqual(s.lastRejected, [])
 })
 
-test('a failed sensor keeps its place in the record form only', () => {
+test('a failed sensor keeps its slot in the record form only', () => {
   const s = make()
   const rows = [
     ['a', 'ERROR', null, 'Cel'],
@@ -190,7 +190,7 @@ test('a failed sensor keeps its place in the record form only', () => {
   ])
 })
 
-test('small values go where a prefixed unit keeps them, and are refused where none does', () => {
+test('small values are sent where a prefixed unit preserves them, and are refused where none does', () => {
   for (const [value, unit, precision, fits] of [
     [0, 'A', 0, true],
     [0.05, 'A', 4, true],
@@ -216,7 +216,7 @@ test('small values go where a prefixed unit keeps them, and are refused where no
   assert.deepEqual(s.lastRejected, [])
 })
 
-test('the largest value and the largest time of the wire are taken, the next are refused', () => {
+test('the largest value and the largest time of the wire are accepted, the next are refused', () => {
   const most = 2 ** 63
   for (const unit_dialect of ['ucum', 'attribute']) {
     const s = make({ unit_dialect, precision: 0 })
@@ -268,7 +268,7 @@ test('settings come from the file; a missing file means defaults', t => {
     throwsCode('CONFIG_INVALID', () => new Standardizer(config(JSON.stringify({ engine_settings: { unit_dialect } }))))
 })
 
-test('what the standardizer accepts comes back from the compressed text in the same unit, off by 1e-3 at most', () => {
+test('an accepted value is decoded from the compressed text in the same unit, within 1e-3', () => {
   const s = make()
   const engine = new Engine(null, { unitDialect: 'ucum', units: wireUnits() })
   const units =

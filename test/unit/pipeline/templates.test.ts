@@ -1,4 +1,4 @@
-// Templates of the sending side: when a key frame is due, what a DIFF must repeat, which TID a template gets.
+// Templates of the sending side: when a key frame is due, which slots a DIFF must repeat, which TID a template gets.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type DiffPolicy, fullOnlyUntil, readsClock, SendStore, SendTemplate } from '../../../src/pipeline/templates'
@@ -36,7 +36,7 @@ test('a key frame is due after so many packets, so many milliseconds, or never',
   assert.equal(between({ ...NEVER, fullGapMs: 7 }, 1000), 0)
 })
 
-test('a key frame that is forced waits for nothing, and counts as one', () => {
+test('a forced key frame does not wait, and counts as one', () => {
   const template = new SendTemplate('s', 1, 1)
   const policy = { ...NEVER, fullEvery: 3, fullGapMs: 50 }
   assert.equal(template.fullDue(policy, at(1, 0)), true, 'the first one')
@@ -73,7 +73,7 @@ test('a FULL counts as the base for ten seconds, also where a newer packet is ac
   const none = new SendTemplate('s', 1, 1)
   none.sent(true, at(1, 0))
   assert.equal(none.base(STICKY, at(9, 5)), 0, 'nothing is acknowledged')
-  // nine FULLs, one each second: the eighth stands for the ninth too, with its time
+  // nine FULLs, one each second: the eighth represents the ninth too, with its time
   const many = new SendTemplate('s', 1, 1)
   for (let k = 1; k <= 9; k++) many.sent(true, at(k, 1000 * k))
   many.acked = 9
@@ -81,7 +81,7 @@ test('a FULL counts as the base for ten seconds, also where a newer packet is ac
   assert.deepEqual(bases, [1, 2, 8, 8, 8, 9])
 })
 
-test('what was sent is remembered by its number and by the newest time', () => {
+test('a sent packet is remembered by its number and by the newest time', () => {
   const template = new SendTemplate('s', 1, 2)
   template.metaOrdinals[0] = 7
   template.valueOrdinals[1] = 7
@@ -99,7 +99,7 @@ test('what was sent is remembered by its number and by the newest time', () => {
   assert.deepEqual([template.ordinal, template.lastTs, template.sinceFull], [3, 51, 2])
 })
 
-test('a value as text: the number our encoder would write, any other text as it stands', () => {
+test('a value as text is a number if our encoder would write it so, any other text stays unchanged', () => {
   const template = new SendTemplate('s', 1, 2)
   const set = (text: string): [boolean, string] => [template.setValueText(0, text), template.valueText(0)]
   assert.deepEqual(['1', '1', '2', '-1', '01', '01', '1', '00', '00', '0', '-0', '', '!', '!'].map(set), [
@@ -118,7 +118,7 @@ test('a value as text: the number our encoder would write, any other text as it 
     [true, '!'],
     [false, '!'],
   ])
-  // 2^53 and -(2^63) are numbers, 2^53 + 1 and 2^63 are none: kept as text
+  // 2^53 and -(2^63) are numbers, 2^53 + 1 and 2^63 are not: kept as text
   for (const [text, odd] of [
     [encodeInteger(2n ** 53n), false],
     [encodeInteger(2n ** 53n + 1n), true],
@@ -133,7 +133,7 @@ test('a value as text: the number our encoder would write, any other text as it 
   assert.deepEqual(template.slotTexts(), ['', 'ZZZZZZZZZZZ', '', '0'])
 })
 
-test('TIDs come in turn; the one used longest ago gives way, and its numbers and time go on', () => {
+test('TIDs are used in turn; the one used longest ago is replaced, and its numbers and time continue', () => {
   const store = new SendStore(3)
   const add = (signature: string, policy = STICKY): SendTemplate => store.add(signature, 1, policy, 100)
   const [a, b, c] = ['a', 'b', 'c'].map(signature => add(signature))
@@ -155,7 +155,7 @@ test('TIDs come in turn; the one used longest ago gives way, and its numbers and
   assert.ok(store.all().every(({ forceFull }) => forceFull))
 })
 
-test('a store goes on where the last run stopped; a TID that is kept is not given twice', () => {
+test('a store continues where the last run stopped; a stored TID is not assigned twice', () => {
   assert.equal(new SendStore(3, 0).nextTid, 1)
   const store = new SendStore(4, 3)
   store.put(new SendTemplate('kept', 3, 1))

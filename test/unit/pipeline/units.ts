@@ -1,4 +1,4 @@
-// A small unit world for the tests of this room: a few conversions, prefixes of A and F, tokens as they stand.
+// A small set of units for the tests of this room: a few conversions, prefixes of A and F, tokens unchanged.
 import type { UnitResolver, WireUnits } from '../../../src/pipeline/wireunit'
 
 const CONVERSIONS: Record<string, { canonical: string; factor: number; offset: number }> = {
@@ -35,7 +35,7 @@ export const units: WireUnits = {
   prefixed: unit => (unit === 'A' || unit === 'F' ? PREFIXES.map(([p, scale]) => ({ code: p + unit, scale })) : []),
 }
 
-/** A small seeded generator (mulberry32): the same numbers on every run. */
+/** A small seeded random generator (mulberry32): the same numbers in every run. */
 export function random(seed: number): () => number {
   let a = seed
   return () => {

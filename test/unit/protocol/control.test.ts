@@ -32,7 +32,7 @@ test('replies have the bytes of the protocol', () => {
   assert.equal(hex(control.buildSecureChannelAck(5)), '0e00000005')
 })
 
-test('what is built is read back, and what is short reads as 0', () => {
+test('what is built is parsed again, and missing bytes read as 0', () => {
   assert.deepEqual(control.parseIdAssign(control.buildIdAssign(2, 77, 5)), { seq: 2, assignedId: 77, serverTime: 5 })
   assert.deepEqual(control.parseIdAssign(bytes('02544a00')), { seq: 0x544a, assignedId: 0, serverTime: null })
   assert.deepEqual(control.parseIdPool(bytes('04544a000500000001ffff')), [1])
@@ -45,14 +45,14 @@ test('what is built is read back, and what is short reads as 0', () => {
   assert.equal(control.controlSeq(bytes('09')), 0)
 })
 
-test('request numbers go round and leave 0 out', () => {
+test('request numbers wrap around and skip 0', () => {
   const counter = new control.SequenceCounter()
   assert.equal(counter.next(), 1)
   const late = new control.SequenceCounter(65_534)
   assert.deepEqual([late.next(), late.next(), late.next()], [65_535, 1, 2])
 })
 
-test('JSON is spaced as Python does, and unreadable JSON is an empty object', () => {
+test('JSON is spaced as in Python, and unreadable JSON is an empty object', () => {
   assert.equal(
     pythonJson({ a: 1, b: [1, 'ä"'], c: { d: null }, e: undefined }),
     '{"a": 1, "b": [1, "ä\\""], "c": {"d": null}}',

@@ -15,14 +15,14 @@ test('a duplicate is the same source, time and content', () => {
   assert.equal(filter.duplicates, 1)
 })
 
-test('the last 4096 of a device are remembered, no more', () => {
+test('the last 4096 packets of a device are remembered, no more', () => {
   const filter = new DuplicateFilter()
   for (let t = 0; t < 4097; t++) assert.equal(filter.seen(1, t, 0), false)
   assert.equal(filter.has(1, 0, 0), false)
   for (let t = 1; t < 4097; t++) assert.equal(filter.seen(1, t, 0), true)
 })
 
-test('the least recently heard device is forgotten first', () => {
+test('the least recently heard device is evicted first', () => {
   const filter = new DuplicateFilter({ maxDevices: 2 })
   filter.seen(1, 0, 0)
   filter.seen(2, 0, 0)
@@ -32,7 +32,7 @@ test('the least recently heard device is forgotten first', () => {
   assert.deepEqual([filter.has(1, 0, 0), filter.has(2, 0, 0)], [true, false])
 })
 
-test('rebuilt from the log it knows what it knew', () => {
+test('rebuilt from the log the memory of duplicates is the same as before', () => {
   const filter = new DuplicateFilter({ depth: 64 })
   for (let t = 0; t < 100; t++) {
     assert.equal(filter.restore(7, t, -t), false)
@@ -45,7 +45,7 @@ test('rebuilt from the log it knows what it knew', () => {
   assert.equal(filter.duplicates, 0)
 })
 
-test('it agrees with a plain list for any sequence', () => {
+test('it agrees with a simple list for any sequence', () => {
   let state = 12345
   const random = (n: number): number => {
     state = (Math.imul(state, 1103515245) + 12345) >>> 0
@@ -63,7 +63,7 @@ test('it agrees with a plain list for any sequence', () => {
   }
 })
 
-test('a packet that did not reach the log is new again, and its place in the memory is free for another', () => {
+test('a packet that did not reach the log counts as new again, and its memory slot is free for another', () => {
   const filter = new DuplicateFilter({ depth: 64 })
   for (let t = 0; t < 64; t++) filter.seen(1, t, t)
   for (let t = 0; t < 64; t += 3) filter.forget(1, t, t)

@@ -12,7 +12,7 @@ import {
   parseTurnEnd,
 } from '../../../src/protocol/polling-turns'
 
-test('the bytes of a poll and of the end of a turn', () => {
+test('a poll and the end of a turn have the bytes of the protocol', () => {
   assert.equal(Buffer.from(buildPoll(0x1234, 7, 1024)).toString('hex'), '0912344f534e02000000070400')
   assert.equal(Buffer.from(buildTurnEnd(0x1234, 7, 3)).toString('hex'), '0a12344f534e020000000703')
   assert.deepEqual(parsePoll(buildPoll(1, 4_294_967_294, 65_535)), { seq: 1, aid: 4_294_967_294, bytes: 65_535 })

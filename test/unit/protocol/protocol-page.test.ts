@@ -1,4 +1,5 @@
-// docs/protocol.md cannot lie: every hex example on the page is built by the code, and decoded by it to what the page says.
+// docs/protocol.md is verified: every hex example on the page is built by the code, and decoded by it to what the page
+// says.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -26,7 +27,7 @@ import { ManualClock } from '../../lib/manual'
 const page = readFileSync(join(process.env.OS_NODE_TEST_ROOT ?? process.cwd(), 'docs/protocol.md'), 'utf8')
 const hex = (b: Uint8Array): string => Buffer.from(b).toString('hex')
 
-/** The examples of the page by name; in each line the bytes come first, and two spaces before the words. */
+/** The examples of the page by name; in each line the bytes come first, then two spaces and the words. */
 const examples = new Map<string, Buffer>()
 for (const [, name, block] of page.matchAll(/^```hex ([a-z0-9-]+)\n(.*?)^```$/gms)) {
   const digits = block!
@@ -142,7 +143,7 @@ test('the data frames of the page decode to what it says', () => {
   assert.deepEqual(values('firmware-multi'), [TS, ['T1', 'OK', 'K', 294.65], ['P1', 'OK', 'Pa', 101.325]])
 })
 
-test('a receiver takes the delivery frame of the page and gives its answer', () => {
+test('a receiver accepts the delivery frame of the page and gives its answer', () => {
   const receiver = new DeliveryReceiver({ ackCommitMs: 100 })
   assert.equal(hex(receiver.probeReply(example('probe'))!), hex(example('probe-answer')))
   assert.equal(delivery.probeReplyCommitMs(example('probe-answer')), 100)
@@ -179,7 +180,7 @@ test('the refusals of the page name its frames', () => {
   }
 })
 
-test('the captured exchange: the key follows from the text the page gives, and it opens the frames', () => {
+test('the captured exchange: the key is derived from the text that the page shows, and it opens the frames', () => {
   const { assignedId, timestampRaw } = control.parseSecureDictReady(example('dict-ready'))
   const product = String(assignedId * timestampRaw!)
   assert.ok(page.includes(`${assignedId} × ${timestampRaw} = ${product}`))
@@ -193,7 +194,7 @@ test('the captured exchange: the key follows from the text the page gives, and i
   assert.equal(control.parseSecureChannelAck(example('channel-ack')), AID)
 })
 
-test('the table of commands holds every command byte, and its examples are what the builders make', () => {
+test('the table of commands has every command byte, and its examples are the output of the builders', () => {
   const rows = new Map(
     [...page.matchAll(/^\| ([0-9A-F]{2}) \| ([A-Z_]+) \|.*\| (?:`([0-9a-f ]+)`)? ?\|$/gm)].map(
       ([, byte, name, bytes]) => [name!, { byte: Number.parseInt(byte!, 16), example: bytes?.replaceAll(' ', '') }],
@@ -220,7 +221,7 @@ test('the table of commands holds every command byte, and its examples are what 
   }
 })
 
-test('the diagrams can be drawn: a semicolon would end a statement, every line is one of the kinds used', () => {
+test('the diagrams can be rendered: a semicolon would end a statement, every line is one of the kinds used', () => {
   const diagrams = [...page.matchAll(/^```mermaid\nsequenceDiagram\n(.*?)^```$/gms)]
   assert.equal(diagrams.length, 4)
   for (const [, lines] of diagrams)

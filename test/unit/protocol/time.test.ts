@@ -13,7 +13,7 @@ function bench(wallMs: number, options: NodeClockOptions = {}) {
   return { os, node, steps }
 }
 
-test('the quality says where the time is from', () => {
+test('the quality names the source of the time', () => {
   assert.equal(bench(0).node.quality, 'unsynced')
   assert.equal(bench(BUILD - 1).node.quality, 'unsynced')
   const { os, node } = bench(TRUE)
@@ -21,7 +21,7 @@ test('the quality says where the time is from', () => {
   node.noteServerTime(TRUE / 1000)
   assert.equal(node.quality, 'server')
   os.wallMs = 0
-  assert.equal(node.quality, 'unsynced', 'the OS clock jumped: until somebody vouches again')
+  assert.equal(node.quality, 'unsynced', 'the OS clock jumped: until a time source confirms it again')
   assert.equal(node.now(), TRUE)
   node.noteServerTime(TRUE / 1000)
   assert.equal(node.quality, 'server')
@@ -48,7 +48,7 @@ test('the first server time steps freely, in both directions', () => {
   }
 })
 
-test('whole seconds and the way here are no disagreement', () => {
+test('whole seconds and the transmission delay do not count as disagreement', () => {
   for (const off of [-1000, 0, 999, 1900]) {
     const { node } = bench(TRUE + off)
     node.noteServerTime(TRUE / 1000)
@@ -59,7 +59,7 @@ test('whole seconds and the way here are no disagreement', () => {
   assert.equal(slow.offsetMs, 0)
 })
 
-test('after the first sync at most 300 s an hour', () => {
+test('after the first sync the time moves at most 300 s an hour', () => {
   const { os, node, steps } = bench(TRUE)
   node.noteServerTime(TRUE / 1000)
   node.noteServerTime(TRUE / 1000 + 200)
@@ -75,7 +75,7 @@ test('after the first sync at most 300 s an hour', () => {
   assert.ok(steps.at(-1)!.heldBackMs < -99_000_000)
 })
 
-test('what is no time is refused', () => {
+test('an invalid time is refused', () => {
   const { node } = bench(TRUE)
   for (const seconds of [0, -1, 1_000_000, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 60])
     assert.equal(node.noteServerTime(seconds), false)
@@ -98,7 +98,7 @@ test('a jump of the OS clock after a sync does not move the node', () => {
   assert.equal(node.now(), TRUE + 7_200_500 - 300_000, 'once')
 })
 
-test('a time that NTP vouched for goes on over every jump until somebody vouches again', () => {
+test('a time confirmed by NTP continues over every jump until a time source confirms it again', () => {
   const { os, node } = bench(TRUE, { timeSource: 'ntp' })
   assert.equal(node.quality, 'ntp')
   for (const wall of [86_400_000, TRUE + 50 * 365 * 86_400_000, TRUE - 3_600_000]) {
@@ -107,7 +107,7 @@ test('a time that NTP vouched for goes on over every jump until somebody vouches
     assert.equal(node.quality, 'unsynced')
   }
   os.wallMs = TRUE
-  assert.equal(node.now(), TRUE, 'set right again')
+  assert.equal(node.now(), TRUE, 'corrected again')
   os.wallMs = TRUE + 10_000
   node.confirmTime('ntp')
   assert.equal(node.now(), TRUE + 10_000)
@@ -125,7 +125,7 @@ test('a slewed OS clock is followed', () => {
   assert.equal(steps.length, 1)
 })
 
-test('stamps strictly increase per device, whatever the clock does', () => {
+test('timestamps strictly increase per device, whatever the clock does', () => {
   const { os, node } = bench(TRUE)
   assert.deepEqual([node.stamp('a'), node.stamp('a'), node.stamp('b')], [TRUE, TRUE + 1, TRUE])
   os.wallMs -= 1_000_000
@@ -139,7 +139,7 @@ test('stamps strictly increase per device, whatever the clock does', () => {
   assert.equal(node.stamp('d'), TRUE + 9_000_002)
 })
 
-test('the devices with a stamp are bounded', () => {
+test('the number of devices with a timestamp is limited', () => {
   const { os, node } = bench(TRUE, { maxDevices: 2 })
   node.noteStamp('a', TRUE + 100)
   node.stamp('b')

@@ -12,7 +12,7 @@ import { hostFor, io, tempDir } from './fake'
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 const PLATFORM = 'linux-x64'
 
-/** A release of its own: a bundle of one line, a file of an npm package, one that was compiled. */
+/** A private release: a bundle of one line, a file of an npm package, one that was compiled. */
 function release(t: TestContext) {
   const dir = tempDir(t)
   const dist = join(dir, 'dist')
@@ -42,7 +42,7 @@ function release(t: TestContext) {
   ]
   const line = Buffer.from(JSON.stringify({ version: '0.1.0', parts })).toString('base64')
   writeFileSync(join(dist, 'os-node.js'), `${code}\n//# osNodeManifest=${line}\n`)
-  // what stands in for npm: lays the package where npm would, or fails as npm does
+  // a substitute for npm: installs the package where npm would, or fails as npm does
   const npm = join(dir, 'npm')
   writeFileSync(
     npm,
@@ -64,7 +64,7 @@ cat ${dir}/served > "$2/node_modules/@scope/quic-linux-x64/node.napi.node"
   return { dir, dist, manager, quic, addon, npm, host, asked, bundle: join(dist, 'os-node.js') }
 }
 
-test('check: every part of this machine as it was built; other machines are left out', t => {
+test('check: every part for this machine is as it was built; other platforms are ignored', t => {
   const { manager } = release(t)
   const report = manager.check()
   assert.deepEqual(
@@ -74,7 +74,7 @@ test('check: every part of this machine as it was built; other machines are left
   assert.deepEqual([report.ok, report.declared_total, report.missing_total, report.missing], [true, 3, 0, []])
 })
 
-test('check names what is missing, damaged or cannot be read', t => {
+test('check names parts that are missing, damaged or unreadable', t => {
   const { manager, quic, addon, bundle } = release(t)
   rmSync(quic)
   writeFileSync(addon, 'something else')
@@ -90,13 +90,13 @@ test('check names what is missing, damaged or cannot be read', t => {
   assert.deepEqual([unreadable.state, unreadable.errno], ['unreadable', 'EISDIR'])
 })
 
-test('a bundle whose end is gone is told', t => {
+test('a truncated bundle is reported', t => {
   const { manager, bundle } = release(t)
   writeFileSync(bundle, readFileSync(bundle).subarray(0, -40))
   assert.throws(() => manager.check(), { code: 'NOT_FOUND' })
 })
 
-test('sync fetches what is missing by npm, exactly the version, without its scripts', async t => {
+test('sync fetches missing parts by npm, exactly the version, without its scripts', async t => {
   const { manager, quic, asked } = release(t)
   rmSync(quic)
   const report = await manager.sync()
@@ -107,7 +107,7 @@ test('sync fetches what is missing by npm, exactly the version, without its scri
   assert.equal(manager.check().ok, true)
 })
 
-test('the registry is the configured one, and npm has so much time', async t => {
+test('the registry is the configured one, and npm has a time limit', async t => {
   const { dir, dist, quic, npm, asked } = release(t)
   rmSync(quic)
   const settings = { registry: 'https://npm.example/', timeout_s: 30 }
@@ -122,7 +122,7 @@ test('the registry is the configured one, and npm has so much time', async t => 
   assert.match(late!.error ?? '', /npm: ETIMEDOUT/)
 })
 
-test('bytes with another SHA-256 are never laid in place', async t => {
+test('bytes with another SHA-256 are never installed', async t => {
   const { manager, quic, dir } = release(t)
   rmSync(quic)
   writeFileSync(join(dir, 'served'), 'evil bytes')
@@ -132,7 +132,7 @@ test('bytes with another SHA-256 are never laid in place', async t => {
   assert.equal(existsSync(quic), false)
 })
 
-test('without npm, or without a network, it says which file to copy where', async t => {
+test('without npm, or without a network, the message says which file to copy where', async t => {
   const { manager, quic, dir, host, dist } = release(t)
   rmSync(quic)
   writeFileSync(join(dir, 'offline'), '')
@@ -145,7 +145,7 @@ test('without npm, or without a network, it says which file to copy where', asyn
   })
   const none = new DependencyManager(host, { dist, platform: PLATFORM, npm: join(dir, 'no-such-npm') })
   assert.match((await none.repair()).restored[0]!.error ?? '', /npm is not on this machine/)
-  // somebody did as told
+  // the user did so
   const copied = join(dir, 'copied.node')
   writeFileSync(copied, 'quic bytes')
   assert.deepEqual(await none.install('quic', { file: copied }), { name: 'quic-linux-x64', ok: true, from: 'file' })
@@ -154,7 +154,7 @@ test('without npm, or without a network, it says which file to copy where', asyn
   assert.equal(readFileSync(quic, 'utf8'), 'quic bytes')
 })
 
-test('repair restores damaged files, the bundle and compiled ones too, from the copies that sync kept', async t => {
+test('repair restores damaged files, also the bundle and compiled ones, from the copies that sync kept', async t => {
   const { manager, addon, quic, bundle, dir } = release(t)
   assert.equal((await manager.sync()).copies, 3)
   const older = join(dir, 'data/parts/of-an-older-release')
@@ -174,7 +174,7 @@ test('repair restores damaged files, the bundle and compiled ones too, from the 
   assert.deepEqual((await manager.repair()).restored, [])
 })
 
-test('what was compiled and has no copy is told to be copied', async t => {
+test('a compiled part without a copy is reported as one to copy by hand', async t => {
   const { manager, addon } = release(t)
   rmSync(addon)
   const [restored] = (await manager.repair()).restored
@@ -193,10 +193,10 @@ test('install brings exactly one part', async t => {
   assert.throws(() => manager.install('qiuc-linux-x64'), /did you mean quic-linux-x64/)
   assert.throws(() => manager.install('usb-linux-arm'), { code: 'NOT_FOUND' })
   const outcome = await manager.getCliCommands().install!.run({ name: 'quic' }, io)
-  assert.match(outcome.text ?? '', /is as it was built/)
+  assert.match(outcome.text ?? '', /is unchanged/)
 })
 
-test('one at a time', async t => {
+test('two operations never run at the same time', async t => {
   const { manager, quic } = release(t)
   rmSync(quic)
   const first = manager.sync()
@@ -205,7 +205,7 @@ test('one at a time', async t => {
   assert.equal((await manager.repair()).ok, true)
 })
 
-test('doctor loads each part in a process of its own and tells errno and hint', async t => {
+test('doctor loads each part in a separate process and reports errno and hint', async t => {
   const { manager, quic, addon } = release(t)
   rmSync(quic)
   const report = await manager.doctor()
@@ -219,7 +219,7 @@ test('doctor loads each part in a process of its own and tells errno and hint', 
   assert.equal((await diagnose({ name: 'x', kind: 'bundle', file: 'x', path: addon })).errno, 'SyntaxError')
 })
 
-test('what this repository builds has a manifest that holds, and loads', { timeout: 60_000 }, async () => {
+test('the build of this repository has a valid manifest, and loads', { timeout: 60_000 }, async () => {
   const dist = join(root, 'dist')
   const manifest = readManifest(dist)
   assert.ok(manifest, 'dist/os-node.js ends with its manifest')

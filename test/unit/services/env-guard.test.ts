@@ -53,7 +53,7 @@ function make(dir: string, looks: Record<string, Look>, more: Partial<PluginHost
 
 const brief = (issues: readonly Issue[]) => issues.map(({ kind, resource, status }) => `${kind} ${resource} ${status}`)
 
-test('devices of media that are off are nobody’s business', t => {
+test('devices of disabled media are not reported', t => {
   const devices = configuredDevices(configIn(tempDir(t), CONFIG))
   assert.deepEqual(
     [...devices],
@@ -66,7 +66,7 @@ test('devices of media that are off are nobody’s business', t => {
   )
 })
 
-test('missing devices, rights and packages are collected, with what to do, until they are over', async t => {
+test('missing devices, permissions and packages are collected, with what to do, until they are resolved', async t => {
   const looks: Record<string, Look> = {
     '/dev/ttyUSB3': { state: 'missing' },
     '/dev/ttyS7': { state: 'forbidden', group: 'dialout' },
@@ -103,7 +103,7 @@ test('missing devices, rights and packages are collected, with what to do, until
   await timers.advance(1001)
   assert.equal(service.status().resolved, 3)
   assert.equal(service.status().open, 2)
-  // and what breaks again is open again
+  // and a fault that returns is open again
   looks['/dev/ttyUSB3'] = { state: 'missing' }
   await timers.advance(60_001)
   assert.equal(of('/dev/ttyUSB3').id, (service.status().issues as Issue[]).find(i => i.resource === '/dev/ttyUSB3')!.id)
@@ -113,7 +113,7 @@ test('missing devices, rights and packages are collected, with what to do, until
   assert.equal(gateway.linkListeners.size, 0)
 })
 
-test('what drivers say of hardware that is not there is collected, other reasons are not', t => {
+test('errors of drivers about missing hardware are collected, other errors are not', t => {
   const { service, gateway } = make(tempDir(t), {})
   const links = {
     air: ['there is no I2C bus /dev/i2c-1', 'device /dev/i2c-1'],
@@ -138,7 +138,7 @@ test('what drivers say of hardware that is not there is collected, other reasons
   assert.match(remedy('can0'), /ip link set can0 up/)
 })
 
-test('what to do about a CAN interface that is not there is told once, also where the driver advises something', t => {
+test('what to do about a missing CAN interface is reported once, also where the driver has its own hint', t => {
   const lines: string[] = []
   const logger = { ...silentLogger, warn: (line: string) => void lines.push(line) }
   const { service, gateway } = make(tempDir(t), {}, { logger })
@@ -151,7 +151,7 @@ test('what to do about a CAN interface that is not there is told once, also wher
   ])
 })
 
-test('issues are kept over a restart; what is ignored stays ignored', async t => {
+test('issues are kept over a restart; ignored ones stay ignored', async t => {
   const dir = tempDir(t)
   const looks: Record<string, Look> = { '/dev/ttyUSB3': { state: 'missing' } }
   const first = make(dir, looks)
@@ -165,7 +165,7 @@ test('issues are kept over a restart; what is ignored stays ignored', async t =>
   assert.deepEqual(brief(second.service.check()), ['device /dev/ttyUSB3 open'])
 })
 
-test('the history is bounded, and a damaged file begins anew', t => {
+test('the history is limited, and a damaged file starts over', t => {
   const dir = tempDir(t)
   const looks: Record<string, Look> = { '/dev/ttyUSB3': { state: 'missing' }, '/dev/ttyS7': { state: 'missing' } }
   const bounded = make(dir, looks, { settings: () => ({ max_history: 1, check_interval_s: 60 }) })
@@ -174,14 +174,14 @@ test('the history is bounded, and a damaged file begins anew', t => {
   assert.equal(make(dir, looks).service.check().length, 2)
 })
 
-test('asking a plugin that does not run looks, and writes nothing', async t => {
+test('a query to a plugin that does not run checks, and writes nothing', async t => {
   const dir = tempDir(t)
   const { run } = make(dir, { '/dev/ttyUSB3': { state: 'missing' } })
   assert.equal((await run('status')).open, 1)
   assert.ok(!existsSync(join(dir, 'data/env_guard')))
 })
 
-test('it starts on a disk that cannot be written, and writes when it can again', t => {
+test('the plugin starts on a read-only disk, and writes when it can again', t => {
   const dir = tempDir(t)
   const looks: Record<string, Look> = { '/dev/ttyUSB3': { state: 'missing' } }
   let full = true
@@ -200,12 +200,12 @@ test('it starts on a disk that cannot be written, and writes when it can again',
   assert.equal(JSON.parse(readFileSync(join(dir, 'data/env_guard/status.json'), 'utf8')).issues.length, 2)
 })
 
-test('the table of remedies may be changed in a file; a damaged one does not count', async t => {
+test('the table of remedies may be changed in a file; a damaged file is ignored', async t => {
   const dir = tempDir(t)
   const { service, run } = make(dir, { '/dev/ttyUSB3': { state: 'missing' } })
   const file = join(dir, 'data/env_guard/resources.json')
   assert.deepEqual(await run('resource-init'), { ok: true, file })
-  await assert.rejects(async () => run('resource-init'), /is there/)
+  await assert.rejects(async () => run('resource-init'), /already exists/)
   const given = JSON.parse(readFileSync(file, 'utf8'))
   given.remedies.unshift({ kind: 'device', resource: '/ttyUSB\\d/', remedy: 'call Ann about {resource}' })
   writeFileSync(file, JSON.stringify(given))
@@ -215,12 +215,12 @@ test('the table of remedies may be changed in a file; a damaged one does not cou
   assert.match(service.check()[0]!.remedy, /plug the adapter in/)
 })
 
-test('every kind has a remedy for whatever it is about', () => {
+test('every kind of issue has a remedy for any subject', () => {
   for (const kind of ['device', 'permission', 'package'] as const)
     assert.doesNotMatch(remedyFor(BUILTIN_REMEDIES, kind, 'thing', { user: 'pi' }), /[{}]/)
 })
 
-test('it never starts a program', () => {
+test('the plugin never starts a program', () => {
   const dir = join(root, 'src/services/env-guard')
   for (const name of readdirSync(dir))
     assert.doesNotMatch(readFileSync(join(dir, name), 'utf8'), /child_process|execFile|spawn|\/program'/)

@@ -1,4 +1,4 @@
-// What plugins are given, without a gateway behind it, for tests of services.
+// What plugins get, without a gateway, for tests of services.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ export function tempDir(t: TestContext): string {
   return dir
 }
 
-/** A configuration in a folder of its own; its data directory lies beside it. */
+/** A configuration in its own folder, with its data directory next to it. */
 export function configIn(dir: string, content: Record<string, unknown> = {}): ConfigStore {
   const path = join(dir, 'Config.json')
   const fd = realFiles.open(path, 'w')
@@ -39,7 +39,7 @@ export class FakeNode implements PluginNode {
   readonly sent: { medium: string; options: Record<string, unknown>; packet: Uint8Array }[] = []
   readonly dispatched: [Uint8Array | string, string | null | undefined][] = []
   readonly closed: string[] = []
-  /** media that take nothing, by name */
+  /** media that accept nothing, by name */
   readonly dead = new Set<string>()
   device = 'shed'
   whole: Uint8Array | null = null
@@ -79,7 +79,7 @@ export class FakeNode implements PluginNode {
   }
 }
 
-/** A gateway that says what a test makes it say. */
+/** A gateway whose answers the test sets. */
 export class FakeGateway implements GatewayAccess {
   readonly facts = new Set<(event: FactEvent) => void>()
   readonly packets = new Set<(event: PacketEvent) => void>()
@@ -93,7 +93,7 @@ export class FakeGateway implements GatewayAccess {
   links(): GatewayStatus['links'] {
     return this.state.links ?? {}
   }
-  /** of devices whose packets may be read */
+  /** devices whose packets may be read */
   readonly keys = new Map<number, Uint8Array>()
 
   readable(packet: Uint8Array): Uint8Array | null {

@@ -4,7 +4,7 @@ import { ServiceManager } from '../../../src/services'
 import { ManualClock, ManualTimers } from '../../lib/manual'
 import { configIn, io, tempDir } from './fake'
 
-test('mount, get, load, start and stop; autoLoad is called once', async () => {
+test('a plugin is mounted, found, loaded, started and stopped; autoLoad is called once', async () => {
   const manager = new ServiceManager()
   const calls: string[] = []
   const service = {
@@ -26,7 +26,7 @@ test('mount, get, load, start and stop; autoLoad is called once', async () => {
   await assert.rejects(manager.load('two'), { code: 'NOT_FOUND' })
 })
 
-test('the snapshot names what is mounted and what is loaded, and masks secrets', async t => {
+test('the snapshot lists mounted and loaded plugins, and masks secrets', async t => {
   const config = configIn(tempDir(t), {
     RESOURCES: { service_plugins: { mine: { password: 'hidden', colour: 'red' } } },
   })
@@ -47,7 +47,7 @@ test('the snapshot names what is mounted and what is loaded, and masks secrets',
   })
 })
 
-test('a plain dict serves as configuration', () => {
+test('a plain dict is accepted as configuration', () => {
   const manager = new ServiceManager({ RESOURCES: { service_plugins: { a: { secret: 'x', n: 1 } } } }, 'test')
   manager.mount('a', {})
   assert.deepEqual(manager.snapshot(), {
@@ -58,7 +58,7 @@ test('a plain dict serves as configuration', () => {
   })
 })
 
-test('one that throws is counted and shown, the others start; a load that failed is tried again', async () => {
+test('a plugin that throws is counted and shown, the others start; a failed load is retried', async () => {
   const manager = new ServiceManager()
   let tries = 0
   manager.mount('bad', {
@@ -80,7 +80,7 @@ test('one that throws is counted and shown, the others start; a load that failed
   assert.equal(manager.state('bad')?.failures, 1)
 })
 
-test('a start that hangs is given up after its time, and the others do not wait for it', async () => {
+test('a start that hangs times out, and the others do not wait for it', async () => {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
   const manager = new ServiceManager(null, 'runtime', { timers, limitMs: 3000 })
@@ -97,7 +97,7 @@ test('a start that hangs is given up after its time, and the others do not wait 
   assert.equal(timers.pending, 0)
 })
 
-test('commands are collected, parsed by their options, and end with an exit code', async () => {
+test('commands are collected, parsed by their options, and return an exit code', async () => {
   const manager = new ServiceManager()
   manager.mount('p', {
     status: () => ({ fine: true }),
@@ -152,7 +152,7 @@ test('commands are collected, parsed by their options, and end with an exit code
   assert.equal(JSON.parse(printed[1]!).code, 'USAGE')
 })
 
-test('display providers come with the load and leave with the stop', async () => {
+test('display providers are added by the load and removed by the stop', async () => {
   const shown = new Set<unknown>()
   const display = {
     DisplayProvider: Object,

@@ -66,7 +66,7 @@ const table = (...definitions: PluginDefinition[]): PluginTable =>
   Object.fromEntries(definitions.map(definition => [definition.name, async () => definition]))
 const row = (plugins: Plugins, name: string) => plugins.list().find(item => item.name === name)!
 
-test('only plugins with auto_start run from the start, and manual ones never by themselves', async t => {
+test('only plugins with auto_start run from the start, and manual ones never start automatically', async t => {
   const { plugins } = make(t, {
     builtins: table(plain('env_guard'), plain('port_forwarder'), plain('web_user')),
     config: { RESOURCES: { service_plugins: { web_user: { mode: 'manual' } } } },
@@ -92,7 +92,7 @@ test('safe mode keeps every plugin off (R25)', async t => {
   assert.deepEqual(plugins.manager.names(), [])
 })
 
-test('turning a plugin off stops it and is saved; what is off cannot be loaded', async t => {
+test('disabling a plugin stops it and is saved; a disabled one cannot be loaded', async t => {
   const { plugins } = make(t, { builtins: table(plain('env_guard')) })
   await plugins.startConfigured()
   const off = await plugins.setEnabled('env-guard', false)
@@ -102,7 +102,7 @@ test('turning a plugin off stops it and is saved; what is off cannot be loaded',
   await assert.rejects(plugins.setEnabled('nobody', true), { code: 'NOT_FOUND' })
 })
 
-test('new settings start a plugin anew when it says so', async t => {
+test('new settings restart a plugin when it requires that', async t => {
   const starts: unknown[] = []
   const definition: PluginDefinition = {
     name: 'env_guard',
@@ -122,13 +122,13 @@ test('new settings start a plugin anew when it says so', async t => {
 const GOOD = `module.exports = { name: 'good', summary: 'fine', defaults: { colour: 'red' },
   create: host => ({ status: () => ({ colour: host.settings().colour }) }) }`
 
-test('plugins of other makers are off unless the configuration says otherwise', async t => {
+test('third-party plugins are disabled unless the configuration enables them', async t => {
   const { plugins } = make(t, { foreign: { 'good.js': GOOD } })
   await plugins.startConfigured()
   assert.deepEqual(plugins.list(), [])
 })
 
-test('those of the folder run; each that fails is shown with its reason, and the rest go on', async t => {
+test('plugins of the folder run; each that fails is shown with its reason, and the others continue', async t => {
   const { plugins, timers } = make(t, {
     config: { plugins: { enabled: true } },
     builtins: table(plain('env_guard')),
@@ -150,7 +150,7 @@ test('those of the folder run; each that fails is shown with its reason, and the
     over = true
   })
   await until('all were started', async () => {
-    // only the one that hangs waits for its time
+    // only the one that hangs waits for its time-out
     if (row(plugins, 'hangs').loaded) await timers.advance(1001)
     return over
   })
@@ -162,14 +162,14 @@ test('those of the folder run; each that fails is shown with its reason, and the
   assert.match(String(state.thrower), /thrower: create failed: no way/)
   assert.match(String(state.hangs), /start did not end within 1 s/)
   assert.match(String(state.hollow), /exports no plugin/)
-  assert.match(String(state.misnamed), /holds the plugin "other"/)
+  assert.match(String(state.misnamed), /contains the plugin "other"/)
   assert.equal(state['notes.txt'], undefined)
   assert.deepEqual((await plugins.command('good', ['status'], io)).value, { colour: 'red' })
   assert.equal(plugins.list().filter(({ failures }) => failures > 0).length, 5)
   await plugins.close()
 })
 
-test('a file that everybody may write is not loaded; allow names those that are', async t => {
+test('a world-writable file is not loaded; allow names those that are loaded', async t => {
   const dir = tempDir(t)
   const made = make(t, {
     dir,
@@ -183,12 +183,12 @@ test('a file that everybody may write is not loaded; allow names those that are'
   chmodSync(join(dir, 'data/plugins/open.js'), 0o666)
   const { plugins } = make(t, { dir, config: { plugins: { enabled: true } } })
   await plugins.startConfigured()
-  assert.match(row(plugins, 'open').error ?? '', /may be written by everybody/)
+  assert.match(row(plugins, 'open').error ?? '', /is writable by everyone/)
   assert.equal(row(plugins, 'open').running, false)
   assert.equal(row(plugins, 'good').running, true)
 })
 
-test('a plugin is loaded only where nobody but its owner may write, imported files, folders and links included', t => {
+test('a plugin is loaded only where only its owner can write, imported files, folders and links included', t => {
   const dir = tempDir(t)
   const write = (name: string, text = '', mode = 0o644): string => {
     const path = join(dir, name)
@@ -199,15 +199,15 @@ test('a plugin is loaded only where nobody but its owner may write, imported fil
   }
   const own = process.geteuid?.() ?? 0
   assert.equal(distrust(write('plain.js', "require('node:fs')")), undefined)
-  assert.match(distrust(write('group.js', '', 0o664)) ?? '', /group\.js may be written by its group: chmod g-w/)
-  assert.match(distrust(write('all.js', '', 0o646)) ?? '', /all\.js may be written by everybody/)
+  assert.match(distrust(write('group.js', '', 0o664)) ?? '', /group\.js is writable by its group: chmod g-w/)
+  assert.match(distrust(write('all.js', '', 0o646)) ?? '', /all\.js is writable by everyone/)
   write('lib/helper.js', 'module.exports = 1', 0o664)
   for (const line of ["require('./lib/helper')", "import x from './lib/helper.js'", "await import('./lib/helper.js')"])
-    assert.match(distrust(write('importer.js', line)) ?? '', /helper\.js may be written by its group/, line)
+    assert.match(distrust(write('importer.js', line)) ?? '', /helper\.js is writable by its group/, line)
   const entry = write('folder/index.js')
   write('folder/data/rules.json', '{}', 0o666)
   assert.equal(distrust(entry), undefined)
-  assert.match(distrust(entry, join(dir, 'folder')) ?? '', /rules\.json may be written by everybody/)
+  assert.match(distrust(entry, join(dir, 'folder')) ?? '', /rules\.json is writable by everyone/)
   // a link into a folder that others may write, and one through it
   write('shared/code.js')
   chmodSync(join(dir, 'shared'), 0o775)
@@ -215,7 +215,7 @@ test('a plugin is loaded only where nobody but its owner may write, imported fil
   symlinkSync(join(dir, 'plain.js'), join(dir, 'shared/hop.js'))
   symlinkSync(join(dir, 'shared/hop.js'), join(dir, 'through.js'))
   for (const name of ['link.js', 'through.js'])
-    assert.match(distrust(join(dir, name)) ?? '', /shared may be written by its group/, name)
+    assert.match(distrust(join(dir, name)) ?? '', /shared is writable by its group/, name)
   assert.match(
     distrust(join(dir, 'plain.js'), undefined, own + 1) ?? (own === 0 ? 'root' : ''),
     own === 0 ? /root/ : /belongs to another/,
@@ -225,7 +225,7 @@ test('a plugin is loaded only where nobody but its owner may write, imported fil
   assert.match(distrust(join(dir, 'plain.js')) ?? '', /plain\.js belongs to another user/)
 })
 
-test('a file that a computed require() leads to is held to the same rule when it is called', async t => {
+test('a file reached by a computed require() is checked by the same rule when it is called', async t => {
   const dir = tempDir(t)
   mkdirSync(join(dir, 'outside'))
   for (const [name, mode] of [
@@ -251,15 +251,12 @@ test('a file that a computed require() leads to is held to the same rule when it
   })
   await plugins.startConfigured()
   assert.deepEqual(await plugins.manager.status('good'), { value: 7 })
-  await assert.rejects(() => plugins.manager.status('bad'), /open\.js may be written by everybody/)
-  assert.match(
-    row(plugins, 'early').error ?? '',
-    /early\.js requires .*open\.js may be written by everybody: chmod o-w/,
-  )
+  await assert.rejects(() => plugins.manager.status('bad'), /open\.js is writable by everyone/)
+  assert.match(row(plugins, 'early').error ?? '', /early\.js requires .*open\.js is writable by everyone: chmod o-w/)
   assert.deepEqual([row(plugins, 'early').failures, row(plugins, 'pipe').error], [1, 'is no regular file'])
 })
 
-test('an error nobody caught is told to the plugin it comes from, which is stopped', async t => {
+test('an uncaught error is attributed to the plugin it comes from, which is stopped', async t => {
   const { plugins } = make(t, {
     config: { plugins: { enabled: true } },
     foreign: {
@@ -276,7 +273,7 @@ test('an error nobody caught is told to the plugin it comes from, which is stopp
   assert.deepEqual([row(plugins, 'late').running, row(plugins, 'late').failures], [false, 1])
 })
 
-test('whose error it is: by any frame of its stack, also in a folder with a space, else by who began the work', async t => {
+test('an error belongs to a plugin by any frame of its stack, also in a folder with a space, otherwise by the plugin that started the work', async t => {
   const dir = join(tempDir(t), 'with space')
   mkdirSync(dir)
   const options = {
@@ -294,7 +291,8 @@ test('whose error it is: by any frame of its stack, also in a folder with a spac
   const { error } = (await plugins.manager.status('late')) as { error: Error }
   error.stack = error.stack!.replace('\n', '\n    at call (/usr/lib/library.js:1:1)\n')
   assert.equal(plugins.blame(error), true)
-  // what says nothing of itself belongs to whoever began the work; a defect of this program does not, its answer does
+  // an error without a stack belongs to the plugin that started the work; a defect of this program does not, its
+  // regular error does
   const defect = Object.assign(new Error('our own'), { stack: `Error: our own\n    at work (${__filename}:1:1)` })
   const thrown = ['a text', undefined, defect, new OsError('BAD_ID', 'no')]
   const blamed = (): boolean[] => thrown.map(one => plugins.blame(one))
@@ -304,7 +302,7 @@ test('whose error it is: by any frame of its stack, also in a folder with a spac
   assert.deepEqual(await later, [true, true, false, true])
 })
 
-test('a plugin that froze the event loop is left off at once, until it is started by hand', async t => {
+test('a plugin that froze the event loop is disabled immediately, until it is started by hand', async t => {
   const dir = tempDir(t)
   const options = {
     dir,
@@ -314,7 +312,7 @@ test('a plugin that froze the event loop is left off at once, until it is starte
   const frame = `tick (file://${join(dir, 'data/plugins/good.js')}:7)`
   const { plugins } = make(t, { ...options, frozen: ['os (/usr/lib/os-node.js:1)', frame] })
   await plugins.startConfigured()
-  assert.equal(row(plugins, 'good').error, `good is left off: it froze the gateway in ${frame}`)
+  assert.equal(row(plugins, 'good').error, `good is not started: it froze the gateway in ${frame}`)
   assert.deepEqual([row(plugins, 'good').running, row(plugins, 'other').running], [false, true])
   const next = make(t, options).plugins
   await next.startConfigured()
@@ -325,22 +323,22 @@ test('a plugin that froze the event loop is left off at once, until it is starte
   assert.deepEqual([row(last, 'good').running, row(last, 'other').running], [true, true])
 })
 
-test('a plugin whose start ended the process twice is left alone until it is loaded by hand', async t => {
+test('a plugin whose start ended the process twice stays off until it is loaded by hand', async t => {
   const dir = tempDir(t)
   const options = { dir, config: { plugins: { enabled: true } }, foreign: { 'good.js': GOOD } }
   const { dataDir } = configIn(dir)
-  // what is found of a process that ended within a start
+  // what is found of a process that ended during a start
   writeFileSync(join(dataDir, 'plugin-starts.json'), JSON.stringify({ starting: 'good', ends: { good: 1 } }))
   const { plugins } = make(t, options)
   await plugins.startConfigured()
-  assert.match(row(plugins, 'good').error ?? '', /left off: the process ended 2 times/)
+  assert.match(row(plugins, 'good').error ?? '', /not started: the process ended 2 times/)
   assert.equal((await plugins.start('good')).running, true)
   const again = make(t, options).plugins
   await again.startConfigured()
   assert.equal(row(again, 'good').running, true, 'it is trusted again')
 })
 
-test('a listener that throws or rejects is counted, and hears the next event', async t => {
+test('an error or rejection in a listener is counted, and it gets the next event', async t => {
   const gateway = new FakeGateway()
   let heard = 0
   const definition: PluginDefinition = {
@@ -363,7 +361,7 @@ test('a listener that throws or rejects is counted, and hears the next event', a
   assert.deepEqual([row(plugins, 'env_guard').failures, row(plugins, 'env_guard').running], [4, true])
 })
 
-test('a plugin that is turned on starts where it would have started with the gateway', async t => {
+test('an enabled plugin starts where it would have started with the gateway', async t => {
   const off = { RESOURCES: { service_plugins: { env_guard: { enabled: false } } } }
   for (const [safeMode, running] of [
     [undefined, true],
@@ -383,7 +381,7 @@ test('a plugin that is turned on starts where it would have started with the gat
   }
 })
 
-test('the folder of plugins may be another', async t => {
+test('the folder of plugins is configurable', async t => {
   const dir = tempDir(t)
   mkdirSync(join(dir, 'elsewhere/good'), { recursive: true })
   writeFileSync(join(dir, 'elsewhere/good/index.js'), GOOD)
@@ -392,16 +390,16 @@ test('the folder of plugins may be another', async t => {
   assert.equal(row(plugins, 'good').running, true)
 })
 
-test('a folder of plugins that cannot be read holds none, and is told', async t => {
+test('an unreadable folder of plugins counts as empty, and is reported', async t => {
   const dir = tempDir(t)
   writeFileSync(join(dir, 'no folder'), '')
   const { plugins } = make(t, { dir, config: { plugins: { enabled: true, dir: join(dir, 'no folder') } } })
   await plugins.startConfigured()
   assert.deepEqual(plugins.list(), [])
-  assert.match(lines.join('\n'), /the folder of plugins .*no folder cannot be read: ENOTDIR/)
+  assert.match(lines.join('\n'), /the plugin folder .*no folder cannot be read: ENOTDIR/)
 })
 
-test('marks survive damage and a disk that cannot be written', t => {
+test('marks of plugins survive damage and a read-only disk', t => {
   const dir = tempDir(t)
   writeFileSync(join(dir, 'plugin-starts.json'), '{')
   assert.equal(new StartMarks(dir).barred('x'), undefined)
@@ -414,7 +412,7 @@ test('marks survive damage and a disk that cannot be written', t => {
   return new StartMarks(dir, full).during('x', async () => 'done').then(done => assert.equal(done, 'done'))
 })
 
-test('over HTTP an unknown plugin is a bad request, and what a command says of itself is its output', async t => {
+test('over HTTP an unknown plugin is a bad request, and the result of a command is its output', async t => {
   const { plugins } = make(t, {
     builtins: table(
       plain('env_guard', {

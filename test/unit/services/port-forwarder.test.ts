@@ -11,7 +11,7 @@ import { COMMAND } from '../../../src/wire/commands'
 import { sealFrame, writeHeader } from '../../../src/wire/frame'
 import { FakeGateway, type FakeNode, hostFor, io, tempDir } from './fake'
 
-/** A whole frame of a device. */
+/** A complete frame of a device. */
 function frame(aid: number, cmd: number = COMMAND.DATA_FULL, key: Uint8Array | null = null): Uint8Array {
   const out = new Uint8Array(64)
   const body = writeHeader(out, 0, cmd, aid, 1, 1_710_000_000_000)
@@ -36,7 +36,7 @@ const settle = (): Promise<void> => new Promise(resolve => setImmediate(resolve)
 const targets = (node: FakeNode): string[] =>
   node.sent.map(({ medium, options }) => `${medium}:${options.port ?? ''}`).sort()
 
-test('a received packet goes on byte for byte, and its bytes are a copy', async t => {
+test('a received packet is forwarded byte for byte, and its bytes are a copy', async t => {
   const { service, gateway, node } = make(t)
   service.addRule({ name: 'all', to: [{ medium: 'tcp', host: '10.0.0.2', port: 8888 }] })
   const packet = frame(7)
@@ -48,7 +48,7 @@ test('a received packet goes on byte for byte, and its bytes are a copy', async 
   assert.deepEqual(node.sent[0], { medium: 'TCP', options: { host: '10.0.0.2', port: 8888 }, packet: sent })
 })
 
-test('packets that go on encrypted are counted, with one warning per rule', async t => {
+test('forwarded encrypted packets are counted, with one warning per rule', async t => {
   const warned: string[] = []
   const { service, gateway, run } = make(t, { logger: { ...silentLogger, warn: (text: string) => warned.push(text) } })
   service.addRule({ name: 'all', to: [{ medium: 'UDP', host: 'h', port: 1 }] })
@@ -66,7 +66,7 @@ test('packets that go on encrypted are counted, with one warning per rule', asyn
   )
 })
 
-test('frames plain and full hand over packets of secure sessions in plain form, with right checksums', async t => {
+test('frames plain and full forward packets of secure sessions decrypted, with correct checksums', async t => {
   const { service, gateway, node, run } = make(t)
   const to = (port: number) => [{ medium: 'UDP', host: 'h', port }]
   service.addRule({ name: 'plain', set: 'a', frames: 'plain', to: to(1) })
@@ -96,7 +96,7 @@ test('frames plain and full hand over packets of secure sessions in plain form, 
   assert.deepEqual([undecodable, ciphertext], [4, 0])
 })
 
-test('own packets that an uplink takes go out by rules for what is sent; those of other nodes were looked at before', async t => {
+test('own packets sent by an uplink are forwarded by rules for sent packets; those of other nodes were checked on reception', async t => {
   const { service, gateway, node, run } = make(t)
   const to = (port: number) => [{ medium: 'UDP', host: 'h', port }]
   service.addRule({ name: 'in', set: 'a', direction: 'in', to: to(1) })
@@ -150,7 +150,7 @@ test('rules match by medium, source, command and device', async t => {
   })
 })
 
-test('one rule sends to many; the first by priority counts, in every set', async t => {
+test('one rule sends to many targets; the first by priority counts, in every set', async t => {
   const { service, gateway, node } = make(t)
   const fan = [{ medium: 'UDP', port: 1 }, { medium: 'TCP', port: 2 }, { medium: 'MQTT' }]
   service.addRule({ name: 'low', priority: 1, to: [{ medium: 'UDP', port: 9 }] })
@@ -167,7 +167,7 @@ test('one rule sends to many; the first by priority counts, in every set', async
   assert.deepEqual(targets(node), ['UDP:7', 'UDP:8'])
 })
 
-test('counters tell what became of each packet; a dead target costs its own packets only', async t => {
+test('counters show the outcome of each packet; a dead target loses only its own packets', async t => {
   const { service, gateway, node, run, host } = make(t)
   service.addRule({ name: 'r', to: [{ medium: 'UDP' }, { medium: 'TCP' }, { medium: 'LoRa' }] })
   node.dead.add('TCP')
@@ -203,7 +203,7 @@ test('counters tell what became of each packet; a dead target costs its own pack
   assert.equal((service.rows()[0] as { matched: number }).matched, 0)
 })
 
-test('a circle of forwarders ends: the same packet from the same address goes on once', async t => {
+test('a loop of forwarders ends: the same packet from the same address is forwarded once', async t => {
   const { service, gateway, node, run, host } = make(t)
   service.addRule({ name: 'r', to: [{ medium: 'UDP' }] })
   for (let k = 0; k < 5; k++) gateway.receives(frame(1))
@@ -218,7 +218,7 @@ test('a circle of forwarders ends: the same packet from the same address goes on
   assert.equal(node.sent.length, 4)
 })
 
-test('a target that is behind drops what finds no place', async t => {
+test('a slow target drops packets beyond its queue', async t => {
   const { service, gateway, node } = make(t, {
     settings: () => ({ max_pending: 2, rules_file: '', auto_start: true }),
   })
@@ -229,7 +229,7 @@ test('a target that is behind drops what finds no place', async t => {
   assert.equal((service.rows()[0] as { failed: number }).failed, 3)
 })
 
-test('what this node dispatches goes to the targets too, or to them only; stop gives dispatch back', async t => {
+test('what this node dispatches is also sent to the targets, or only to them; stop restores dispatch', async t => {
   const { service, node } = make(t)
   const own = node.dispatch
   service.addRule({ name: 'copy', direction: 'out', medium: ['UDP'], to: [{ medium: 'TCP' }] })
@@ -250,7 +250,7 @@ test('what this node dispatches goes to the targets too, or to them only; stop g
   assert.deepEqual(node.closed.sort(), ['QUIC', 'TCP'])
 })
 
-test('frames full: each packet stands alone, or is counted', async t => {
+test('frames full: each packet is complete alone, or is counted', async t => {
   const { service, gateway, node } = make(t)
   service.addRule({ name: 'r', frames: 'full', to: [{ medium: 'UDP' }] })
   gateway.receives(frame(1, COMMAND.DATA_DIFF))
@@ -263,7 +263,7 @@ test('frames full: each packet stands alone, or is counted', async t => {
   assert.deepEqual([...node.sent[0]!.packet], [1, 2, 20])
 })
 
-test('rules are there after a restart; a damaged file is told and stays as it is', async t => {
+test('rules survive a restart; a damaged file is reported and left unchanged', async t => {
   const { service, host, run, dir } = make(t)
   service.addRule({ name: 'kept', medium: ['udp'], to: [{ medium: 'tcp', host: 'h', port: 1 }] })
   await run('add-rule', { to: ['mqtt,udp://[::1]:9'], set: 'default', priority: 3, direction: 'both', frames: 'raw' })
@@ -285,13 +285,13 @@ test('rules are there after a restart; a damaged file is told and stays as it is
   }
 })
 
-test('the file of rules may be another', t => {
+test('the file of rules is configurable', t => {
   const { service, dir } = make(t, { settings: () => ({ max_pending: 8, rules_file: 'own/rules.json' }) })
   service.addRule({ name: 'a', to: [{ medium: 'UDP' }] })
   assert.equal(JSON.parse(readFileSync(join(dir, 'data/own/rules.json'), 'utf8')).rules[0].name, 'a')
 })
 
-test('rules that say nothing sensible are refused by their key', t => {
+test('invalid rules are refused by their key', t => {
   const { service } = make(t)
   const to = [{ medium: 'UDP' }]
   for (const [rule, message] of [
@@ -311,14 +311,14 @@ test('rules that say nothing sensible are refused by their key', t => {
   assert.equal(service.rows().length, 1)
 })
 
-test('targets as people write them', () => {
+test('targets are accepted in the usual spellings', () => {
   for (const text of ['tcp://10.0.0.2:8888', 'mqtt', 'udp://[::1]:9000', 'uart:///dev/ttyS0', 'udp://gate.example'])
     assert.equal(targetText(parseTarget(text)), text)
   for (const text of ['', 'pigeon://x:1', 'udp://', 'udp://h:0', 'udp://h:99999', 'udp://a b:1', 'udp//h:1'])
     if (text !== 'udp://') assert.throws(() => parseTarget(text), { code: 'BAD_REQUEST' }, text)
 })
 
-test('a book without rules that count takes nothing', () => {
+test('a set without effective rules matches nothing', () => {
   const packet = { direction: 'in', medium: 'UDP', address: 'x', cmd: 0x3f, aid: 1, device: () => null } as const
   const rule = checkRule({ name: 'a', to: [{ medium: 'UDP' }], enabled: false })
   assert.equal(new RuleBook([rule]).empty, true)

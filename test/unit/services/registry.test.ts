@@ -17,7 +17,7 @@ import { configIn, hostFor, tempDir } from './fake'
 const saved = (config: ConfigStore): Record<string, Record<string, unknown>> =>
   JSON.parse(realFiles.read(config.path).toString()).RESOURCES?.service_plugins
 
-test('names and aliases', () => {
+test('plugins are found by names and aliases', () => {
   for (const [given, meant] of [
     ['web-user', 'web_user'],
     ['WEB-USER', 'web_user'],
@@ -34,7 +34,7 @@ test('names and aliases', () => {
   )
 })
 
-test('what the settings lack is merged and saved, what stands there stays', t => {
+test('missing settings are merged and saved, existing ones stay', t => {
   const dir = tempDir(t)
   const config = configIn(dir, { RESOURCES: { service_plugins: { env_guard: { max_history: 7, mine: 'kept' } } } })
   const settings = ensurePluginDefaults(config, 'env-guard')
@@ -54,7 +54,7 @@ test('what the settings lack is merged and saved, what stands there stays', t =>
   assert.equal(realFiles.read(config.path).toString(), text, 'a second time nothing is written')
 })
 
-test('the defaults of all built-in plugins are saved at once', t => {
+test('the defaults of all built-in plugins are saved in one write', t => {
   const config = configIn(tempDir(t), { RESOURCES: { service_plugins: { web_user: { port: 9000 } } } })
   const all = syncAllPluginDefaults(config)
   assert.deepEqual(Object.keys(all).sort(), [...listBuiltinPlugins()].sort())
@@ -87,7 +87,7 @@ test('settings are checked like any other key', t => {
   assert.throws(() => config.set('RESOURCES.service_plugins.tui.default_interval', 'x'), { code: 'CONFIG_INVALID' })
 })
 
-test('a name becomes a mounted service, once; with load it is loaded', async t => {
+test('a name is mounted as a service, once; with load it is loaded', async t => {
   const dir = tempDir(t)
   const config = configIn(dir)
   const serviceManager = new ServiceManager(config)

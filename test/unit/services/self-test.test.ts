@@ -1,4 +1,5 @@
-// The self-test is a file beside the bundle: without it, or with one of another version, the program says so and does the rest.
+// The self-test is a file next to the bundle: without it, or with one of another version, the program says so and does
+// everything else.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
@@ -13,7 +14,7 @@ const file = join(dir, 'os-node-selftest.js')
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 after(() => removeDir(dir))
 
-test('the lone bundle answers E_SELFTEST_MISSING with what to do', () => {
+test('the bundle alone answers E_SELFTEST_MISSING with what to do', () => {
   copyFileSync(script, lone)
   const { status, stdout } = spawnSync(
     process.execPath,
@@ -26,7 +27,7 @@ test('the lone bundle answers E_SELFTEST_MISSING with what to do', () => {
   assert.match(hint, /os-node-selftest\.js .* beside os-node\.js/)
 })
 
-test('a self-test of another version, or of none, is refused', () => {
+test('a self-test of another version, or without one, is refused', () => {
   copyFileSync(join(root, 'dist/os-node-selftest.js'), file)
   assert.equal(typeof openSelfTest(lone, version).load, 'function')
   assert.throws(() => openSelfTest(lone, '9.9.9'), {
@@ -39,7 +40,7 @@ test('a self-test of another version, or of none, is refused', () => {
   assert.throws(() => openSelfTest(bare, version), { code: 'E_SELFTEST_VERSION', message: /without a version/ })
 })
 
-test('the self-test brings no second copy of the program, and the bundle no part of the self-test', () => {
+test('the self-test contains no second copy of the program, and the bundle no part of the self-test', () => {
   const sources = (name: string): string[] =>
     JSON.parse(readFileSync(join(root, 'dist', `${name}.map`), 'utf8')).sources
   const ours = sources('os-node-selftest.js').filter(path => !path.startsWith('from-program:'))
@@ -49,7 +50,7 @@ test('the self-test brings no second copy of the program, and the bundle no part
     [],
   )
   assert.ok(ours.some(path => path.endsWith('stress/runners.ts')))
-  // names and bounds of stress options: plugin-test --help and the configuration have them
+  // names and limits of stress options are the same in plugin-test --help and the configuration
   assert.deepEqual(
     sources('os-node.js')
       .filter(inside)
@@ -59,7 +60,7 @@ test('the self-test brings no second copy of the program, and the bundle no part
   )
 })
 
-test('a stack that ends the process names the sources of the self-test', () => {
+test('the stack of a crash names the sources of the self-test', () => {
   const code = `
     const { ensureAndMountPlugin, Node } = require(${JSON.stringify(script)})
     ensureAndMountPlugin(new Node(), 'test_plugin', true).then(runner => setImmediate(() => runner.stress.call({})))`

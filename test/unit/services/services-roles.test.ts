@@ -1,4 +1,5 @@
-// A command of a plugin that says it only reads may be run by who may only read; all others need the lock and an admin.
+// A plugin command that declares itself read-only may be run by a read-only user; all others need the lock and an
+// admin.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type AnyVerb, holds } from '../../../src/commands/verb'
@@ -17,7 +18,7 @@ const OWN: readonly [PluginDefinition, AnyVerb][] = [
   [dependencyPlugin, deps],
 ]
 
-test('what the command line takes for reading is what the plugin says of itself', async t => {
+test('the command line treats as read-only what the plugin declares so', async t => {
   for (const [definition, verb] of OWN) {
     const service: Service = await definition.create(hostFor(definition.name, tempDir(t)))
     for (const [cmd, { reads = false }] of Object.entries(service.getCliCommands!())) {
@@ -31,14 +32,14 @@ test('what the command line takes for reading is what the plugin says of itself'
   assert.equal(holds(pluginCmd.changes, { plugin: 'foreign', cmd: 'status' }), true)
 })
 
-test('words that look like --help open nothing', () => {
+test('words that look like --help grant no access', () => {
   const changes = (args: readonly string[]) => holds(portForwarder.changes, { cmd: 'add-rule', args })
   assert.equal(changes(['--help']), false)
   assert.equal(changes(['--to', 'udp://h:1', '--', '--help']), true)
   assert.equal(changes(['--name=--help']), true)
 })
 
-test('both spellings read the same', () => {
+test('both spellings of a command have the same role', () => {
   const read = (verb: AnyVerb, ...argv: string[]) => verb.read!(argv)
   const wanted = { cmd: 'start', args: ['--host', 'h', '--port', '1', '--block'] }
   assert.deepEqual(read(webUser, '--cmd', 'start', '--', '--host', 'h', '--port', '1', '--block'), wanted)

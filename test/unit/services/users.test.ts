@@ -13,7 +13,7 @@ function dir(t: TestContext): string {
   return dataDir
 }
 
-test('users are there after a restart, their passwords as scrypt hashes of their own', async t => {
+test('users survive a restart, each password as its own scrypt hash', async t => {
   const dataDir = join(dir(t), 'data')
   const store = new UserStore({ dataDir })
   assert.deepEqual(store.list(), [])
@@ -33,10 +33,10 @@ test('users are there after a restart, their passwords as scrypt hashes of their
   assert.notEqual(users[0]!.password_hash, users[1]!.password_hash)
 })
 
-test('a file that cannot be read lets nobody in and is not overwritten', async t => {
+test('an unreadable users file lets no user in and is not overwritten', async t => {
   const dataDir = dir(t)
   const broken = { '{"users": [': /JSON/, '{"users": [{"role": "admin"}]}': /a user without a name/ }
-  const others = ['{}', 'null', '7', '{"users": 5}'].map(text => [text, /: it holds no users$/] as const)
+  const others = ['{}', 'null', '7', '{"users": 5}'].map(text => [text, /: it contains no users$/] as const)
   for (const [text, message] of [...Object.entries(broken), ...others]) {
     writeFileSync(join(dataDir, 'web_users.json'), text)
     const store = new UserStore({ dataDir })
@@ -47,7 +47,7 @@ test('a file that cannot be read lets nobody in and is not overwritten', async t
   }
 })
 
-test('a role nobody knows counts as viewer; a user without a hash, or with a broken one, cannot log in', async t => {
+test('an unknown role counts as viewer; a user without a hash, or with a broken one, cannot log in', async t => {
   const dataDir = dir(t)
   mkdirSync(dataDir, { recursive: true })
   const users = [
@@ -86,7 +86,7 @@ test('a write that fails changes nothing', async t => {
   assert.ok(await store.verify('bob', 'x'))
 })
 
-test('roles: each may do what the ones below may', () => {
+test('roles: each may do what the lower ones may', () => {
   const may = (['viewer', 'operator', 'admin'] as const).map(role =>
     (['viewer', 'operator', 'admin'] as const).map(needed => mayAct(role, needed)),
   )

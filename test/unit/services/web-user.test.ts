@@ -64,7 +64,7 @@ function make(t: TestContext) {
   return { service, web, clock, made, users }
 }
 
-test('start, stop and status of the service object', async t => {
+test('start, stop and status of the service object work', async t => {
   const { service, clock, users } = make(t)
   assert.deepEqual(service.status(), {
     running: false,
@@ -86,7 +86,7 @@ test('start, stop and status of the service object', async t => {
   assert.equal(service.status().running, false)
 })
 
-test('another address: it moves there; one that is taken changes nothing', async t => {
+test('with another address the service moves there; one in use changes nothing', async t => {
   const { service, made } = make(t)
   await service.start()
   assert.equal(await service.start('0.0.0.0', 9000), true)
@@ -98,14 +98,14 @@ test('another address: it moves there; one that is taken changes nothing', async
   taken.add(9001)
   await assert.rejects(service.start(null, 9001), { code: 'PORT_BUSY' })
   assert.deepEqual([service.status().running, service.status().port], [true, 9000])
-  // the same port on another address can only be had when the old one is gone
+  // the same port on another address is free only after the old one is closed
   await assert.rejects(service.start('no-such-host', 9000), { code: 'PORT_BUSY' })
   assert.deepEqual([service.status().running, service.status().host], [true, '0.0.0.0'])
   assert.equal(await service.start('127.0.0.1', 9000), true)
   assert.deepEqual([service.status().host, service.status().port], ['127.0.0.1', 9000])
 })
 
-test('dashboard and the three display helpers', async t => {
+test('dashboard and the three display helpers return their data', async t => {
   const { service } = make(t)
   assert.deepEqual(await service.buildDashboard(['identity', 'db']), { asked: 'identity,db' })
   assert.deepEqual(service.getDisplayProvidersMetadata(), { total_providers: 1 })
@@ -116,7 +116,7 @@ test('dashboard and the three display helpers', async t => {
   assert.throws(() => bare.getDisplayProvidersMetadata(), { code: 'UNSUPPORTED' })
 })
 
-test('handlers: start, stop, status, dashboard, list, add, update, delete', async t => {
+test('handlers work: start, stop, status, dashboard, list, add, update, delete', async t => {
   const { service, users } = make(t)
   const commands = service.getCliCommands()
   assert.deepEqual(Object.keys(commands), ['start', 'stop', 'status', 'dashboard', 'list', 'add', 'update', 'delete'])
@@ -138,7 +138,7 @@ test('handlers: start, stop, status, dashboard, list, add, update, delete', asyn
   assert.equal((await run('stop')).value?.stopped, true)
 })
 
-test('start --block tells at once and stays until the service stops or the caller leaves', async t => {
+test('start --block reports immediately and stays until the service stops or the caller disconnects', async t => {
   for (const ends of ['stop', 'leave'] as const) {
     const { service } = make(t)
     const leave = new AbortController()
@@ -153,7 +153,7 @@ test('start --block tells at once and stays until the service stops or the calle
   }
 })
 
-test('without a gateway the service comes with one, which ends with it', async t => {
+test('without a gateway the service starts one, which ends with it', async t => {
   const dir = tempDir(t)
   let over = (_: number): void => undefined
   const places: unknown[] = []

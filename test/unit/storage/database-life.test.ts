@@ -1,4 +1,4 @@
-// How the worker of a view begins, is fed, dies and ends, seen from the main thread: each worker here is a script of the test.
+// How the worker of a view starts, is fed, dies and ends, seen from the main thread: each worker here is a script of the test.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,7 +17,7 @@ import { openLog } from '../log/helpers'
 const root = mkdtempSync(join(tmpdir(), 'os-node-life-'))
 after(() => rmSync(root, { recursive: true, force: true }))
 
-/** `heard`: what it does with a message; it is there from its first line on. */
+/** `heard`: what it does with a message; available from its first line on. */
 const worker =
   (heard: string, begin = '') =>
   () => ({
@@ -50,7 +50,7 @@ async function opened(facts: number, more: Partial<DatabaseOptions>): Promise<{ 
 
 const until = (check: () => boolean): Promise<boolean> => waitUntil(String(check), check)
 
-test('two batches are under way, and the lag falls with each that the worker took', async t => {
+test('two batches are in flight, and the lag falls with each that the worker accepted', async t => {
   const { log, db } = await opened(9000, { program: worker(`if (type === 'batch' && batches === 1) ${takes}`) })
   let fills = 0
   const read = log.reader.bind(log)
@@ -70,7 +70,7 @@ test('two batches are under way, and the lag falls with each that the worker too
   await db.close()
 })
 
-test('pause ends when the worker has ended', async t => {
+test('pause() resolves when the worker has ended', async t => {
   const { db } = await opened(1, { program: worker(`${answers}\nif (type === 'batch') ${takes}`) })
   await db.connect()
   await db.queryPackets()
@@ -88,7 +88,7 @@ test('pause ends when the worker has ended', async t => {
   await Worker.prototype.terminate.call(end.mock.calls[0]!.this as Worker)
 })
 
-test('100 devices are asked for where nobody says how many', async () => {
+test('100 devices are listed where no limit is requested', async () => {
   const echo = `if (type === 'question') port.postMessage({ type: 'answer', id, answer: message.question, ...state })`
   const { db } = await opened(1, { program: worker(`${echo}\nif (type === 'batch') ${takes}`) })
   await db.connect()
@@ -97,7 +97,7 @@ test('100 devices are asked for where nobody says how many', async () => {
   await db.close()
 })
 
-test('a view that takes longer to start than its counts are waited for is not ended as one without queries', async t => {
+test('a view whose start takes longer than the wait for its counts is not stopped as unused', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const script = "require('node:worker_threads').parentPort.on('message', () => undefined)"
   const { db } = await opened(1, { idleMs: 5, program: () => ({ wasm: new Uint8Array(8), script }) })
@@ -112,7 +112,7 @@ test('a view that takes longer to start than its counts are waited for is not en
   await db.close()
 })
 
-test('a question that waits for a view is answered when the view is closed', async () => {
+test('a query that waits for a view is answered when the view is closed', async () => {
   const { db } = await opened(1, { program: worker('') })
   await db.connect()
   const asked = assert.rejects(db.queryPackets(), { code: 'DB_NOT_CONFIGURED' })
@@ -121,7 +121,7 @@ test('a question that waits for a view is answered when the view is closed', asy
   await asked
 })
 
-test('what a worker says after its view was closed is not heard', async t => {
+test('messages of a worker after its view was closed are ignored', async t => {
   let hear = (_message: unknown): void => undefined
   const on = Worker.prototype.on
   t.mock.method(Worker.prototype, 'on', function (this: Worker, name: string, listener: () => void) {
@@ -133,10 +133,10 @@ test('what a worker says after its view was closed is not heard', async t => {
   await until(() => db.status().state === 'up')
   await db.close()
   hear({ type: 'applied', upTo: 1e9, counts: { packets: 7, duplicates: 0, left: 0 }, heap: 1, hole: false })
-  assert.deepEqual([db.status().state, db.status().packets], ['closed', 1], 'what the log holds')
+  assert.deepEqual([db.status().state, db.status().packets], ['closed', 1], 'the content of the log')
 })
 
-test('a view that cannot start tries again after half a second, later within half a minute', async t => {
+test('a view that cannot start retries after half a second, later within half a minute', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   t.mock.method(Math, 'random', () => 0.999_999)
   const clock = new ManualClock()
@@ -160,7 +160,7 @@ test('a view that cannot start tries again after half a second, later within hal
   assert.equal(Math.max(...rounded), 30_000)
 })
 
-test('a worker that was up for more than a minute is started again as soon as one that dies for the first time', async () => {
+test('a worker that was up for more than a minute is restarted as soon as one that dies for the first time', async () => {
   const clock = new ManualClock()
   const pauses: unknown[] = []
   const warn = (text: string): void => void pauses.push(/again in (\d+) ms/.exec(text)![1])
@@ -177,7 +177,7 @@ test('a worker that was up for more than a minute is started again as soon as on
   assert.deepEqual(pauses, ['8', '8', '8', '8'])
 })
 
-test('no timer of a view that rests or is down keeps the process alive', async t => {
+test('no timer of an idle or failed view keeps the process alive', async t => {
   const made: [number, NodeJS.Timeout][] = []
   const real = setTimeout
   t.mock.method(globalThis, 'setTimeout', ((run: () => void, ms: number) => {
@@ -196,7 +196,7 @@ test('no timer of a view that rests or is down keeps the process alive', async t
   for (const { db } of [idle, down]) await db.close()
 })
 
-test('the log keeps what is behind the newest window, unless that is of another log', async t => {
+test('the log keeps the records after the newest window, unless that is of another log', async t => {
   const { log } = await opened(5, {})
   const last = log.lastSeq
   const pin = t.mock.method(log, 'pin')

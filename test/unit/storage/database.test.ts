@@ -1,4 +1,4 @@
-// The real thing: the built bundle as worker thread, fed from a log on a real disk.
+// The built bundle as worker thread, fed from a log on a real disk.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -47,7 +47,7 @@ async function openWith(
 
 const until = (check: () => boolean | Promise<boolean>): Promise<boolean> => waitUntil(String(check), check)
 
-test('the view is rebuilt from the log, questions wait for it, and new facts follow their commit', async () => {
+test('the view is rebuilt from the log, queries wait for it, and new facts follow their commit', async () => {
   const { log, db, stop } = await openWith(5000)
   assert.equal(db.status().state, 'closed')
   await db.connect()
@@ -86,7 +86,7 @@ test('records that are no facts do not count as lag', async () => {
   await stop()
 })
 
-test('while the view is rebuilt for longer than the wait, the answer is "database starting"', async () => {
+test('when the rebuild of the view takes longer than the wait, the answer is "database starting"', async () => {
   const { db, stop } = await openWith(20_000, { startWaitMs: 1 })
   await db.connect()
   await assert.rejects(db.queryDevices(), { code: 'DB_STARTING', message: 'database starting' })
@@ -95,7 +95,7 @@ test('while the view is rebuilt for longer than the wait, the answer is "databas
   await stop()
 })
 
-test('a question waits five seconds for a view that starts', async t => {
+test('a query waits five seconds for a view that starts', async t => {
   const { db, stop } = await openWith(1, {
     startWaitMs: undefined as never,
     program: () => ({ ...workerProgram(), script: 'setInterval(() => undefined, 1000)' }),
@@ -116,8 +116,8 @@ test('a question waits five seconds for a view that starts', async t => {
   await stop()
 })
 
-test('a worker that dies is started again and the view is complete again', async () => {
-  // the real worker, which dies when asked for the packet `die`
+test('a worker that dies is restarted and the view is complete again', async () => {
+  // the real worker, which dies when it is queried for the packet `die`
   const dies = `require('node:worker_threads').parentPort.on('message', m => { if (m.question?.uuid === 'die') process.exit(3) });`
   const program = () => {
     const { script, wasm } = workerProgram()
@@ -144,7 +144,7 @@ test('a worker that cannot start is a state with a reason', async () => {
   await stop()
 })
 
-test('storage that is off, or in a dialect that is not there, is refused by name', async () => {
+test('disabled storage, or an unknown dialect, is refused by name', async () => {
   const off = await openWith(0, { sql: { enabled: false } })
   await assert.rejects(off.db.connect(), { code: 'DB_NOT_CONFIGURED', message: 'database not configured' })
   await off.stop()
@@ -153,15 +153,15 @@ test('storage that is off, or in a dialect that is not there, is refused by name
   await oracle.stop()
 })
 
-test('a view that is kept off says why, counts what it did not answer, and is whole again afterwards', async () => {
+test('a view that is kept off says why, counts the queries it refused, and is complete again later', async () => {
   const { db, stop } = await openWith(100)
-  // before it ever started, as in safe mode
+  // before its first start, as in safe mode
   await db.pause('kept off')
   await assert.rejects(db.queryPackets(), { code: 'DB_UNAVAILABLE', details: { reason: 'kept off' } })
   assert.deepEqual([db.status().state, db.status().reason, db.status().refused], ['down', 'kept off', 1])
   await db.resume()
   assert.equal((await db.queryPackets()).total, 100)
-  // asked for at once, one after the other, it ends as asked last
+  // called immediately one after the other, the last call counts
   await Promise.all([db.pause('resting'), db.resume()])
   assert.equal((await db.queryPackets()).total, 100)
   await db.resume()
@@ -176,7 +176,7 @@ test('resume is refused as connect is', async () => {
   await stop()
 })
 
-test('resume starts no second worker beside the one that is to come', async () => {
+test('resume starts no second worker next to the one that is scheduled', async () => {
   const { db, stop } = await openWith(1, {
     program: absent,
     backoff: new Backoff({ minMs: 9000 }),
@@ -188,7 +188,7 @@ test('resume starts no second worker beside the one that is to come', async () =
   await stop()
 })
 
-test('while nothing is sealed the log keeps its first record for the view, and a view that only reads keeps none', async t => {
+test('before the first sealed window the log keeps its first record for the view, and a read-only view keeps none', async t => {
   for (const readOnly of [false, true]) {
     const dir = join(root, 'nothing sealed')
     const { log, db, stop } = await openWith(3, { windows: { dir, readOnly } as never, program: absent })
@@ -202,7 +202,7 @@ test('while nothing is sealed the log keeps its first record for the view, and a
   }
 })
 
-/** A worker of the test: answers with all that it heard so far, and says of itself what the main thread reads then. */
+/** A worker of the test: answers with all messages it got so far, and reports what the main thread reads then. */
 const scripted = (windows: readonly unknown[], answers: string) => `
   const { parentPort: port, resourceLimits, workerData: { wasm, ...setup } } = require('node:worker_threads')
   if (setup.windows) setup.windows.dir = ''
@@ -221,7 +221,7 @@ const scripted = (windows: readonly unknown[], answers: string) => `
   say({ type: 'ready', windows: ${JSON.stringify(windows)} })
 `
 
-test('what a worker is fed and asked, and what the view says of itself, is as written down', async t => {
+test('what a worker is fed and queried, and what the view reports, is as recorded', async t => {
   const trace = new Trace('unit/storage/database-trace.txt')
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { log, timers, files } = await openLog({ maxBytes: 4e6, segmentBytes: 32 * 1024, version: '1' })
@@ -246,7 +246,7 @@ test('what a worker is fed and asked, and what the view says of itself, is as wr
   writeFileSync(join(dir, windowName(9000, 9999)), '')
   const windows = { dir, readOnly: false, keepBytes: 5, keepMs: 6 }
   const one = note(first + 200, first + 300)
-  // so many packets that one less would begin later
+  // so many packets that one less would start later
   let most = 3000
   while (log.startOfLast(most) === log.startOfLast(most - 1)) most++
   let witnesses = 0

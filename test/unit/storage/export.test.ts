@@ -1,5 +1,5 @@
-// db export: all packets in one file, whatever lies where: windows, log, both, neither. What SQLite reads from it is what a
-// plain list of the facts says.
+// db export: all packets in one file, wherever they are: windows, log, both, neither. What SQLite reads from it equals a
+// simple list of the facts.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import {
@@ -47,7 +47,7 @@ const factOf = (k: number, device = `dev-${k % 3}`): Fact => ({
 })
 
 let made = 0
-/** A data directory; `windows`: whether a view seals windows of 100 packets as it goes. */
+/** A data directory; `windows`: whether a view seals windows of 100 packets meanwhile. */
 async function place(windows = true) {
   const dir = join(root, String(made++))
   mkdirSync(dir)
@@ -79,7 +79,7 @@ async function read(path: string) {
   return ask
 }
 
-/** What the file must hold, in the order of the log. */
+/** What the file must contain, in the order of the log. */
 function expected(facts: readonly Fact[]) {
   const packets = facts.map(fact => [
     uuidText(packetUuid(fact)),
@@ -108,7 +108,7 @@ const range = (from: number, to: number): number[] => Array.from({ length: to - 
 const facts = (from: number, to: number): Fact[] => range(from, to).map(k => factOf(k))
 const options = (dir: string, file: string) => ({ file, force: false, dataDir: dir, path: '' })
 
-test('beside who writes: sealed windows and the newest records, each packet once, as sqlite3 reads it too', async () => {
+test('in parallel with a writer the export has sealed windows and the newest records, each packet once, as sqlite3 reads it too', async () => {
   const { dir, add, stop, out } = await place()
   await add(0, 450)
   assert.equal(readdirSync(join(dir, 'sql')).length, 4)
@@ -129,13 +129,13 @@ test('beside who writes: sealed windows and the newest records, each packet once
   ])
   if (!real.error) assert.equal(String(real.stdout), `ok\n${sensors.length}\n`, String(real.stderr))
   assert.deepEqual(readdirSync(dir).sort(), ['log', 'out.sqlite', 'sql'])
-  // what came since is in the next one
+  // later facts are in the next one
   await add(450, 470)
   assert.equal((await exportDatabase({ ...options(dir, out), force: true })).rows.os_packets, 470)
   await stop()
 })
 
-test('with display the values and units are those for people, in SQLite and in CSV; else canonical', async () => {
+test('with display the values and units are the readable ones, in SQLite and in CSV; otherwise canonical', async () => {
   const { dir, log, stop, out } = await place(false)
   const sensor = { id: 't', status: 'OK', unit: 'K', value: 292.72999999999996 }
   const none = { id: 'p', status: 'ERROR', unit: 'Pa', value: null }
@@ -174,7 +174,7 @@ test('with display the values and units are those for people, in SQLite and in C
   assert.deepEqual([JSON.parse(payload).s1_v, JSON.parse(payload).s1_u], [19.58, '°C'])
 })
 
-test('a log alone, without a view, with packets that came twice; and nothing at all', async () => {
+test('a log alone, without a view, with packets received twice, and an empty data directory are exported', async () => {
   const { dir, add, stop, out } = await place(false)
   assert.deepEqual((await exportDatabase(options(dir, out))).rows, { os_packets: 0, os_sensors: 0 })
   await assertHolds(out, [])
@@ -188,7 +188,7 @@ test('a log alone, without a view, with packets that came twice; and nothing at 
   await assertHolds(out, facts(0, 310))
 })
 
-test('a window that is damaged or gone is filled from the log, and named; of another log, left out', async () => {
+test('a damaged or missing window is filled from the log, and named; one of another log is left out', async () => {
   const { dir, add, stop, out } = await place()
   await add(0, 520)
   await stop()
@@ -210,11 +210,11 @@ test('a window that is damaged or gone is filled from the log, and named; of ano
     `${three}: its rows are damaged`,
   ])
   await assertHolds(out, facts(0, 520))
-  // what it found is left as it was
+  // existing files are left unchanged
   assert.ok(existsSync(join(dir, 'sql', two!)))
 })
 
-test('times that nobody vouched for are moved by the clock records behind them, also in a window that does not know them', async () => {
+test('unconfirmed times are corrected by the clock records after them, also in a window that does not know them', async () => {
   const dir = join(root, String(made++))
   mkdirSync(dir)
   const log = await FlashLog.open({ dir: join(dir, 'log'), commitIntervalMs: 10, ackCommitMs: 2 })
@@ -238,7 +238,7 @@ test('times that nobody vouched for are moved by the clock records behind them, 
   assert.equal(readdirSync(join(dir, 'sql')).length, 1)
   set(3_600_000, 'synced')
   await add(130, 140, 'synced')
-  // their times are right by now
+  // their times are correct by now
   set(7000, 'synced')
   await log.flush()
   await log.close()
@@ -255,22 +255,22 @@ test('times that nobody vouched for are moved by the clock records behind them, 
   )
 })
 
-test('a file that is there stays unless --force is given; a folder, a wrong path and a full disk are told, and nothing is left', async () => {
+test('an existing file stays unless --force is given; a folder, a wrong path and a full disk are reported, and nothing is left', async () => {
   const { dir, add, stop, out } = await place(false)
   await add(0, 50)
   await stop()
   writeFileSync(out, 'mine')
-  await assert.rejects(exportDatabase(options(dir, out)), { code: 'USAGE', message: `${out} is there already` })
+  await assert.rejects(exportDatabase(options(dir, out)), { code: 'USAGE', message: `${out} already exists` })
   assert.equal(readFileSync(out, 'utf8'), 'mine')
-  // before anything is written: the file beside it could not even be made
+  // before anything is written: not even the temporary file could be created
   const long = join(dir, 'x'.repeat(250))
   writeFileSync(long, '')
-  await assert.rejects(exportDatabase(options(dir, long)), { code: 'USAGE', message: `${long} is there already` })
+  await assert.rejects(exportDatabase(options(dir, long)), { code: 'USAGE', message: `${long} already exists` })
   rmSync(long)
-  await assert.rejects(exportDatabase({ ...options(dir, join(dir, 'log')), force: true }), /is there and is no file/)
+  await assert.rejects(exportDatabase({ ...options(dir, join(dir, 'log')), force: true }), /is not a file/)
   const nowhere = exportDatabase(options(dir, join(dir, 'no/such/folder.sqlite')))
   await assert.rejects(nowhere, { code: 'STORAGE', message: /\/no\/such\/folder.sqlite cannot be written: ENOENT/ })
-  // the disk fills up under the file
+  // the disk becomes full during the write
   const write = (): never => {
     throw systemError('ENOSPC')
   }
@@ -286,7 +286,7 @@ test('a file that is there stays unless --force is given; a folder, a wrong path
   assert.deepEqual(readdirSync(dir).sort(), ['log', 'out.sqlite'])
 })
 
-test('a line of a CSV may be longer than what is written at once', async () => {
+test('a line of a CSV may be longer than one write', async () => {
   const { dir, log, stop } = await place(false)
   const text = '"'.repeat(32_000)
   const sensors = [{ id: text, status: text, unit: text, value: 1 }]
@@ -313,7 +313,7 @@ test('the new name is on the medium when the export is done', async t => {
   )
 })
 
-test('Ctrl-C in the middle leaves nothing behind', async () => {
+test('Ctrl-C in the middle of an export leaves nothing behind', async () => {
   const { dir, add, stop, out } = await place(false)
   await add(0, 2500)
   await stop()
@@ -328,22 +328,22 @@ test('Ctrl-C in the middle leaves nothing behind', async () => {
   assert.deepEqual(readdirSync(dir), ['log'])
 })
 
-test('a file that comes to be while it is written stays', async () => {
+test('a file created by others during the export stays', async () => {
   const { dir, add, stop, out } = await place(false)
   await add(0, 2100)
   await stop()
   const tell = (): void => writeFileSync(out, 'mine')
-  await assert.rejects(exportDatabase({ ...options(dir, out), tell }), { message: `${out} is there already` })
+  await assert.rejects(exportDatabase({ ...options(dir, out), tell }), { message: `${out} already exists` })
   assert.equal(readFileSync(out, 'utf8'), 'mine')
   assert.deepEqual(readdirSync(dir).sort(), ['log', 'out.sqlite'])
 })
 
-test('a worker that breaks off or ends too early is told, and nothing is left', async t => {
+test('a worker that fails or ends too early is reported, and nothing is left', async t => {
   const { dir, stop, out } = await place(false)
   await stop()
   const on = Worker.prototype.on
   for (const [event, value, message] of [
-    ['error', new Error('out of memory'), 'the export broke off: out of memory'],
+    ['error', new Error('out of memory'), 'the export failed: out of memory'],
     ['exit', 3, 'the export ended with code 3'],
   ] as const) {
     const heard = t.mock.method(
@@ -360,7 +360,7 @@ test('a worker that breaks off or ends too early is told, and nothing is left', 
   }
 })
 
-test('more uuids than are sorted at once come out in order', () => {
+test('more uuids than are sorted at a time come out in order', () => {
   const next = prng(3)
   const uuids = range(0, 3000).map(() => Buffer.from(range(0, 16).map(() => Math.floor(next() * 256))))
   uuids.push(uuids[17]!, uuids[17]!)

@@ -1,9 +1,9 @@
-// When the worker's thread looks for garbage.
+// When the worker's thread runs the garbage collector.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { tidied } from '../../../src/storage/garbage'
 
-test('garbage is collected when more than 6 MiB piled up since the last time', () => {
+test('garbage is collected when more than 6 MiB accumulated since the last time', () => {
   const MB = 1024 * 1024
   let used = 0
   let collections = 0
@@ -20,7 +20,7 @@ test('garbage is collected when more than 6 MiB piled up since the last time', (
     [16 * MB + 1, 14 * MB + 1, 1],
     [20 * MB + 1, 20 * MB + 1, 1],
     [20 * MB + 2, 18 * MB + 2, 2],
-    // what was collected otherwise counts too
+    // garbage collected otherwise counts too
     [3 * MB, 3 * MB, 2],
     [9 * MB + 1, 7 * MB + 1, 3],
   ] as const) {

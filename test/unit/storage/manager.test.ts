@@ -1,4 +1,4 @@
-// The database manager over a log of this process, over files that another one writes, and where there is nothing to ask.
+// The database manager over a log of this process, over files that another one writes, and without any data.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ import { until } from '../../lib/gateway'
 const root = mkdtempSync(join(tmpdir(), 'os-node-manager-'))
 after(() => rmSync(root, { recursive: true, force: true }))
 
-/** A worker that starts on a busy machine may take longer than a question waits for it. */
+/** A worker that starts on a busy machine may take longer than a query waits for it. */
 const up = (db: { queryDevices(): Promise<unknown> }): Promise<unknown> =>
   until('the view is up', () => db.queryDevices())
 
@@ -26,7 +26,7 @@ function nodeIn(storage: object = {}, log?: FlashLog): { node: Node; dir: string
   return { node: new Node(join(dir, 'Config.json'), { ...(log && { log }) }), dir }
 }
 
-test('over the files of a log that somebody else writes: each question sees what was committed before it', async () => {
+test('over a log that another process writes each query sees what was committed before it', async () => {
   const { node, dir } = nodeIn()
   const log = await FlashLog.open({ dir: join(dir, 'data/log'), commitIntervalMs: 5, ackCommitMs: 2 })
   const writer = new Node(node.configPath, { log })
@@ -71,7 +71,7 @@ test('over the files of a log that somebody else writes: each question sees what
   await node.close()
 })
 
-test('over an empty data directory: empty lists at once, and what is logged there later', async () => {
+test('an empty data directory gives empty lists immediately, and later what is logged there', async () => {
   const { node, dir } = nodeIn()
   await node.dbManager!.connect()
   await up(node.dbManager!)
@@ -87,7 +87,7 @@ test('over an empty data directory: empty lists at once, and what is logged ther
   await Promise.all([writer.close(), node.close()])
 })
 
-test('over the log of this process, and over the view of a gateway, which it does not close', async () => {
+test('the manager works over the log of this process, and over the view of a gateway, which it does not close', async () => {
   const log = await FlashLog.open({ dir: join(root, 'own'), commitIntervalMs: 5, ackCommitMs: 2 })
   const { node } = nodeIn({}, log)
   node.transmit([['T1', 'OK', 1, 'Cel']])
@@ -109,7 +109,7 @@ test('over the log of this process, and over the view of a gateway, which it doe
   await log.close()
 })
 
-test('a node has one when storage.sql is on; off, unknown or not connected is DB_NOT_CONFIGURED', async () => {
+test('a node has a manager when storage.sql is on; off, unknown or not connected is DB_NOT_CONFIGURED', async () => {
   const { node } = nodeIn()
   assert.ok(node.dbManager instanceof DatabaseManager)
   assert.equal(node.db_manager, node.dbManager)
@@ -139,7 +139,7 @@ test('over a log of this process without a data directory a relative path keeps 
   }
 })
 
-test('close ends when the view has ended', async t => {
+test('close resolves when the view has ended', async t => {
   const log = await FlashLog.open({ dir: join(root, 'ends'), commitIntervalMs: 5, ackCommitMs: 2 })
   const db = new DatabaseManager({}, { log })
   await db.connect()
@@ -163,7 +163,7 @@ test('close ends when the view has ended', async t => {
   await log.close()
 })
 
-test('over the log of this process it keeps every window, also of what the log dropped long ago', async () => {
+test('over the log of this process it keeps every window, also of records that the log dropped long ago', async () => {
   const dir = join(root, 'kept')
   const log = await FlashLog.open({
     ...{ dir: join(dir, 'log'), commitIntervalMs: 5, ackCommitMs: 2 },
@@ -189,7 +189,7 @@ test('over the log of this process it keeps every window, also of what the log d
   await log.close()
 })
 
-test('beside a gateway it reads as much of the log as 16 MiB hold, over the log of this process one window', async t => {
+test('next to a gateway it reads at most 16 MiB of the log, over the log of this process one window', async t => {
   const { node, dir } = nodeIn()
   const log = await FlashLog.open({ dir: join(dir, 'data/log'), commitIntervalMs: 5, ackCommitMs: 2 })
   const last = [t.mock.method(LogFiles.prototype, 'startOfLast'), t.mock.method(log, 'startOfLast')]

@@ -1,4 +1,4 @@
-// Sealed windows with everything real: a log on disk, the worker, the folder, and who looks on from another process.
+// Sealed windows with all parts real: a log on disk, the worker, the folder, and a reader in another process.
 import assert from 'node:assert/strict'
 import {
   mkdirSync,
@@ -63,7 +63,7 @@ async function opened(dir: string, more: Partial<DatabaseOptions> = {}, logOptio
 
 const until = (check: () => boolean): Promise<boolean> => waitUntil(String(check), check)
 
-test('windows are written while facts come, a restart takes them up, and what is twice is one row across them', async () => {
+test('windows are written while facts arrive, a restart loads them, and a duplicate across them is one row', async () => {
   const dir = newDir()
   const first = await opened(dir)
   await first.db.connect()
@@ -95,7 +95,7 @@ test('windows are written while facts come, a restart takes them up, and what is
   await again.stop()
 })
 
-test('files that are missing, cut off or of another log are told, and filled from the log', async () => {
+test('files that are missing, truncated or of another log are reported, and filled from the log', async () => {
   const dir = newDir()
   const first = await opened(dir)
   await first.db.connect()
@@ -113,7 +113,7 @@ test('files that are missing, cut off or of another log are told, and filled fro
   rmSync(join(dir, 'sql', one!))
   truncateSync(join(dir, 'sql', two!), 100)
   writeFileSync(join(dir, 'sql', 'note.txt'), 'not ours')
-  // the first window of the other log lies where ours was
+  // the first window of the other log is where ours was
   assert.equal(windowsOf(other)[0], one)
   renameSync(join(other, 'sql', one!), join(dir, 'sql', one!))
 
@@ -134,14 +134,14 @@ test('files that are missing, cut off or of another log are told, and filled fro
   )
   assert.ok(windowsOf(dir).includes(`${one}.foreign`) && windowsOf(dir).includes(`${two}.damaged`))
   assert.ok(windowsOf(dir).includes(three!) && windowsOf(dir).includes('note.txt'))
-  // what was filled ends where the next window begins
+  // the filled part ends where the next window begins
   const ends = String(Number(three!.slice(0, 16)) - 1).padStart(16, '0')
   assert.ok(
     windowsOf(dir).some(name => name.endsWith(`-${ends}.window`)),
     windowsOf(dir).join(),
   )
 
-  // and one that goes bad while it is needed: the worker starts again by itself and has it whole
+  // and one that is damaged while it is needed: the worker restarts automatically and has it complete
   const bytes = readFileSync(join(dir, 'sql', three!))
   bytes[bytes.length - 5]! ^= 1
   writeFileSync(join(dir, 'sql', three!), bytes)
@@ -151,7 +151,7 @@ test('files that are missing, cut off or of another log are told, and filled fro
   await again.stop()
 })
 
-test('a window that is filled from the log is told when it is written', async () => {
+test('a window that is filled from the log is reported when it is written', async () => {
   const dir = newDir()
   const first = await opened(dir)
   await first.db.connect()
@@ -199,7 +199,7 @@ test('segments wait for their window, and the windows outlast them', async () =>
   await stop()
 })
 
-test('windows beyond their bound go once the log has dropped their records, and are counted though workers follow each other', async () => {
+test('windows beyond their limit are removed once the log has dropped their records, and stay counted across workers', async () => {
   const dir = newDir()
   const windows = { dir: join(dir, 'sql'), readOnly: false, keepBytes: 1, keepMs: 0 }
   let now = 0
@@ -211,7 +211,7 @@ test('windows beyond their bound go once the log has dropped their records, and 
   for (let k = 0; k < 6000; k += 500) {
     await add(k, k + 500)
     await until(() => db.status().state === 'up' && db.lagRecords() === 0)
-    // old enough to be replaced, behind a question
+    // old enough to be replaced, after a query
     now += 61_000
     await db.queryDevices()
     if (db.status().state === 'starting') workers++
@@ -225,7 +225,7 @@ test('windows beyond their bound go once the log has dropped their records, and 
   await stop()
 })
 
-test('a view that rests has no worker until somebody asks or a window is due', async () => {
+test('an idle view has no worker until a query comes or a window is due', async () => {
   const dir = newDir()
   const { db, add, stop } = await opened(dir, { idleMs: 30 })
   await add(0, 40)
@@ -249,14 +249,14 @@ test('a view that rests has no worker until somebody asks or a window is due', a
   const again = await opened(dir, { idleMs: 30 })
   await again.db.connect()
   const { state: rests, packets: stored } = again.db.status()
-  assert.deepEqual([rests, stored], ['resting', 120], 'what the log holds is known before the first query')
+  assert.deepEqual([rests, stored], ['resting', 120], 'the content of the log is known before the first query')
   assert.equal((await again.db.counted()).packets, 120)
   assert.equal((await again.db.queryPackets()).total, 120)
   await again.stop()
 })
 
 for (const heapGrowth of [0, 2])
-  test(`a worker that grew too large is replaced, but not one that was as large when it was new (${heapGrowth})`, async () => {
+  test(`a worker that grew too large is replaced, but not one that was as large when it started (${heapGrowth})`, async () => {
     const dir = newDir()
     let now = 0
     const clock = { mono: () => now, wall: () => T0 * 1000 } as unknown as NonNullable<DatabaseOptions['clock']>
@@ -272,7 +272,7 @@ for (const heapGrowth of [0, 2])
     await stop()
   })
 
-test('a manager beside a gateway reads its windows and leaves them alone', async () => {
+test('a manager next to a gateway reads its windows and does not change them', async () => {
   const dir = newDir()
   mkdirSync(dir)
   writeFileSync(join(dir, 'Config.json'), JSON.stringify({ device_id: 'N', assigned_id: 9 }))
@@ -298,7 +298,7 @@ test('a manager beside a gateway reads its windows and leaves them alone', async
   await node.close()
 })
 
-test('a file where the folder should be is told, and the view answers from its open window', async () => {
+test('a file in place of the windows folder is reported, and the view answers from its open window', async () => {
   const dir = newDir()
   mkdirSync(dir)
   writeFileSync(join(dir, 'sql'), 'a file')
@@ -312,7 +312,7 @@ test('a file where the folder should be is told, and the view answers from its o
   await stop()
 })
 
-test('the folder of the windows is named by storage.sql.driver.path', () => {
+test('storage.sql.driver.path sets the folder of the windows', () => {
   assert.equal(windowFolder('', '/data'), '/data/sql')
   assert.equal(windowFolder('windows', '/data'), '/data/windows')
   assert.equal(windowFolder('/mnt/os.db', '/data'), '/mnt/os.db.d')

@@ -1,4 +1,4 @@
-// A view with sealed windows over files in RAM, and the plain list it must agree with.
+// A view with sealed windows over files in RAM, and the simple list it must agree with.
 import assert from 'node:assert/strict'
 import type { Database as SqlJsDatabase } from 'sql.js'
 import { type LogRecord, packetUuid, uuidText } from '../../../src/log'
@@ -107,7 +107,7 @@ export function randomLog(seed: number, count: number): LogRecord[] {
 const seconds = (fact: Fact): number => Math.floor(fact.tRaw / 1000)
 const uuidOf = (fact: Fact): string => uuidText(packetUuid(fact))
 
-/** One row a packet, in the order of the log. */
+/** One row per packet, in the order of the log. */
 export function plainList(records: readonly LogRecord[]): LogRecord[] {
   const seen = new Set<string>()
   return records.filter(({ fact }) => {
@@ -116,7 +116,7 @@ export function plainList(records: readonly LogRecord[]): LogRecord[] {
   })
 }
 
-/** The buckets of a sensor hold every value of the packets, each in the bucket of its second. */
+/** The buckets of a sensor contain every value of the packets, each in the bucket of its second. */
 function assertHistory(
   view: SqlView,
   inTime: readonly LogRecord[],
@@ -151,7 +151,7 @@ function assertHistory(
   }
 }
 
-/** Asks the view random questions; each answer must be what sorting the list gives. */
+/** Sends the view random queries; each answer must equal what sorting the list gives. */
 export function assertSame(view: SqlView, records: readonly LogRecord[], rounds: number, seed: number): void {
   const next = prng(seed)
   const below = (n: number): number => Math.floor(next() * n)

@@ -13,7 +13,7 @@ before(loadSql)
 
 const FAR = 9e10
 
-/** A window of random packets, of one block or of some. */
+/** A window of random packets, of one block or of several. */
 function windowOf(seed: number) {
   const next = prng(seed)
   const one = <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)]!
@@ -36,7 +36,7 @@ function windowOf(seed: number) {
   return { sums: open.sums, rows: new WindowRows(db), packets, next, one }
 }
 
-test('the history of a series is that of the rows: values, ranges, times far away', () => {
+test('the history of a series equals that of the rows: values, ranges, times far away', () => {
   let blocks = 0
   for (let seed = 1; seed <= 24; seed++) {
     const { sums, rows, packets, next, one } = windowOf(seed)
@@ -66,7 +66,7 @@ test('the history of a series is that of the rows: values, ranges, times far awa
         list: list.map(b => ({ ...b, mean: 0 })),
       })
       assert.deepEqual(rough(mine), rough(theirs), `seed ${seed}, ${device} ${sensor}`)
-      // parts of a bucket are put together in another order
+      // parts of a bucket are added in another order
       for (const [k, { mean, min, max }] of mine.list.entries()) {
         const other = theirs.list[k]!.mean
         const room = Math.max(Math.abs(min ?? 0), Math.abs(max ?? 0)) * 1e-12
@@ -78,7 +78,7 @@ test('the history of a series is that of the rows: values, ranges, times far awa
   assert.ok(blocks > 1)
 })
 
-test('the values of a window that was sealed are gone from the next one', () => {
+test('the values of a sealed window are not in the next one', () => {
   const series = new WindowSeries()
   const first = series.sensor()
   for (let k = 0; k < 3000; k++) series.add(first, k, k)

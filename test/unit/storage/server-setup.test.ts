@@ -1,4 +1,4 @@
-// What the configuration says of a database server, and the files that it names.
+// What the configuration has for a database server, and the files that it names.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { serverSetup } from '../../../src/storage/server/setup'
 import { makeFifo } from '../../lib/fifo'
 
-test('files of a database server are read from the data directory; a FIFO among them is refused and not waited for', t => {
+test('files of a database server are read from the data directory; a FIFO among them is refused and does not block', t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-server-setup-'))
   const fifo = makeFifo(join(dir, 'fifo'))
   t.after(() => {

@@ -10,7 +10,7 @@ before(loadSql)
 const TEXTS = ['', 'a', 'temp', 'é', 'µg/m³', 'naïve 😀', 'a\0b', 'x'.repeat(4095), 'y'.repeat(4097), 'é'.repeat(9000)]
 const NUMBERS = [0, 1, -1, 2 ** 31 - 1, -(2 ** 31), 2 ** 31, 2 ** 53 - 1, 0.1, -1e300, 5e-324, 1710000000000]
 
-test('rows come back as they were written, in any order of short and long values', () => {
+test('rows are read as they were written, in any order of short and long values', () => {
   const db = openSql()
   db.exec('CREATE TABLE t (k INTEGER PRIMARY KEY, n, s, b, z)')
   const row = db.inserter('INSERT INTO t VALUES (?,?,?,?,?)')
@@ -36,7 +36,7 @@ test('rows come back as they were written, in any order of short and long values
   assert.ok(got.every(([, , , z]) => z === 'z'))
 })
 
-test('a row that SQLite refuses throws, and the next one is taken', () => {
+test('a row that SQLite refuses throws, and the next one is accepted', () => {
   const db = openSql()
   db.exec('CREATE TABLE t (k INTEGER PRIMARY KEY, s TEXT NOT NULL)')
   const row = db.inserter('INSERT INTO t VALUES (?,?)')
@@ -54,14 +54,14 @@ test('a row that SQLite refuses throws, and the next one is taken', () => {
     [1, 'a'],
     [2, 'c'],
   ])
-  // of which memory nothing is used before it is refused
+  // no memory of it is used before it is refused
   row.number(3)
   assert.throws(() => row.blob(new Uint8Array(2 ** 31)), /SQLite has no memory left/)
   assert.equal(add(3, 'd'), 1)
   assert.throws(() => db.inserter('INSERT INTO u VALUES (?)'), /no such table: u/)
 })
 
-test('no two databases share a file, whatever sql.js draws for its name', async t => {
+test('no two databases share a file, whatever name sql.js draws', async t => {
   t.mock.method(Math, 'random', () => 0.5)
   // loaded by another part of the process, sql.js is the same
   const Again = await loadSqlite(workerProgram().wasm)

@@ -1,5 +1,5 @@
-// The bytes of an exported file, beside sqlitefile-trace.txt: records of every kind of value, trees with rows and keys of every
-// length, uuids sorted in parts, blocks that are written.
+// The bytes of an exported file, compared with sqlitefile-trace.txt: records of every kind of value, trees with rows and keys
+// of every length, uuids sorted in parts, blocks that are written.
 import { after, test } from 'node:test'
 import { OutFile } from '../../../src/storage/output-file'
 import { BTree, pageAfter, SqliteFile } from '../../../src/storage/sqlitefile'
@@ -11,7 +11,7 @@ import { MemFiles, systemError } from '../log/memfiles'
 const trace = new Trace('unit/storage/sqlitefile-trace.txt')
 after(() => trace.compare())
 
-test('records and their numbers', () => {
+test('records and their numbers have the bytes of sqlitefile-trace.txt', () => {
   const bounds = [8, 16, 24, 32, 48].flatMap(bits => [2 ** (bits - 1), -(2 ** (bits - 1))])
   const numbers = [0, 1, 2, -1, -0, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53 - 1, 2 ** 53, 1e300]
   for (const value of [
@@ -37,7 +37,7 @@ test('records and their numbers', () => {
   for (const n of [1, 2, 262_143, 262_144, 262_145, 1_048_575]) trace.say(`after ${n}`, pageAfter(n))
 })
 
-test('trees of rows and keys of every length', () => {
+test('trees of rows and keys of every length have the bytes of sqlitefile-trace.txt', () => {
   for (let length = 1; length <= 130; length++) {
     const files = new MemFiles()
     const file = new SqliteFile(new OutFile(files, '/x'))
@@ -86,7 +86,7 @@ test('uuids are sorted in parts that fit, each by one pass over the file', () =>
     keys.close()
     trace.say('left', files.list('/'))
   }
-  // as many as 8 MiB hold at once; and blocks of 4096
+  // as many as fit 8 MiB; and blocks of 4096
   const most8 = Math.floor((8 * 1024 * 1024) / 22)
   for (const count of [most8 - 1, most8, 4095, 4096]) {
     const files = new MemFiles()
@@ -113,7 +113,7 @@ test('uuids are sorted in parts that fit, each by one pass over the file', () =>
   )
 })
 
-test('a file is written in blocks, and says what the system refuses', () => {
+test('a file is written in blocks, and errors of the system are reported', () => {
   const files = new MemFiles()
   const writes: number[] = []
   const seen: string[] = []

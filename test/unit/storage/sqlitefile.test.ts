@@ -19,7 +19,7 @@ after(() => rmSync(root, { recursive: true, force: true }))
 type Value = string | number | null
 let made = 0
 
-/** A file with the table t(a, b) and, where `keys` are given, the index of its primary key a; read back by SQLite. */
+/** A file with the table t(a, b) and, with `keys`, the index of its primary key a; read by SQLite. */
 async function written(rows: Iterable<readonly [number, ...Value[]]>, keys?: readonly (readonly [string, number])[]) {
   const path = join(root, `${made++}.sqlite`)
   const file = new SqliteFile(new OutFile(realFiles, path))
@@ -43,7 +43,7 @@ async function written(rows: Iterable<readonly [number, ...Value[]]>, keys?: rea
   return ask
 }
 
-test('no row, one row, and so many that the trees have several levels', async () => {
+test('a table with no row, with one row, and with so many that the trees have several levels is readable', async () => {
   for (const count of [0, 1, 2, 100, 5000, 60_000]) {
     const name = (k: number): string => `key ${String(k).padStart(9, '0')} of some length, as a uuid has`
     const rows = Array.from({ length: count }, (_, k) => [k * 3 + 1, name(k), k] as const)
@@ -62,7 +62,7 @@ test('no row, one row, and so many that the trees have several levels', async ()
   }
 })
 
-test('rows of any length, those that fill a leaf, one page behind it, or many', async () => {
+test('rows of any length are readable: those that fill a leaf, one overflow page, or many', async () => {
   const next = prng(7)
   const edges = [4000, 4055, 4056, 4057, 4058, 4059, 4060, 4061, 4062, 4063, 4600, 4700, 8100, 8200, 12_345, 1_000_000]
   const lengths = [...edges, ...Array.from({ length: 300 }, () => Math.floor(next() ** 4 * 30_000))]
@@ -75,7 +75,7 @@ test('rows of any length, those that fill a leaf, one page behind it, or many', 
   assert.deepEqual(ask("SELECT COUNT(*) FROM t WHERE REPLACE(a, 'x', '') <> ''"), [[0]])
 })
 
-test('every value comes back as it was', async () => {
+test('every value is read as it was written', async () => {
   const numbers = [0, 1, -1, 127, 128, -128, -129, 32_767, 32_768, 8_388_607, 8_388_608, 2 ** 31 - 1, 2 ** 31]
   numbers.push(-(2 ** 31) - 1, 2 ** 47 - 1, 2 ** 47, -(2 ** 47), Number.MAX_SAFE_INTEGER, 0.1, -2.5e-300, 1e300)
   const values: Value[] = [null, '', 'Grüße °C 水 🙂', 'a\0b', ...numbers]
@@ -104,7 +104,7 @@ test('the page that SQLite locks at 1 GiB is left empty', () => {
   assert.equal(pageAfter(262_146), 262_147)
 })
 
-test('a file of more than 1 GiB has as many pages as it says', () => {
+test('a file of more than 1 GiB has as many pages as its header says', () => {
   let bytes = 0
   const file = new SqliteFile({ write: (page: Uint8Array) => void (bytes += page.length) } as never)
   const page = Buffer.alloc(4096)
@@ -112,11 +112,11 @@ test('a file of more than 1 GiB has as many pages as it says', () => {
   assert.deepEqual([file.upcoming, file.bytes, bytes], [262_202, 262_201 * 4096, 262_201 * 4096])
 })
 
-test('0 and 1 take no byte of a record but that of their type', () => {
+test('0 and 1 take no byte of a record except that of their type', () => {
   assert.deepEqual([...encodeRecord([0, 1, 2])], [4, 8, 9, 1, 2])
 })
 
-test('the head of a record counts itself, in one byte up to 127 and in two beyond', () => {
+test('the header of a record counts itself, in one byte up to 127 and in two beyond', () => {
   for (const [columns, head] of [
     [126, [127]],
     [127, [0x81, 0x01]],

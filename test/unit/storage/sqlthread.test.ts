@@ -1,4 +1,4 @@
-// Where a worker of a database server goes on in the log, by what the server says it has.
+// Where a worker of a database server continues in the log, by what the server has.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +11,7 @@ import { openLog } from '../log/helpers'
 const root = mkdtempSync(join(tmpdir(), 'os-node-sqlthread-'))
 after(() => rmSync(root, { recursive: true, force: true }))
 
-test('a server that has newer records than the log is of another state of it; one that is level, or only read, is not', async t => {
+test('a server with newer records than the log belongs to another state of the log; an equal one, or one only read, does not', async t => {
   const { log, timers } = await openLog({ version: '1' })
   for (let k = 0; k < 3; k++)
     log.appendFact({ id: 'dev', state: 'ONLINE', tRaw: 1_710_000_000_000 + k, aid: 7, sensors: [] }, { medium: 'UDP' })
@@ -52,7 +52,7 @@ test('a server that has newer records than the log is of another state of it; on
     await until('it began', () => told.length + dead.length > 0)
     assert.deepEqual(
       [foreigns, dead.map(({ message }) => message)],
-      [foreign, foreign ? ['the server has newer records of this log: it was put back to an older state'] : []],
+      [foreign, foreign ? ['the server has newer records of this log: this log was restored to an older state'] : []],
     )
     assert.deepEqual([thread.appliedSeq, told[0]], [applied, foreign ? undefined : [applied, false]], `${seq}`)
     assert.equal(thread.busy, seq === last - 2, 'is fed what the server lacks, and nothing where it only reads')

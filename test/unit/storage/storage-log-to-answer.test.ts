@@ -1,4 +1,4 @@
-// From the log to the answer, through the real worker: what a restart, foreign texts, bounds and many pages do to it.
+// From the log to the answer, through the real worker: the effects of a restart, foreign texts, limits and many pages.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -59,7 +59,7 @@ const seconds = (fact: Fact): number => Math.floor(fact.tRaw / 1000)
 const uuidOf = (fact: Fact): string => uuidText(packetUuid(fact))
 const pick = <T>(...values: T[]): T => values[random(values.length)]!
 
-test('every page of every filter is what sorting the facts gives', async () => {
+test('every page of every filter equals sorting the facts', async () => {
   const facts = Array.from({ length: 800 }, (_, k) => factOf(k))
   // the log's order breaks ties of one second
   const newest = facts
@@ -103,7 +103,7 @@ test('every page of every filter is what sorting the facts gives', async () => {
   })
 })
 
-test('after a restart the view is the same again, with what was delivered twice still one row', async () => {
+test('after a restart the view is the same again, and a packet delivered twice is still one row', async () => {
   const dir = join(root, 'restart')
   const facts = Array.from({ length: 300 }, (_, k) => factOf(k))
   let first: unknown
@@ -120,7 +120,7 @@ test('after a restart the view is the same again, with what was delivered twice 
   )
 })
 
-test('any text in a packet comes back as it was, and no question harms the view', async () => {
+test('any text in a packet is returned unchanged, and no query damages the view', async () => {
   const texts = [
     "'; DROP TABLE os_packets; --",
     '"',
@@ -168,7 +168,7 @@ test('any text in a packet comes back as it was, and no question harms the view'
   })
 })
 
-test('the oldest packets leave a full window and are counted, also while it is fed', async () => {
+test('the oldest packets are removed from a full window and counted, also while it is fed', async () => {
   const facts = Array.from({ length: 2000 }, (_, k) => ({ ...factOf(k), tRaw: (T0 + k) * 1000 }))
   await answers(
     facts.slice(0, 1500),
@@ -178,7 +178,7 @@ test('the oldest packets leave a full window and are counted, also while it is f
       for (const fact of facts.slice(1500)) seq = log.appendFact(fact, { medium: 'UDP' })
       assert.ok(db.lagRecords() <= 500)
       await log.committed(seq)
-      await until('it is fed', () => db.lagRecords() === 0)
+      await until('the watchdog is fed', () => db.lagRecords() === 0)
       const { packets, total } = await db.queryPackets({ limit: 500 })
       assert.deepEqual([total, packets[0]!.timestamp_raw, packets.at(-1)!.timestamp_raw], [200, T0 + 1999, T0 + 1800])
       const kept = facts.slice(1800)
@@ -193,7 +193,7 @@ test('the oldest packets leave a full window and are counted, also while it is f
   )
 })
 
-test('a sync of the clock moves what was taken before it, in the worker too', async () => {
+test('a sync of the clock corrects earlier readings, in the worker too', async () => {
   await answers([], async (db, log) => {
     const fact = { ...factOf(1), id: 'own', tRaw: T0 * 1000 + 400 }
     log.appendFact(fact, { medium: 'local' }, 'unsynced')
@@ -204,7 +204,7 @@ test('a sync of the clock moves what was taken before it, in the worker too', as
       const { packets } = await db.queryPackets({ device_id: id })
       return packets.map(p => [p.timestamp_raw, p.payload_json.t_raw])
     }
-    await until('it is fed', () => db.lagRecords() === 0)
+    await until('the watchdog is fed', () => db.lagRecords() === 0)
     assert.deepEqual(await seen('own'), [[T0 + 8, T0 * 1000 + 8_100]])
     assert.deepEqual(await seen('foreign'), [[T0, T0 * 1000 + 400]])
   })

@@ -13,7 +13,7 @@ before(loadSql)
 
 const SPAN = { from: 1, to: 9, witness: { seq: 9, boot: 1, wall_ms: 0 }, corrected: 0, moved: false }
 
-/** Rows of random packets, and the sums kept beside them. */
+/** Rows of random packets, and the sums kept next to them. */
 function windowOf(seed: number, packets: number) {
   const db = openSql()
   db.exec(SCHEMA)
@@ -38,12 +38,12 @@ function windowOf(seed: number, packets: number) {
   return { open, rows: new WindowRows(db) }
 }
 
-test('sums that are kept are those that SQLite makes of the rows', () => {
+test('the kept sums equal those that SQLite computes from the rows', () => {
   for (let seed = 1; seed <= 40; seed++) {
     const { open, rows } = windowOf(seed, seed * 7)
     const kept = summarize(rows, SPAN, open.sums)
     const made = summarize(rows, SPAN)
-    // one sum may be added up in another order
+    // one sum may be added in another order
     const rough = (sensors: typeof made.sensors) => sensors.map(sum => sum.map((v, k) => (k === 8 ? 'mean' : v)))
     assert.deepEqual(rough(kept.sensors), rough(made.sensors))
     assert.deepEqual({ ...kept, sensors: [] }, { ...made, sensors: [] })
@@ -55,7 +55,7 @@ test('sums that are kept are those that SQLite makes of the rows', () => {
   }
 })
 
-test('what small values add to large ones is not lost', () => {
+test('small values added to large ones are not lost', () => {
   const sums = new WindowSums()
   const add = (value: number) =>
     sums.add({ id: 'd', state: 'ONLINE', tRaw: 0, aid: 1, sensors: [{ id: 's', status: 'OK', unit: 'K', value }] }, 0)
@@ -63,7 +63,7 @@ test('what small values add to large ones is not lost', () => {
   assert.equal(sums.sensors[0]![8], 0.5)
 })
 
-test('sums of rows that changed are not used, those of the next window are', () => {
+test('sums of changed rows are not used, those of the next window are', () => {
   const { open, rows } = windowOf(3, 50)
   open.changed(rows)
   assert.equal(open.sums.sound, false)
@@ -73,7 +73,7 @@ test('sums of rows that changed are not used, those of the next window are', () 
   assert.deepEqual(open.sums.sensors, [])
 })
 
-test('more sums than memory is for are left to SQLite', () => {
+test('sums beyond the memory limit are computed by SQLite', () => {
   const sums = new WindowSums()
   const sensors = (k: number) =>
     Array.from({ length: 100 }, (_, n) => ({ id: `${k}-${n}`, status: 'OK', unit: 'K', value: n }))

@@ -1,5 +1,6 @@
-// The edges of a view and of its folder, beside view-edges-trace.txt: windows that overlap, come late, cannot be written, read,
-// removed or corrected; what a reader of another process's windows leaves alone; how much leaves a view without windows.
+// Boundary cases of a view and of its folder, compared with view-edges-trace.txt: windows that overlap, come late, cannot be
+// written, read, removed or corrected; what a reader of another process's windows does not change; how much is removed from a
+// view without windows.
 import { after, before, test } from 'node:test'
 import type { LogRecord } from '../../../src/log'
 import { newBloom } from '../../../src/storage/bloom'
@@ -32,7 +33,7 @@ const clockRecord = (seq: number, offsetMs: number, quality: 'synced' | 'unsynce
   return { ...rest, kind: 'clock', quality, clock: { trueWallMs: 0, offsetMs, source: 'ntp' } }
 }
 
-test('a folder takes, orders, puts aside and removes windows', () => {
+test('a folder accepts, orders, renames and removes windows', () => {
   const files = new MemFiles()
   const open = (more: object = {}): WindowFolder =>
     new WindowFolder({ ...{ dir: DIR, files, readOnly: false, keepBytes: 0, keepMs: 0 }, ...more })
@@ -139,7 +140,7 @@ test('a folder takes, orders, puts aside and removes windows', () => {
   trace.say('made', none.operations)
 })
 
-test('times that move: in sealed windows, in the open one, for a reader, and where it cannot be written', () => {
+test('corrected times: in sealed windows, in the open one, for a reader, and where the file cannot be written', () => {
   const times = (view: SqlView): unknown => view.packets({ limit: 500 }).packets.map(p => p.timestamp_raw - T0)
   for (const why of ['well', 'a full disk', 'a damaged window', 'a reader']) {
     const files = new MemFiles()
@@ -183,13 +184,13 @@ test('times that move: in sealed windows, in the open one, for a reader, and whe
       'summaries',
       folder.sealed.map(({ summary }) => [summary.unsynced, summary.corrected, summary.moved]),
     )
-    // a packet that came before under its old time is still the same one
+    // a packet received before under its old time is still the same one
     view.apply([factRecord(3).fact, factRecord(26).fact].map((fact, k) => ({ ...factRecord(50 + k), fact: fact! })))
     say('again')
   }
 })
 
-test('clock records that wait are forgotten where other records begin', () => {
+test('waiting clock records are dropped where other records begin', () => {
   const { view, files, databases } = openView(new MemFiles(), { maxPackets: 10 })
   let tries = 0
   const say = (what: string): void => {
@@ -220,7 +221,7 @@ test('clock records that wait are forgotten where other records begin', () => {
   say('another clock record')
 })
 
-test('a window that cannot be written is tried again after a thousand facts, and what is over leaves', () => {
+test('a window that cannot be written is retried after a thousand facts, and excess packets are removed', () => {
   const files = new MemFiles()
   const { view } = openView(files, { maxPackets: 20 })
   let tries = 0
@@ -240,7 +241,7 @@ test('a window that cannot be written is tried again after a thousand facts, and
     view.apply([factRecord(seq)])
     if (files.list(DIR).length > before && before < 2) trace.say(`written at ${seq}`, view.counts)
   }
-  // a batch that fails leaves nothing of itself
+  // a failed batch leaves no part of itself
   const state = [view.counts, view.packets().total]
   const broken = { ...factRecord(3101), fact: { ...factRecord(3101).fact!, sensors: null } }
   trace.say(
@@ -250,7 +251,7 @@ test('a window that cannot be written is tried again after a thousand facts, and
   trace.say('the same', JSON.stringify(state) === JSON.stringify([view.counts, view.packets().total]))
 })
 
-test('a view without windows lets its oldest hundredth go where it is too large, and what is over where it has too many', () => {
+test('a view without windows drops its oldest hundredth when it is too large, and the excess when it has too many', () => {
   for (const [maxPackets, maxBytes] of [
     [1e6, 22 * 4096],
     [150, 1e9],
@@ -272,7 +273,7 @@ test('a view without windows lets its oldest hundredth go where it is too large,
   }
 })
 
-test('a rare sensor is found by its rows, a common one by time; both give the same page', () => {
+test('a rare sensor is searched by its rows, a common one by time; both give the same page', () => {
   const db = openSql()
   const asked: string[] = []
   const view = new SqlView(db, { maxPackets: 1e6, maxBytes: 1e9 })
@@ -304,7 +305,7 @@ test('a rare sensor is found by its rows, a common one by time; both give the sa
     }
 })
 
-test('the history of a window that lies in the range and in one bucket is known without its rows', () => {
+test('the history of a window that is inside the range and in one bucket needs no rows', () => {
   const { view, loads } = openView(new MemFiles(), { maxPackets: 10 })
   view.apply(Array.from({ length: 30 }, (_, k) => factRecord(k + 1, {}, 'dev')))
   for (const [since, until, buckets] of [
@@ -329,7 +330,7 @@ test('the history of a window that lies in the range and in one bucket is known 
   }
 })
 
-test('windows whose times meet in one second are one list: by time, then place in the packet, then the newest record', () => {
+test('windows whose times meet in one second are one list: by time, then position in the packet, then the newest record', () => {
   const { view } = openView(new MemFiles(), { maxPackets: 10 })
   const secondOf = (seq: number): number => (seq <= 10 ? seq : seq <= 20 ? seq - 1 : seq - 29)
   const record = (seq: number): LogRecord => {
@@ -352,7 +353,7 @@ test('windows whose times meet in one second are one list: by time, then place i
   }
 })
 
-test('a history of nothing, and queries that are no numbers', () => {
+test('an empty history, and queries with invalid numbers, are answered', () => {
   const { view } = openView()
   trace.say('nothing', view.history({ device_id: 'a', sensor_id: 'b' }))
   for (const key of ['since', 'until', 'limit', 'offset', 'buckets'])
@@ -362,7 +363,7 @@ test('a history of nothing, and queries that are no numbers', () => {
     }
 })
 
-test('where the windows of a gateway lie and how much of them is kept', () => {
+test("the location of a gateway's windows, and how much of them is kept, follow the configuration", () => {
   for (const path of ['', ':memory:', 'x', '/abs/x', 'y.db', 'z.sqlite', '../up', 'a.db/b'])
     trace.say(path, windowFolder(path, '/data'))
   for (const max_bytes of [4, 24 * 2 ** 20, 24 * 2 ** 20 + 4, 1e9])

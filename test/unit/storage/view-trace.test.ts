@@ -1,5 +1,5 @@
-// What a view answers and what it leaves in its folder, for one random log under several bounds, beside view-trace.txt: pages
-// and totals of every filter, buckets, counts, files, and what a start makes of them.
+// What a view answers and what it leaves in its folder, for one random log under several limits, compared with
+// view-trace.txt: pages and totals of every filter, buckets, counts, files, and what a start reads of them.
 import { after, before, test } from 'node:test'
 import { LogFiles, packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
@@ -17,7 +17,7 @@ after(() => trace.compare())
 const trace = new Trace('unit/storage/view-trace.txt')
 const of = (value: unknown): number => digest(0, Buffer.from(JSON.stringify(value ?? null)))
 
-/** Totals and digests of many questions. */
+/** Totals and digests of many queries. */
 function ask(view: SqlView, uuids: readonly string[], seed: number): void {
   const next = prng(seed)
   const one = <T>(...list: T[]): T | undefined => (next() < 0.5 ? undefined : list[Math.floor(next() * list.length)])
@@ -37,7 +37,7 @@ function ask(view: SqlView, uuids: readonly string[], seed: number): void {
   trace.say('packets', of(uuids.map(uuid => view.packet(uuid))))
 }
 
-test('views of every bound answer and write as written down', () => {
+test('views with every limit answer and write as view-trace.txt has it', () => {
   const records = randomLog(21, 260)
   const uuids = records.filter((_, k) => k % 20 === 0).map(({ fact }) => uuidText(packetUuid(fact!)))
   const bounds: Record<string, Bounds> = {
@@ -69,7 +69,7 @@ test('views of every bound answer and write as written down', () => {
   }
 })
 
-test('exports hold what windows and log hold, with its times, as written down', async () => {
+test('exports contain what windows and log contain, with its times, as view-trace.txt has it', async () => {
   const { log, files, timers } = await openLog({ maxBytes: 4e6, segmentBytes: 32 * 1024, version: '1' })
   const { below, chance, pick, text } = dice(7)
   const facts: Fact[] = []

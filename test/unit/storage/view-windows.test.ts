@@ -1,4 +1,4 @@
-// Sealed windows: the same answers as one big list, whatever was sealed, restarted, cut off or damaged in between.
+// Sealed windows: the same answers as one big list, whatever was sealed, restarted, truncated or damaged in between.
 // Long: more seeds, every operation
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
@@ -18,7 +18,7 @@ function* batches(records: readonly LogRecord[], size: number): Iterable<readonl
   for (let at = 0; at < records.length; at += size) yield records.slice(at, at + size)
 }
 
-/** A new life as the main thread begins it: holes first, each a window of its own, then the rest of the log. */
+/** A restart as the main thread does it: gaps first, each as a separate window, then the remainder of the log. */
 function restarted(files: MemFiles, records: readonly LogRecord[]): SqlView {
   const { view, folder } = openView(files, { maxPackets: 40 })
   let next = 1
@@ -36,7 +36,7 @@ function restarted(files: MemFiles, records: readonly LogRecord[]): SqlView {
 }
 
 for (const seed of LONG ? [1, 2, 3] : [2]) {
-  test(`random packets, duplicates and questions (${seed}): windows answer as one list`, () => {
+  test(`random packets, duplicates and queries (${seed}): windows answer like one list`, () => {
     const records = randomLog(seed, 700)
     const { view, folder } = openView(new MemFiles(), { maxPackets: 20 + seed * 25 })
     let at = 0
@@ -51,7 +51,7 @@ for (const seed of LONG ? [1, 2, 3] : [2]) {
   })
 }
 
-test('a start takes the windows from their files and only the rest from the log', () => {
+test('a start reads the windows from their files and only the remainder from the log', () => {
   const records = randomLog(9, 400)
   const files = new MemFiles()
   const first = openView(files)
@@ -64,7 +64,7 @@ test('a start takes the windows from their files and only the rest from the log'
   }
 })
 
-test('last_seen of a sealed window is its newest fact up to a day behind the newest record, by the clock of the log', () => {
+test('last_seen of a sealed window is its newest fact up to a day after the newest record, by the clock of the log', () => {
   const now = 4_100_000_000
   for (const [ahead, seen] of [
     [86_400, now + 86_400],
@@ -80,7 +80,7 @@ test('last_seen of a sealed window is its newest fact up to a day behind the new
   }
 })
 
-test('whenever the power fails, a start counts what the log counts', () => {
+test('after a power cut at any moment a start counts what the log counts', () => {
   const records = randomLog(5, 160)
   const done = openView(new MemFiles(), { maxPackets: 40 })
   for (const batch of batches(records, 30)) done.view.apply(batch)
@@ -98,7 +98,7 @@ test('whenever the power fails, a start counts what the log counts', () => {
         throw new PowerCut()
       }
       const dying = openView(files, { maxPackets: 40 })
-      // a seal that fails is a state; here nothing of it counts any more
+      // a failed seal is a state; here nothing of it counts any more
       for (const batch of batches(records, 30)) dying.view.apply(batch)
       assert.ok(cutOff)
       for (const survives of [() => false, () => true, (name: string) => name.endsWith('.window')]) {
@@ -113,7 +113,7 @@ test('whenever the power fails, a start counts what the log counts', () => {
     }
 })
 
-test('whenever the disk refuses, once, a start after a power cut counts what the log counts', () => {
+test('whenever the disk refuses once, a start after a power cut counts what the log counts', () => {
   const records = randomLog(5, 200)
   for (const code of ['EIO', 'ENOSPC', 'EROFS'])
     for (let point = 1; ; point += rounds(2, 1)) {
@@ -134,7 +134,7 @@ test('whenever the disk refuses, once, a start after a power cut counts what the
     }
 })
 
-test('a file that was cut off, changed or taken away is named, counted and left out; the rest answers', () => {
+test('a truncated, changed or missing file is named, counted and left out; the others answer', () => {
   const records = randomLog(6, 300)
   const made = openView()
   made.view.apply(records)
@@ -173,15 +173,15 @@ test('a file that was cut off, changed or taken away is named, counted and left 
     assert.deepEqual([damaged, damaged_files], [1, [name]], what)
     assert.equal(view.hole, what === 'a byte of the rows' || what === 'gone', what)
     if (what !== 'gone') assert.ok(files.exists(path(`${name}.damaged`)), what)
-    // what was delivered again later is there from then on
+    // a packet delivered again later is present from then on
     const found = view.packets({ limit: 500 }).total
     assert.ok(found >= plainList(rest).length - 40 && found < plainList(records).length, what)
-    // the log has the records: a start fills the hole
+    // the log has the records: a start fills the gap
     assertSame(restarted(files, records), records, 20, 1)
   }
 })
 
-test('a page opens the windows it lies in, a total none', () => {
+test('a page opens only the windows it is in, a total opens none', () => {
   const { view, loads } = openView()
   view.apply(
     Array.from({ length: 1000 }, (_, k) =>
@@ -220,14 +220,14 @@ test('a page opens the windows it lies in, a total none', () => {
     cost(() => assert.equal(view.sensors({ sensor_id: 's', device_id: 'dev-1', offset: 1000 }).total, 500)),
     0,
   )
-  // both ends of the range cut a window
+  // both ends of the range are inside a window
   assert.equal(
     cost(() => assert.equal(view.packets({ since: T0 + 120, until: T0 + 460, limit: 1 }).total, 341)),
     2,
   )
 })
 
-test('a clock record moves the packets of sealed windows too, once, whatever starts again in between', () => {
+test('a clock record corrects the packets of sealed windows too, once, over any restarts in between', () => {
   const files = new MemFiles()
   const records = Array.from({ length: 120 }, (_, k) =>
     recordOf(
@@ -251,13 +251,13 @@ test('a clock record moves the packets of sealed windows too, once, whatever sta
   const { lastSeq } = again.folder
   again.view.apply([...records.filter(({ seq }) => seq > lastSeq), sync])
   assert.deepEqual(times(again.view), moved)
-  // a duplicate of one that was moved is still one
+  // a duplicate of a corrected packet is still one
   again.view.apply([recordOf(200, { ...records[30]!.fact!, aid: 5 })])
   assert.equal(again.view.counts.duplicates, 1)
   assert.equal(again.view.packets({ since: 6010, until: 6049 }).total, 40)
 })
 
-test('a jump of a clock nobody vouches for is not worked in twice by a start that reads it again', () => {
+test('a jump of an unconfirmed clock is not applied twice by a start that reads it again', () => {
   const files = new MemFiles()
   const fact = (k: number) => ({ id: 'own', state: 'ONLINE', tRaw: (5000 + k) * 1000, aid: 1, sensors: [] })
   const records = Array.from({ length: 70 }, (_, k) => recordOf(k + 1, fact(k), { quality: 'unsynced' }))
@@ -277,7 +277,7 @@ test('a jump of a clock nobody vouches for is not worked in twice by a start tha
   }
 })
 
-test('the oldest files go whole, by bytes and by age, when the log no longer has their records', () => {
+test('the oldest files are removed as a whole, by bytes and by age, when the log no longer has their records', () => {
   const files = new MemFiles()
   const { view, folder } = openView(files, { keepBytes: 1, keepMs: 60_000 })
   const records = randomLog(8, 400)
@@ -292,7 +292,7 @@ test('the oldest files go whole, by bytes and by age, when the log no longer has
     before.slice(2).map(({ from }) => from),
   )
   const gone = before[0]!.packets + before[1]!.packets
-  // by age alone: not by a clock that nobody vouches for
+  // by age alone: not by an unconfirmed clock
   for (const quality of ['unsynced', 'synced'] as const) {
     const aged = openView(files.copy(), { keepMs: 60_000 })
     aged.view.apply([recordOf(9999, records[0]!.fact!, { quality })])
@@ -307,7 +307,7 @@ test('the oldest files go whole, by bytes and by age, when the log no longer has
   )
 })
 
-test('windows that somebody else writes are read, and nothing in the folder changes', () => {
+test('windows that another process writes are read, and nothing in the folder changes', () => {
   const files = new MemFiles()
   const records = randomLog(11, 260)
   openView(files).view.apply(records)
@@ -321,7 +321,7 @@ test('windows that somebody else writes are read, and nothing in the folder chan
   assert.deepEqual([names(files), files.operations], [state, operations])
 })
 
-test('a disk that refuses keeps the window open and bounded, says so, and gets it later', () => {
+test('a disk that refuses writes keeps the window open and limited, reports that, and gets it later', () => {
   const { view, files, folder } = openView(new MemFiles(), { maxPackets: 500 })
   files.gate = operation => {
     if (operation === 'write') throw systemError('ENOSPC')
@@ -336,18 +336,18 @@ test('a disk that refuses keeps the window open and bounded, says so, and gets i
   for (const batch of batches(records.slice(900), 100)) view.apply(batch)
   assert.equal(view.counts.sealed!.problem, undefined)
   assert.ok(folder.sealed.length > 1)
-  // what left was never said to be in a file
+  // removed packets were never reported to be in a file
   assert.ok(folder.sealed[0]!.summary.from > 1)
 })
 
-test('a window that is over in bytes before it is looked at loses nothing', () => {
+test('a window that exceeds its bytes before it is checked loses nothing', () => {
   const { view } = openView(new MemFiles(), { maxPackets: 1e6, maxBytes: 1 })
   view.apply(randomLog(3, 40))
   assert.equal(view.counts.left, 0)
   assert.equal(view.counts.packets, plainList(randomLog(3, 40)).length)
 })
 
-test('a window closes by bytes too, and its file is smaller than 150 bytes a packet and sensor', () => {
+test('a window closes by bytes too, and its file is smaller than 150 bytes per packet and sensor', () => {
   const { view, folder, files } = openView(new MemFiles(), { maxPackets: 1e6, maxBytes: 300_000 })
   const records = Array.from({ length: 4000 }, (_, k) =>
     recordOf(k + 1, {
@@ -367,7 +367,7 @@ test('a window closes by bytes too, and its file is smaller than 150 bytes a pac
   }
 })
 
-test('a history loads the rows of no window that has its values; of several units, and of older versions it does', () => {
+test('a history loads no rows of a window that has its values; for several units, and older versions, it does', () => {
   const files = new MemFiles()
   // ten windows of 10 s each
   const records = Array.from({ length: 500 }, (_, k) =>
@@ -415,7 +415,7 @@ test('a history loads the rows of no window that has its values; of several unit
   }
 })
 
-test('a history of a sensor whose unit changed in a window asks the rows, and tells the units of its range alone', () => {
+test('a history of a sensor whose unit changed in a window reads the rows, and reports only the units of its range', () => {
   const files = new MemFiles()
   const fact = (k: number, sensors: { id: string; unit: string }[]) => ({
     ...{ id: 'd', state: 'ONLINE', tRaw: (T0 + k) * 1000, aid: 7 },
@@ -434,7 +434,7 @@ test('a history of a sensor whose unit changed in a window asks the rows, and te
   assert.equal(opened.loads(), 1)
 })
 
-test('a window whose values are damaged is left out of a history, named and counted', () => {
+test('a window with damaged values is left out of a history, named and counted', () => {
   const files = new MemFiles()
   const fact = (k: number) => ({
     ...{ id: 'd', state: 'ONLINE', tRaw: (T0 + k) * 1000, aid: 7 },
@@ -450,7 +450,7 @@ test('a window whose values are damaged is left out of a history, named and coun
   assert.equal(buckets[0]!.min, Number(name.slice(17, 33)))
 })
 
-test('a history has no more than 1,000 buckets, one a second at most, and a gap is a bucket without values', () => {
+test('a history has at most 1,000 buckets of at least one second, and a gap is a bucket without values', () => {
   const { view } = openView(new MemFiles())
   const fact = (t: number) => ({
     id: 'd',
@@ -470,7 +470,7 @@ test('a history has no more than 1,000 buckets, one a second at most, and a gap 
   assert.equal(ask({ since: T0, until: T0 + 5000, buckets: 9999 }).length, 1000)
   assert.equal(ask({ since: T0, until: T0 + 5000, buckets: -1 }).length, 1)
   assert.deepEqual(ask({ since: T0 + 9, until: T0 }), [])
-  // the longest range there is: every value is in it
+  // the longest possible range: every value is in it
   const all = ask({ since: Number.MIN_SAFE_INTEGER, until: Number.MAX_SAFE_INTEGER, buckets: 1000 })
   assert.deepEqual(
     all.filter(({ count }) => count > 0).map(({ count, mean }) => [count, mean]),

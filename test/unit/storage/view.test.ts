@@ -110,7 +110,7 @@ test('pages are ordered by time and then by arrival, newest first, without a gap
   )
 })
 
-test('filters hold for rows and total; both ends of a time range count', () => {
+test('filters apply to rows and total; both ends of a time range are included', () => {
   const view = viewOf(60)
   const facts = Array.from({ length: 60 }, (_, k) => factOf(k))
   const seconds = (f: Fact): number => Math.floor(f.tRaw / 1000)
@@ -142,7 +142,7 @@ test('filters hold for rows and total; both ends of a time range count', () => {
   }
 })
 
-test('limits and offsets are clamped, other values refused, and no text is ever SQL', () => {
+test('limits and offsets are clamped, other values refused, and no text is ever run as SQL', () => {
   const view = viewOf(10)
   assert.equal(view.packets({ limit: 0 }).limit, 1)
   assert.equal(view.packets({ limit: 1e9, offset: -5 }).limit, 500)
@@ -166,7 +166,7 @@ test('the same packet twice is one row, with the sensors of the first', () => {
   assert.equal(view.sensors().total, 20)
 })
 
-test('the window is bounded by packets and by bytes: the oldest leave and are counted', () => {
+test('the window is limited by packets and by bytes: the oldest are removed and counted', () => {
   const view = viewOf(1000, { maxPackets: 500, maxBytes: 1e9 })
   assert.deepEqual([view.counts.packets, view.counts.left], [500, 500])
   assert.equal(view.packets({ limit: 1, offset: 499 }).packets[0]!.payload_json['s1_v'], 500.25)
@@ -180,7 +180,7 @@ test('the window is bounded by packets and by bytes: the oldest leave and are co
   assert.ok(small.counts.packets > 500)
 })
 
-test('setting the clock moves the unsynced rows of that boot once and keeps their uuids', () => {
+test('setting the clock corrects the unsynced rows of that boot once and keeps their uuids', () => {
   const view = viewOf(0)
   const unsynced = { quality: 'unsynced' as const, medium: 'local' }
   view.apply([
@@ -202,7 +202,7 @@ test('setting the clock moves the unsynced rows of that boot once and keeps thei
   assert.equal(after.find(p => p.payload_json['s1_v'] === 6.25)!.timestamp_raw, T0 + 3)
 })
 
-test('a jump moves unsynced rows with it, the sync puts them right, and the order of the readings stays', () => {
+test('a jump moves unsynced rows with it, the sync corrects them, and the order of the readings stays', () => {
   const view = viewOf(0)
   const of = (seq: number, k: number) => recordOf(seq, factOf(k), { quality: 'unsynced', medium: 'local', boot: 3 })
   const step = (seq: number, offsetMs: number, quality: 'synced' | 'unsynced') => {
@@ -224,7 +224,7 @@ test('a jump moves unsynced rows with it, the sync puts them right, and the orde
   )
 })
 
-test('a batch that fails leaves nothing behind', () => {
+test('a failed batch leaves nothing behind', () => {
   const view = viewOf(10)
   const without = { ...factOf(12), id: null as unknown as string }
   assert.throws(() => view.apply([recordOf(11, factOf(11)), recordOf(12, without)]), TypeError)
@@ -233,7 +233,7 @@ test('a batch that fails leaves nothing behind', () => {
   assert.equal(view.packets().total, 11)
 })
 
-test('last_seen does not follow a fact that was too far ahead; a device with no other was seen when it came (X36)', () => {
+test('last_seen ignores a fact too far ahead; a device with no other fact was last seen when it arrived (X36)', () => {
   const view = viewOf(0)
   const far = { tRaw: 2 ** 48 - 1 }
   const link = { medium: 'UDP', future: true } as NonNullable<LogRecord['link']>

@@ -1,11 +1,11 @@
-// What is counted and logged of windows that could not be used, over several workers.
+// What is counted and logged of unusable windows, over several workers.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { silentLogger } from '../../../src/lib/logger'
 import type { SealedCounts } from '../../../src/storage/view'
 import { WindowDamage } from '../../../src/storage/window-damage'
 
-test('each file and each problem is logged once, and what workers before could not use stays counted', () => {
+test('each file and each problem is logged once, and what earlier workers could not use stays counted', () => {
   const said: string[] = []
   const damage = new WindowDamage({ ...silentLogger, warn: text => said.push(text) })
   const counts = (files: string[], problem?: string): SealedCounts => ({
@@ -14,11 +14,11 @@ test('each file and each problem is logged once, and what workers before could n
   })
   const steps: [SealedCounts, string[]][] = [
     [counts([]), []],
-    [counts(['a']), ['the SQL view cannot use a; what the log still has of it is taken from there']],
+    [counts(['a']), ['the SQL view cannot use a; their records are read from the log if it has them']],
     [counts(['a']), []],
     [
       counts(['a', 'b'], 'full'),
-      ['the SQL view cannot use a, b; what the log still has of it is taken from there', 'the SQL view: full'],
+      ['the SQL view cannot use a, b; their records are read from the log if it has them', 'the SQL view: full'],
     ],
     [counts(['a', 'b'], 'full'), []],
     [counts(['a', 'b']), []],
@@ -34,9 +34,9 @@ test('each file and each problem is logged once, and what workers before could n
   assert.deepEqual(said.splice(0).length, 1)
   assert.deepEqual([last.damaged, last.damaged_files], [0, []])
   assert.deepEqual(damage.of(last), { files: 2, bytes: 30, damaged: 3, damaged_files: ['a', 'b', 'c'] })
-  // the next worker begins to count anew
+  // the next worker starts its count at 0
   damage.look(counts(['d']))
-  assert.deepEqual(said.splice(0), ['the SQL view cannot use d; what the log still has of it is taken from there'])
+  assert.deepEqual(said.splice(0), ['the SQL view cannot use d; their records are read from the log if it has them'])
   assert.deepEqual(damage.of(counts(['d'])).damaged_files, ['a', 'b', 'c', 'd'])
   damage.keep(counts(['d', 'e', 'f', 'g']))
   const { damaged, damaged_files, problem } = damage.of(counts(['h', 'i'], 'full'))

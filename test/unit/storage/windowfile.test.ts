@@ -1,4 +1,4 @@
-// A window's file says of each byte that was changed, and of each length that is not its own, that it cannot be used.
+// The file of a window detects every changed byte and every wrong length, and reports that it cannot be used.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isForeign } from '../../../src/storage/foreign'
@@ -36,11 +36,11 @@ function said(file: Buffer, as = name, size = file.length): unknown[] {
 }
 const whole = [{ summary, bloom }, `${rows}`]
 
-test('a window comes back as it was written', () => {
+test('a window is read as it was written', () => {
   assert.deepEqual(said(bytes), whole)
 })
 
-test('a byte that was changed is noticed where it is', () => {
+test('a changed byte is detected in its part of the file', () => {
   const head = 32 + bytes.readUInt32LE(8) + bloom.length
   for (let at = 0; at < bytes.length; at++) {
     const other = Buffer.from(bytes)
@@ -52,7 +52,7 @@ test('a byte that was changed is noticed where it is', () => {
   }
 })
 
-test('a file that is shorter or longer than it says, of another kind or of other records', () => {
+test('a file with a wrong length, of another kind or with other records is refused', () => {
   const twice = (why: string): string[] => [why, why]
   for (const length of [0, 8, 31])
     assert.deepEqual(said(bytes.subarray(0, length)), twice('it does not begin like a window'), `${length}`)
@@ -66,7 +66,7 @@ test('a file that is shorter or longer than it says, of another kind or of other
     assert.deepEqual(said(bytes, other), ['it is of other records than its name says', whole[1]])
 })
 
-test('a window is of another log where its newest fact is not in the log as it should be', () => {
+test('a window belongs to another log if its newest fact is not in the log as it should be', () => {
   const fact = { kind: 'fact', boot: 1, wallMs: 1000 }
   const asked: unknown[] = []
   const foreign = (record: object | null, firstSeq = 5, lastSeq = 20): boolean => {
@@ -80,7 +80,7 @@ test('a window is of another log where its newest fact is not in the log as it s
   assert.deepEqual(asked, [[9, { upTo: 9 }]])
   for (const other of [{ kind: 'clock' }, { boot: 2 }, { wallMs: 1001 }])
     assert.equal(foreign({ ...fact, ...other }), true, JSON.stringify(other))
-  // the log lost the record, or dropped it: the window is what is left
+  // the log lost or dropped the record: the window is the only copy
   assert.equal(foreign(null), false)
   assert.equal(foreign({ ...fact, boot: 2 }, 9), true)
   assert.equal(foreign({ ...fact, boot: 2 }, 10), false)

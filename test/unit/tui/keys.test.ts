@@ -1,4 +1,4 @@
-// Bytes of a terminal become keys, however they are cut.
+// Bytes of a terminal are converted to keys, however they are split.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { KeyReader } from '../../../src/tui/keys'
@@ -8,11 +8,11 @@ const INPUT = 'aq1\x1b[A\x1b[B\x1bOC\x1b[5~\x1b[6~\x1b[Z\x1b[1;5C\r\t\x7f\x03\x1
 const KEYS = ['a', 'q', '1', 'up', 'down', 'right', 'pageup', 'pagedown', 'backtab', 'enter', 'tab', 'backspace']
 const REST = ['ctrl-c', 'ctrl-z', 'ü', '漢', '😀', 'x']
 
-test('letters, arrows, pages and control keys by name; unknown sequences are swallowed whole', () => {
+test('letters, arrows, pages and control keys are named; unknown sequences are skipped completely', () => {
   assert.deepEqual(new KeyReader().feed(Buffer.from(INPUT)), [...KEYS, ...REST])
 })
 
-test('any cutting of the bytes gives the same keys', () => {
+test('any split of the bytes gives the same keys', () => {
   const next = prng(3)
   const bytes = Buffer.from(INPUT)
   for (let round = 0; round < 500; round++) {
@@ -27,7 +27,7 @@ test('any cutting of the bytes gives the same keys', () => {
   }
 })
 
-test('Escape alone waits for what may follow, and is the Escape key when nothing does', () => {
+test('Escape alone waits for following bytes, and is the Escape key when none arrive', () => {
   const reader = new KeyReader()
   assert.deepEqual(reader.feed(Buffer.from('\x1b')), [])
   assert.equal(reader.waiting, true)
@@ -39,7 +39,7 @@ test('Escape alone waits for what may follow, and is the Escape key when nothing
   assert.deepEqual(reader.feed(Buffer.from('\x1bq')), ['escape', 'q'])
 })
 
-test('no input makes it throw, grow or keep more than a sequence', () => {
+test('no input makes it throw, grow or store more than one sequence', () => {
   const next = prng(9)
   const reader = new KeyReader()
   for (let round = 0; round < 20_000; round++) {

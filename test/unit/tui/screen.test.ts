@@ -1,4 +1,4 @@
-// Lines become what a terminal shows, and only what changed is written.
+// Lines are converted to terminal output, and only changes are written.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { pad, textWidth } from '../../../src/display'
@@ -30,7 +30,7 @@ class Paper {
 
 const lines = (texts: readonly string[], columns = 20) => texts.map(text => encode([[text]], columns, INK))
 
-test('whatever was on the screen, after a frame it shows that frame', () => {
+test('whatever was on the screen, after a frame the screen shows that frame', () => {
   const next = prng(5)
   const paper = new Paper()
   const screen = new Screen(paper)
@@ -63,7 +63,7 @@ test('the same frame again writes nothing; one changed line writes that line', (
   assert.doesNotMatch(paper.written[0]!, /one|three|\x1b\[2J/)
 })
 
-test('a terminal that is behind gets the newest frame when it has caught up, not each of them', () => {
+test('a slow terminal gets the newest frame when it is ready, not each of them', () => {
   const paper = new Paper()
   const screen = new Screen(paper)
   paper.takes = false
@@ -77,7 +77,7 @@ test('a terminal that is behind gets the newest frame when it has caught up, not
   assert.equal(paper.written.length, 3)
 })
 
-test('a line is cut at the edge by columns, not by letters, and nothing in it moves the cursor', () => {
+test('a line is truncated at the edge by columns, not by letters, and nothing in it moves the cursor', () => {
   assert.deepEqual(encode([['漢字漢字']], 5, INK), { text: '漢字', full: false })
   assert.deepEqual(encode([['abcdef']], 3, INK), { text: 'abc', full: true })
   assert.deepEqual(encode([['a\x1b[2Jb\r\n']], 20, INK).text, 'a·[2Jb··')
@@ -99,7 +99,7 @@ test('a line is cut at the edge by columns, not by letters, and nothing in it mo
   assert.deepEqual(inkOf({ LC_ALL: 'POSIX', LANG: 'de_DE.UTF-8' }).unicode, false)
 })
 
-test('padding and wrapping keep to the width and lose nothing', () => {
+test('padding and wrapping respect the width and lose nothing', () => {
   const next = prng(8)
   const words = ['a', 'bb', '漢字', 'long_word_without_blanks', '  ', '😀', '']
   for (let round = 0; round < 1000; round++) {

@@ -1,4 +1,4 @@
-// The terminal UI service: its nine methods, and what is live on a terminal that a test holds.
+// The terminal UI service: its nine methods, and the live views on a terminal that the test plays.
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
@@ -65,7 +65,7 @@ function world(section = new Counter('p', 'count')) {
   return { clock, timers, registry, terminal, section, options, tui: new TerminalUi(null, options) }
 }
 
-test('sections as data, snapshot and text, from a library node', async () => {
+test('sections are returned as data, snapshot and text, from a library node', async () => {
   const node = new Node(null)
   const extra = new Counter('plug', 'extra')
   registerDisplayProvider(extra)
@@ -105,7 +105,7 @@ test('sections as data, snapshot and text, from a library node', async () => {
   }
 })
 
-test('without a terminal, with a wrong interval or an unknown section nothing is started', async () => {
+test('without a terminal, with a wrong interval or an unknown section, nothing is started', async () => {
   const { tui, terminal } = world()
   const code = (wanted: string) => (error: unknown) => error instanceof OsError && error.code === wanted
   await assert.rejects(new TerminalUi(null, { terminal: null }).runInteractive(), code('USAGE'))
@@ -139,7 +139,7 @@ test('live: data changes on the screen with every interval, and not more often',
   assert.equal(timers.pending, 0)
 })
 
-test('a section of a slower pace is asked at its own', async () => {
+test('a section with a slower interval is queried at its own', async () => {
   const { tui, timers, terminal, section } = world()
   section.refresh_interval_s = 10
   const ended = tui.runInteractive(1)
@@ -151,7 +151,7 @@ test('a section of a slower pace is asked at its own', async () => {
   await ended
 })
 
-test('a reader that fails leaves the last data with the reason, and is asked again', async () => {
+test('a reader that fails leaves the last data with the reason, and is queried again', async () => {
   const { options, timers, terminal } = world()
   let broken = false
   const reader: SectionReader = {
@@ -172,7 +172,7 @@ test('a reader that fails leaves the last data with the reason, and is asked aga
   await ended
 })
 
-test('who may not look at all reads why on the screen', async () => {
+test('a user without permission sees the reason on the screen', async () => {
   const { options, timers, terminal } = world()
   const refuse = (): Promise<never> => Promise.reject(new OsError('FORBIDDEN', 'no right to talk to the gateway'))
   const ended = new TerminalUi(null, { ...options, reader: { available: refuse, read: refuse } }).runInteractive(2)
@@ -182,7 +182,7 @@ test('who may not look at all reads why on the screen', async () => {
   await ended
 })
 
-test('a plugin that comes and goes is listed within ten seconds, at once by r', async () => {
+test('an added or removed plugin is listed within ten seconds, or immediately with r', async () => {
   const { tui, timers, terminal, registry } = world()
   const ended = tui.runInteractive(2)
   await timers.advance(0)
@@ -197,7 +197,7 @@ test('a plugin that comes and goes is listed within ten seconds, at once by r', 
   await ended
 })
 
-test('only the sections asked for are shown, and the first one is the configured one', async () => {
+test('only the requested sections are shown, and the first one is the configured one', async () => {
   const { options, timers, terminal } = world()
   const only = new TerminalUi(null, options).runInteractive(2, ['q:other'])
   await timers.advance(0)
@@ -212,7 +212,7 @@ test('only the sections asked for are shown, and the first one is the configured
   await standard
 })
 
-test('signals, the end of input and an aborted signal end it; nothing of it stays', async () => {
+test('signals, the end of input and an aborted signal end it and leave nothing behind', async () => {
   const stop = new AbortController()
   const ways: [string, (terminal: FakeTerminal) => void, number][] = [
     ['SIGTERM', terminal => terminal.events.emit('SIGTERM'), 143],
@@ -240,7 +240,7 @@ test('signals, the end of input and an aborted signal end it; nothing of it stay
   }
 })
 
-test('as a plugin it takes its settings, and inside a gateway it has no terminal', async () => {
+test('as a plugin it uses its settings, and inside a gateway it has no terminal', async () => {
   const host = {
     node: null,
     clock: new ManualClock(),
@@ -258,7 +258,7 @@ test('as a plugin it takes its settings, and inside a gateway it has no terminal
   assert.deepEqual(tuiSettings(undefined), { section: null, interval: 2 })
 })
 
-test('log lines wait until the terminal is given back', async () => {
+test('log lines wait until the terminal is released', async () => {
   const { tui, timers, terminal } = world()
   const ended = tui.runInteractive()
   await timers.advance(0)
@@ -269,7 +269,7 @@ test('log lines wait until the terminal is given back', async () => {
   assert.deepEqual(terminal.logged, ['a warning\n'])
 })
 
-test('a new size draws the whole screen again', async () => {
+test('a new size redraws the complete screen', async () => {
   const { tui, timers, terminal } = world()
   const ended = tui.runBios()
   await timers.advance(0)

@@ -1,4 +1,4 @@
-// Keys change what is shown; what is read follows from it.
+// Keys change what is shown, and that determines what is read.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DisplayProvider, DisplayRegistry, RegistryReader } from '../../../src/display'
@@ -28,7 +28,7 @@ const text = (state: TuiState, columns = 80, rows = 24): string =>
     .map(line => line.map(([piece]) => piece).join(''))
     .join('\n')
 
-test('up to nine sections a digit switches at once', async () => {
+test('with up to nine sections a digit switches immediately', async () => {
   const state = await stateOf(6)
   assert.equal(state.key('4'), 'refresh')
   assert.equal(state.current, 'p:s4')
@@ -38,7 +38,7 @@ test('up to nine sections a digit switches at once', async () => {
   assert.equal(state.current, 'p:s4')
 })
 
-test('with more, a digit waits for the next one only while that could make a number', async () => {
+test('with more sections a digit waits for the next one only while that could make a number', async () => {
   const state = await stateOf(23)
   assert.equal(state.key('1'), 'draw')
   assert.equal(state.digits, '1')
@@ -56,7 +56,7 @@ test('with more, a digit waits for the next one only while that could make a num
   assert.equal(state.view, 'all')
 })
 
-test('m, s, a, j, r and q do what they say', async () => {
+test('m, s, a, j, r and q do what the help says', async () => {
   const state = await stateOf(5)
   assert.equal(state.key('m'), 'refresh')
   assert.equal(state.view, 'providers')
@@ -75,7 +75,7 @@ test('m, s, a, j, r and q do what they say', async () => {
   for (const key of ['q', 'ctrl-c', 'ctrl-d']) assert.equal((await stateOf(1)).key(key), 'quit')
 })
 
-test('search finds by name and title, letters and digits are text there, Escape goes back', async () => {
+test('search finds by name and title, letters and digits are text there, Escape returns', async () => {
   const state = await stateOf(12)
   state.key('a')
   state.key('s')
@@ -98,7 +98,7 @@ test('search finds by name and title, letters and digits are text there, Escape 
   assert.equal(state.view, 'section')
 })
 
-test('a long list of matches keeps the chosen one on the page', async () => {
+test('a long list of matches keeps the selected one on the page', async () => {
   const state = await stateOf(60)
   state.key('s')
   for (let k = 0; k < 45; k++) state.key('down')
@@ -108,7 +108,7 @@ test('a long list of matches keeps the chosen one on the page', async () => {
   assert.match(text(state), /Title 1 /)
 })
 
-test('arrows walk the sections round', async () => {
+test('arrows cycle through the sections', async () => {
   const state = await stateOf(3)
   state.key('left')
   assert.equal(state.current, 'p:s3')
@@ -116,7 +116,7 @@ test('arrows walk the sections round', async () => {
   assert.equal(state.current, 'p:s1')
 })
 
-test('scrolling stays inside what there is', async () => {
+test('scrolling stays inside the data', async () => {
   const state = await stateOf(1)
   state.took({ 'p:s1': Array.from({ length: 100 }, (_, k) => `line ${k}`).join('\n') }, 'text', 0)
   text(state)
@@ -134,7 +134,7 @@ test('scrolling stays inside what there is', async () => {
   assert.match(text(state), /short/)
 })
 
-test('what is read is what is on the screen and due', async () => {
+test('only sections that are on the screen and due are read', async () => {
   const state = await stateOf(3)
   assert.deepEqual(state.wanted(0, 1000), ['p:s1'])
   state.took({ 'p:s1': 'x' }, 'text', 0)
@@ -147,7 +147,7 @@ test('what is read is what is on the screen and due', async () => {
   assert.deepEqual(state.wanted(9e9, 1000), [])
 })
 
-test('a section that failed says why; a section that is gone leaves the next one', async () => {
+test('a failed section says why; a removed section selects the next one', async () => {
   const state = await stateOf(3)
   state.key('2')
   state.took({ 'p:s2': { error: 'no bus', code: 'LINK_DOWN' } }, 'text', 0)

@@ -10,7 +10,7 @@ const law = (unit: string): unknown[] | null => {
   return found && [found.canonical, found.factor, found.offset]
 }
 
-test('the table holds every unit of Appendix B', () => {
+test('the table has every unit of Appendix B', () => {
   assert.equal(attributeKeys().length, 122)
   for (const key of attributeKeys()) assert.ok(resolveAttribute(key), key)
 })
@@ -25,7 +25,7 @@ test('an atom is found by its key, by the key in lower case, by its UCUM code, a
     assert.deepEqual(law(unit), law(same), unit)
 })
 
-test('atoms win over prefixes, the longest prefix is tried first, and only some units take one', () => {
+test('atoms take precedence over prefixes, the longest prefix is tried first, and only some units take one', () => {
   assert.deepEqual(law('PA'), ['electric current', 1e15, 0])
   assert.deepEqual(law('pt'), ['mass', 1e3 * 1e-12, 0])
   assert.deepEqual(law('min'), ['time', 60, 0])
@@ -45,7 +45,7 @@ test('the last digit is a power and 1/ an inverse; both keep attribute and offse
   for (const unit of ['mm10', '2m', 'min-1', '1/', '1/1/s', 'Qbar9', '1/Qbar9']) assert.equal(law(unit), null, unit)
 })
 
-test('what the reference does not know stays unknown', () => {
+test('a unit unknown to the reference stays unknown', () => {
   for (const unit of ['', 'Unknown', 'celsius', 'percent', 'volt', 'm/s', 'J/K', 'dBm', 'DEGF', 'HZ', 'v', 'm²'])
     assert.equal(law(unit), null, unit)
 })

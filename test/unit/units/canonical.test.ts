@@ -16,7 +16,7 @@ function check(cases: readonly Case[]): void {
   }
 }
 
-test('one spelling per dimension, named where there is a name', () =>
+test('each dimension has one spelling, a named unit if there is one', () =>
   check([
     ['Pa', 'Pa', 1],
     ['N/m2', 'Pa', 1],
@@ -46,7 +46,7 @@ test('a unit without a positive power is spelled with exponents', () =>
     ['10*3/uL', 'm-3', 1e12],
   ]))
 
-test('Hz comes from frequency units only', () =>
+test('only frequency units become Hz', () =>
   check([
     ['Hz', 'Hz', 1],
     ['MHz', 'Hz', 1e6],
@@ -57,7 +57,7 @@ test('Hz comes from frequency units only', () =>
     ['Hz/s', 's-2', 1],
   ]))
 
-test('offsets stand alone: no power, no inverse, no compound keeps them', () =>
+test('units with an offset are only allowed alone: no power, no inverse, no compound keeps them', () =>
   check([
     ['Cel', 'K', 1, 273.15],
     ['mCel', 'K', 0.001, 273.15],
@@ -91,7 +91,7 @@ test('percent, parts per, counts, arbitrary units and levels keep their spelling
     ['%/K', 'K-1', 0.01],
   ]))
 
-test('everyday spellings are understood', () =>
+test('everyday spellings are recognized', () =>
   check([
     ['celsius', 'K', 1, 273.15],
     ['°C', 'K', 1, 273.15],
@@ -148,12 +148,12 @@ test('everyday spellings are understood', () =>
     ['pow.on', '{pow.on}', 1],
   ]))
 
-test('what could be milli or mega, or means nothing, is not guessed', () => {
+test('a text that could be milli or mega, or is unknown, is not guessed', () => {
   for (const unit of ['mpa', 'mhz', 'ma', 'foo', '', ' ', 'Unknown', 'm//s', '__proto__', 'constructor', 'toString'])
     assert.equal(resolve(unit), null, unit)
 })
 
-test('characters that cut packets do not travel inside an annotation', () => {
+test('characters that delimit packets are not sent inside an annotation', () => {
   assert.equal(resolve('{a|b;c>d:e@f,g/h}')?.canonical, '{a_b_c_d_e_f_g_h}')
   assert.equal(resolve('{\u0001}'), null)
 })
@@ -177,7 +177,7 @@ test('a list multiplies its own dimension and divides by the others', () => {
   assert.equal(resolveList(['m', 'foo']), null)
 })
 
-test('the cache stays bounded and does not mix answers', () => {
+test('the cache stays limited and does not mix answers', () => {
   for (let k = 1; k < 10_000; k++) assert.equal(resolve(`${k}.m`)?.factor, k)
   assert.equal(resolve('17.m')?.factor, 17)
   assert.equal(resolve('km')?.factor, 1000)

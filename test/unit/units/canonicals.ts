@@ -1,4 +1,4 @@
-// Canonical units a gateway may send: of every atom, its powers, and its ratios and products with base units.
+// Canonical units a gateway may send: every atom, its powers, and its ratios and products with base units.
 import { ATOM_ROWS } from '../../../src/units/atoms'
 import { resolve } from '../../../src/units/canonical'
 

@@ -15,13 +15,13 @@ import {
   valueText,
 } from '../../../src/units/display'
 
-/** A value as typed with any unit → as a person reads it. */
+/** A value as typed with any unit → as it is displayed. */
 const shown = (value: number, unit: string): string => {
   const { canonical, factor, offset } = resolve(unit)!
   return readingText(value * factor + offset, canonical)
 }
 
-test('each dimension is shown in the unit that people use for it', () => {
+test('each dimension is displayed in its customary unit', () => {
   const table: [value: number, unit: string, text: string][] = [
     [19.58, 'Cel', '19.58 °C'],
     [0, 'Cel', '0 °C'],
@@ -68,7 +68,7 @@ test('each dimension is shown in the unit that people use for it', () => {
   assert.equal(readingText(Number.NaN, 'xyz'), '— xyz')
 })
 
-test('a unit that is not UCUM passes unchanged, one that is gets real powers', () => {
+test('a unit that is not UCUM is shown unchanged, a UCUM one gets superscript powers', () => {
   for (const unit of ['', 'temperature', 'length2', 'dB[SPL]', '10*6/mL', 'a.b', '{a.b}', '__proto__', 'constructor'])
     assert.equal(unitText(unit), unit)
   assert.equal(readingText(3, 'constructor'), '3 constructor')
@@ -82,7 +82,7 @@ test('a unit that is not UCUM passes unchanged, one that is gets real powers', (
   ])
 })
 
-test('a number has the digits it carries, and never a tail of arithmetic', () => {
+test('a number is shown with its significant digits, and never with rounding noise', () => {
   const table: [value: number, text: string][] = [
     [292.72999999999996, '292.73'],
     [0.1 + 0.2, '0.3'],
@@ -98,7 +98,7 @@ test('a number has the digits it carries, and never a tail of arithmetic', () =>
     [Number.POSITIVE_INFINITY, '—'],
   ]
   for (const [value, text] of table) assert.equal(numberText(value), text)
-  // what is left of a great number has no digits of its own
+  // the remainder of a large number has no digits of its own
   assert.equal(carried(5e-14, 273.15), 0)
   assert.equal(Object.is(carried(-5e-14, 273.15), 0), true)
   assert.equal(readingText(Math.fround(292.6), 'K'), '19.45 °C')
@@ -106,7 +106,7 @@ test('a number has the digits it carries, and never a tail of arithmetic', () =>
   for (let k = 0; k <= 3000; k++) assert.equal(shown(k / 10, 'km/h'), `${k / 10} km/h`)
 })
 
-test('a line of values and its limits have one scale, that of the greatest', () => {
+test('a series of values and its limits share one scale, that of the largest', () => {
   const line = (values: number[], unit: string): [number[], string] => {
     const scale = scaleOf(unit, Math.max(...values.map(Math.abs)))
     return [values.map(value => scaled(value, scale)), scale.unit]
@@ -122,7 +122,7 @@ test('a line of values and its limits have one scale, that of the greatest', () 
   assert.deepEqual(valueText(1800, 's', scaleOf('s', 7200)), { value: '0.5', unit: 'h' })
 })
 
-test('an export has one unit for each canonical one; a float that is not converted stays', () => {
+test('an export has one unit for each canonical one; a float that is not converted is unchanged', () => {
   for (const [unit, display] of [
     ['K', '°C'],
     ['Pa', 'hPa'],
@@ -142,7 +142,7 @@ test('an export has one unit for each canonical one; a float that is not convert
   assert.equal(dict.s1_u, 'K')
 })
 
-test('sizes and durations are short', () => {
+test('sizes and durations are shown in short form', () => {
   assert.deepEqual([0, 1023, 1536, 9 << 20, 123_456_789, 32 * 2 ** 30, 5e15].map(bytesText), [
     '0 B',
     '1023 B',

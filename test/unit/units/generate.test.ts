@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { generateAtoms } from '../../../src/units/generate.mjs'
 
-test('the committed atom table is what --generate makes', () => {
+test('the committed atom table is the output of --generate', () => {
   const path = join(process.env.OS_NODE_TEST_ROOT ?? '.', 'src/units/atoms.generated.json')
   assert.equal(readFileSync(path, 'utf8'), generateAtoms())
 })

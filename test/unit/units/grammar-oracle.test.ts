@@ -16,8 +16,8 @@ function random(seed: number): () => number {
   }
 }
 
-// left out: temperatures and levels have no factor; the package holds [diop], [mesh_i] and Bd upside down and eq without
-// its mole, and has no prefixes beyond yotta
+// left out: temperatures and levels have no factor; the package has [diop], [mesh_i] and Bd inverted and eq without its
+// mole, and has no prefixes beyond yotta
 const ODD = new Set(['[diop]', '[mesh_i]', 'Bd', 'eq', '10^'])
 const atoms = UnitTables.getInstance()
   .allUnitsByDef()
@@ -45,7 +45,7 @@ function compare(code: string): boolean {
   return true
 }
 
-test('every atom, with every prefix it takes, means what UCUM says', () => {
+test('every atom, with every allowed prefix, means what UCUM says', () => {
   let compared = 0
   for (const atom of atoms) {
     if (compare(atom.csCode_)) compared++
@@ -79,7 +79,7 @@ test('random expressions have the factors and dimensions of the oracle', () => {
   assert.ok(compared > 3000, `only ${compared} compared`)
 })
 
-test('what the oracle refuses for its form is refused', () => {
+test('expressions that the oracle refuses for their syntax are refused', () => {
   const bad = [
     '',
     ' ',

@@ -1,4 +1,4 @@
-/** The parts of the oracle the tests use; the package has no types of its own. */
+/** The parts of the oracle that the tests use; the package has no types. */
 declare module '@lhncbc/ucum-lhc' {
   interface OracleUnit {
     csCode_: string

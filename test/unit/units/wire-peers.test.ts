@@ -1,5 +1,5 @@
-// What we send means to every peer what it means to us: frames of the gateway's encoder are read by peers written from the
-// papers alone, and what they read is weighed by the package that is the oracle for UCUM.
+// What we send has the same meaning for every peer: frames of the gateway's encoder are read by peers written from the
+// papers alone, and their results are checked with the UCUM package that is the oracle.
 // Long: every power of ten
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -47,7 +47,7 @@ const inUcum = ({ token, unit }: PeerSensor): string => {
   return SENT[token]!
 }
 
-/** How much one of what the peer reads is in our unit; null where it cannot be weighed. */
+/** The size of one unit that the peer reads, in our unit; null where it cannot be computed. */
 function ratio(sensor: PeerSensor, canonical: string): number | null {
   const code = inUcum(sensor)
   if (code === canonical || code.replaceAll('{u}', '') === canonical) return 1
@@ -61,7 +61,7 @@ function ratio(sensor: PeerSensor, canonical: string): number | null {
 const PREFIXES: Record<string, number> = { E: 1e18, P: 1e15, T: 1e12, G: 1e9, M: 1e6, k: 1e3, d: 0.1, c: 0.01, m: 1e-3 }
 Object.assign(PREFIXES, { u: 1e-6, n: 1e-9, p: 1e-12, f: 1e-15, a: 1e-18, '': 1 })
 
-/** Where the oracle cannot say: the unit with a prefix before its first symbol, raised to that symbol's power. */
+/** Where the oracle has no answer: the unit with a prefix before its first symbol, raised to that symbol's power. */
 function byPrefix(code: string, canonical: string): number | null {
   const mass = canonical.startsWith('kg')
   const bare = mass ? canonical.slice(1) : canonical
@@ -110,7 +110,7 @@ test('every canonical unit at every size is read as the value and unit that were
   assert.ok(prefixed > rounds(1500, 3000), `prefixed units were used: ${prefixed}`)
 })
 
-test('the rewrites are read by the oracle as what they stand for', () => {
+test('the oracle reads each rewritten unit as its original', () => {
   for (const [unit, token] of [
     ['1', '{1}'],
     ['C', 'A.s'],
@@ -122,7 +122,7 @@ test('the rewrites are read by the oracle as what they stand for', () => {
   }
 })
 
-test('a peer with templates follows FULL, DIFF and HEART, with either base', () => {
+test('a peer with templates decodes FULL, DIFF and HEART, with either base', () => {
   for (const diffBase of ['last', 'sticky'] as const) {
     const encoder = new UplinkEncoder({ aid: AID, units, diffBase, fullEvery: 50 })
     const peer = new PeerReceiver()
@@ -174,7 +174,7 @@ test('a peer with templates follows FULL, DIFF and HEART, with either base', () 
   }
 })
 
-test('the smallest peer reads a FULL of one sensor within its sizes, and is not fooled beyond them', () => {
+test('the smallest peer reads a FULL of one sensor within its sizes, and refuses larger ones', () => {
   const encoder = new UplinkEncoder({ aid: AID, units })
   let k = 0
   let readable = 0
@@ -190,7 +190,7 @@ test('the smallest peer reads a FULL of one sensor within its sizes, and is not 
     assert.deepEqual([read.id, read.token, read.scaled], ['s', token, 1_234_567n])
   }
   assert.ok(readable > 400, `${readable} units`)
-  // from 214748.3648 on its 32 bits run over: such values are for peers with more of them
+  // from 214748.3648 on its 32 bits overflow: such values are for peers with more of them
   assert.equal(smallPeer(encode(encoder, one('Pa', 214_748.3647, T0 + ++k))!)!.scaled, 2_147_483_647n)
   assert.notEqual(smallPeer(encode(encoder, one('Pa', 214_748.3648, T0 + ++k))!)!.scaled, 2_147_483_648n)
 })

@@ -23,13 +23,13 @@ function peerReads(text: string, digitsArePowers: boolean): string {
     .join('/')
 }
 
-test('every canonical unit comes back as itself', () => {
+test('every canonical unit is decoded as itself', () => {
   assert.ok(canonicals.size > 500)
   for (const unit of canonicals)
     assert.deepEqual(fromToken(toToken(unit)), { unit, factor: 1, offset: 0, ambiguous: false }, toToken(unit))
 })
 
-test('no peer turns a text we send into another unit', () => {
+test('no peer reads a unit text of ours as another unit', () => {
   for (const unit of canonicals) {
     for (const { code, scale } of [{ code: toToken(unit), scale: 1 }, ...prefixed(unit)]) {
       for (const digitsArePowers of [false, true]) {
@@ -41,7 +41,7 @@ test('no peer turns a text we send into another unit', () => {
   }
 })
 
-test('what we send is never a token but for the seven symbols, and never cuts a packet', () => {
+test('what we send is never a token except for the seven symbols, and never delimits a packet', () => {
   const symbols = new Map(
     Object.entries({ '%': 'C00', m: '600', s: 'B00', mol: '000', cd: '700', bit: '500', A: '100' }),
   )
@@ -58,7 +58,7 @@ test('what we send is never a token but for the seven symbols, and never cuts a 
   }
 })
 
-test('the rewrites of X1', () => {
+test('the rewrites of X1 are applied', () => {
   const cases = { '1': '{1}', C: 'A.s', 'A/m': 'A{u}/m', A2: 'A2{u}', 'm-1': 'm-1', Pa: 'Pa', K: 'K', dBm: 'dBm' }
   for (const [unit, text] of Object.entries(cases)) assert.equal(toToken(unit), text)
   assert.deepEqual(fromToken('A.s'), { unit: 'C', factor: 1, offset: 0, ambiguous: false })
@@ -124,12 +124,12 @@ test('symbols, class tokens, attribute names, coefficients and literal codes are
   }
 })
 
-test('every token of the symbol table but the two mixed classes has a meaning', () => {
+test('every token of the symbol table except the two mixed classes has a meaning', () => {
   for (const token of UNIT_TOKENS.values())
     assert.equal(fromToken(token).ambiguous, token === '2' || token === '3', token)
 })
 
-test('a text without a sure meaning is kept, said so, and survives being forwarded', () => {
+test('a text of unclear meaning is kept, marked, and survives forwarding', () => {
   for (const text of [
     '2',
     '3',
@@ -152,7 +152,7 @@ test('a text without a sure meaning is kept, said so, and survives being forward
   assert.equal(toToken(''), 'Z')
 })
 
-test('prefixed codes are sorted, read back with their scale, and missing where no prefix fits', () => {
+test('prefixed codes are sorted, read with their scale, and missing where no prefix fits', () => {
   assert.deepEqual(prefixed('A').slice(0, 4), [
     { code: 'mA', scale: 0.001 },
     { code: 'uA', scale: 1e-6 },
@@ -180,7 +180,7 @@ test('prefixed codes are sorted, read back with their scale, and missing where n
   }
 })
 
-test('any text is answered without an exception, in bounded time', () => {
+test('any text is answered without an exception, in limited time', () => {
   const letters = 'A9B/.,(){}[]%0123kmu-+\u00b5 \u0000D'
   let seed = 7
   for (let k = 0; k < 20_000; k++) {

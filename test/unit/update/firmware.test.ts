@@ -1,4 +1,4 @@
-// A Raspberry Pi whose firmware chooses the slot: autoboot.txt and the flag of a try, played by the rules of the firmware.
+// A Raspberry Pi whose firmware chooses the slot: autoboot.txt and the tryboot flag, played by the rules of the firmware.
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ const CONFIG =
   'kernel=kernel8.img\ninitramfs initramfs followkernel\n[cm4]\ndtoverlay=uart3\n[all]\ndtoverlay=spi0-2cs\n'
 const OCTOBER_2022 = Date.UTC(2022, 9, 1) / 1000
 
-/** A board with a card; `restart`: what its firmware starts, by way of the module. */
+/** A board with a card; `restart`: what its firmware starts, using the module. */
 class Pi {
   readonly dir = tempDir()
   readonly mounts: string[] = []
@@ -37,7 +37,7 @@ class Pi {
     return new LastUpdates(this.#at('last.json'))
   }
 
-  /** The slot after a restart; `ordered`: not by a panic, a hang or a cut of the power. */
+  /** The slot after a restart; `ordered`: not by a panic, a hang or a power cut. */
   restart(ordered: boolean): string {
     const flag = ordered && readFileSync(this.#at('module/armed'), 'latin1') === 'Y'
     const start = startOf(this.#read, { flag })
@@ -93,11 +93,11 @@ test('an update is tried at the next ordered restart, and stays once it is confi
   assert.equal(pi.autoboot, autobootOf(3, 2))
   for (const ordered of [true, false]) assert.equal(pi.restart(ordered), 'B')
   assert.deepEqual(pi.slots.choice(), { active: 'B' })
-  // the start partition is for reading only in between
+  // the start partition is read-only in between
   assert.deepEqual(pi.mounts, ['rw', 'ro', 'rw', 'ro'])
 })
 
-test('a version that hangs, panics or gives up goes back to the old one, and so does a cut of the power before the try', () => {
+test('a version that hangs, panics or reports failure is rolled back, and so is one with a power cut before the trial', () => {
   for (const ordered of [true, false]) {
     const pi = updated()
     assert.equal(pi.restart(true), 'B')
@@ -120,14 +120,14 @@ test('a board that cannot try a slot says why', () => {
   assert.equal(refused({}), undefined)
 })
 
-test('autoboot.txt keeps its length, and is read as a person may have left it', () => {
+test('autoboot.txt keeps its length, and is read as a user may have edited it', () => {
   assert.equal(autobootOf(2, 3).length, autobootOf(3, 2).length)
   assert.deepEqual(parseAutoboot(autobootOf(3, 2)), { active: 3, trying: 2 })
   assert.deepEqual(parseAutoboot('boot_partition = 3\r\n[tryboot]\r\nboot_partition=2'), { active: 3, trying: 2 })
   assert.deepEqual(parseAutoboot('[all]\ntryboot_a_b=1\n'), { active: undefined, trying: undefined })
 })
 
-test('the firmware: sections, a try without tryboot_a_b, the limit of autoboot.txt, a partition without system', () => {
+test('the firmware: sections, a trial without tryboot_a_b, the limit of autoboot.txt, a partition without system', () => {
   const files = new Map<string, string>()
   const read: Reader = (partition, name) => {
     const text = files.get(`${partition}/${name}`)

@@ -1,5 +1,5 @@
-// `os-node flash` against a file in the place of a card and folders in the place of the kernel's: which disks are listed and refused, what
-// is on the card afterwards, and that settings are in os-node.conf. test/net/flash.test.ts writes a real block device.
+// `os-node flash` against a file in place of a card and folders in place of the kernel's: which disks are listed and refused, what is on
+// the card after it, and that settings are in os-node.conf. test/net/flash.test.ts writes a real block device.
 // Needs: image
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -13,7 +13,7 @@ import { tempDir } from '../../lib/gateway'
 
 const MIB = 2 ** 20
 const SHIPPED = '# Settings of this gateway\n'
-/** the card as the kernel tells it, and as much of it as is there */
+/** the card as the kernel describes it, and as much of it as exists */
 const CARD = 64 * MIB
 const FILE = 16 * MIB
 const image = makeCardImage(SHIPPED)
@@ -58,7 +58,7 @@ const run = (options: Partial<FlashOptions>) =>
 const confOf = (path: string): string =>
   execFileSync('mcopy', ['-i', `${path}@@${START}`, '::os-node.conf', '-'], { encoding: 'utf8' })
 
-test('only disks that can be taken out are listed, with what keeps them from being written', () => {
+test('only removable disks are listed, with what prevents writing them', () => {
   const disks = {
     sda: { files: { removable: '0\n' } },
     sdb: { files: { 'device/vendor': 'Generic \n', 'device/model': 'MassStorage\n' }, part: 'sdb1' },
@@ -98,8 +98,8 @@ test('a disk that must not be written is refused with what to do, and nothing is
   }
   const part = { sdb: { part: 'sdb1' } }
   await refused('sdb', { sdb: { files: { removable: '0\n' } } }, {}, /sdb is not removable/, /lists cards/)
-  await refused('sdb1', part, {}, /sdb1 is a partition/, /whole disk/)
-  await refused('sdz', part, {}, /sdz is no disk/, /lists them/)
+  await refused('sdb1', part, {}, /sdb1 is a partition/, /complete disk/)
+  await refused('sdz', part, {}, /sdz is not a disk/, /lists them/)
   await refused('sdb', { sdb: { files: { size: '0\n' } } }, {}, /has no card/, /put a card in/)
   await refused('sdb', { sdb: { files: { ro: '1\n' } } }, {}, /write-protected/, /lock/)
   await refused('sdb', { sdb: { part: 'sdb1', holder: true } }, {}, /in use/, /swapoff/)
@@ -108,7 +108,7 @@ test('a disk that must not be written is refused with what to do, and nothing is
   await refused('sdb', part, { mounts }, /mounted at \/media\/a/, /^sudo umount \/media\/a$/)
 })
 
-test('a disk is refused by the name of its device where the number of the mount is another, and as swap', async () => {
+test('a disk is refused by the name of its device where the mount has another number, and as swap', async () => {
   const machine = machineOf({ sdb: { part: 'sdb1' } })
   writeFileSync(join(machine.proc, 'self/mountinfo'), `36 35 0:44 / /mnt rw - btrfs ${machine.dev}/sdb1 rw\n`)
   await assert.rejects(run({ machine }), { code: 'E_FLASH', message: /mounted at \/mnt/ })
@@ -122,7 +122,7 @@ test('a disk is refused by the name of its device where the number of the mount 
   })
 })
 
-test('a card holds the image byte for byte, packed or not, and the rest of it stays', async () => {
+test('a card contains the image byte for byte, compressed or not, and the space after it is unchanged', async () => {
   const plain = readFileSync(image)
   execFileSync('xz', ['-f', '-k', '-0', image])
   for (const from of [image, `${image}.xz`]) {
@@ -139,7 +139,7 @@ test('a card holds the image byte for byte, packed or not, and the rest of it st
   }
 })
 
-test('settings stand in os-node.conf behind what the image has, however many keys there are', async () => {
+test('settings are in os-node.conf after the text of the image, however many keys there are', async () => {
   const keys = Array.from({ length: 12 }, (_, at) => `ssh-ed25519 ${'A'.repeat(400)} key-${at}`).join('\r\n')
   const machine = card()
   const wifi = { ssid: 'Häuschen: 2', password: 'at least 8' }
@@ -173,30 +173,30 @@ test('a setting that the board would refuse is refused before anything is writte
     await assert.rejects(run(settings), { code: 'BAD_ARGUMENT', message })
 })
 
-test('a file that is no image of os-node, is cut short, or is not there is refused; the card starts nothing', async () => {
+test('a file that is no image of os-node, is truncated, or is missing is refused; the card starts nothing', async () => {
   const dir = tempDir()
   const other = join(dir, 'other.img')
   writeFileSync(other, Buffer.alloc(8 * MIB))
-  await assert.rejects(run({ image: other }), { code: 'E_FLASH', message: /no image of os-node/ })
+  await assert.rejects(run({ image: other }), { code: 'E_FLASH', message: /not an os-node image/ })
   writeFileSync(other, readFileSync(image).subarray(0, 3 * MIB))
-  await assert.rejects(run({ image: other }), { code: 'E_FLASH', message: /no image of os-node/ })
+  await assert.rejects(run({ image: other }), { code: 'E_FLASH', message: /not an os-node image/ })
   await assert.rejects(run({ image: join(dir, 'x.img') }), { code: 'E_FLASH', message: /there is no file/ })
   execFileSync('xz', ['-f', '-k', '-0', image])
   const cut = join(dir, 'cut.img.xz')
   const bytes = readFileSync(`${image}.xz`)
   writeFileSync(cut, bytes.subarray(0, bytes.length - 40))
-  await assert.rejects(run({ image: cut }), { code: 'E_FLASH', message: /damaged or cut short/, hint: /again/ })
+  await assert.rejects(run({ image: cut }), { code: 'E_FLASH', message: /damaged or truncated/, hint: /again/ })
   // a list that is whole, and contents that are not
   const broken = Buffer.from(bytes)
   broken.fill(0, Math.floor(bytes.length / 2), Math.floor(bytes.length / 2) + 64)
   writeFileSync(cut, broken)
   const machine = card()
   writeFileSync(join(machine.dev, 'sdb'), Buffer.alloc(FILE, 0x55))
-  await assert.rejects(run({ image: cut, machine }), { code: 'E_FLASH', message: /damaged or cut short/ })
+  await assert.rejects(run({ image: cut, machine }), { code: 'E_FLASH', message: /damaged or truncated/ })
   assert.notEqual(readFileSync(join(machine.dev, 'sdb')).readUInt16LE(510), 0xaa55)
 })
 
-test('a card that gives back other bytes is named', async () => {
+test('a card that reads back other bytes is reported', async () => {
   const machine = card()
   const path = join(machine.dev, 'sdb')
   const spoil = (line: string): void => {
@@ -207,12 +207,12 @@ test('a card that gives back other bytes is named', async () => {
   }
   await assert.rejects(run({ machine, print: spoil }), {
     code: 'E_FLASH',
-    message: /does not give back/,
+    message: /returns other data/,
     hint: /another card/,
   })
 })
 
-test('it asks for the name of the disk, and any other answer writes nothing', async () => {
+test('flash asks for the name of the disk, and any other answer writes nothing', async () => {
   const machine = card()
   const asked: string[] = []
   const ask = (answer: string) => (question: string) => {
@@ -225,12 +225,12 @@ test('it asks for the name of the disk, and any other answer writes nothing', as
       message: /nothing was written/,
     })
   assertUnwritten(machine, 'sdb')
-  assert.match(asked[0]!, /Everything on .*sdb \(-, 0\.1 GB\) is lost; .*\nType sdb to go on: /)
+  assert.match(asked[0]!, /Everything on .*sdb \(-, 0\.1 GB\) will be erased, .*\nType sdb to continue: /)
   await run({ machine, yes: false, ask: ask('sdb\n') })
   assert.equal(readFileSync(join(machine.dev, 'sdb')).readUInt16LE(510), 0xaa55)
 })
 
-test('--board takes the newest image of that board', () => {
+test('--board downloads the newest image of that board', () => {
   const dir = tempDir()
   const put = (name: string): void => writeFileSync(join(dir, name), '')
   for (const name of ['os-node-rpi-4-0.1.0.img', 'os-node-rpi-40-0.1.0.img', 'os-node-rpi-4-0.1.0.update']) put(name)

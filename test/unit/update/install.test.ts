@@ -27,7 +27,7 @@ async function install(slots: Slots, path: string, keys = pem(publicKey)) {
 const device = (name: string): Buffer => readFileSync(join(at('devices'), name))
 const tried = (): number[] => [...readFileSync(at('disk')).subarray(64 * 1024 + 4, 64 * 1024 + 7)]
 
-test('an update goes into the other slot, fetches only what is new, and the next start tries it once', async () => {
+test('an update goes into the other slot, fetches only new chunks, and is tried once by the next start', async () => {
   const slots = card()
   const path = pack('a.update', '1.1.0')
   const done = await install(slots, path)
@@ -43,7 +43,7 @@ test('an update goes into the other slot, fetches only what is new, and the next
   await assert.rejects(install(slots, path), { code: 'E_UPDATE', message: 'a new version is on trial' })
 })
 
-test('a trial: confirmed it stays, given up or without a word the old slot is back', () => {
+test('a confirmed trial stays; after a failed or unconfirmed one the old slot is active again', () => {
   const slots = card()
   const updates = new LastUpdates(at('data/last.json'))
   const trial = { version: '1.1.0', from: '1.0.0', slot: 'B', outcome: 'trial', at: 1 } as const
@@ -80,7 +80,7 @@ test('a trial: confirmed it stays, given up or without a word the old slot is ba
   })
 })
 
-test('a cut of the power beside either write of a trial leaves a record that is true', () => {
+test('a power cut before or after either write of a trial leaves a valid record', () => {
   const slots = card()
   const updates = new LastUpdates(at('data/last.json'))
   const cut = (): never => {
@@ -106,7 +106,7 @@ test('a cut of the power beside either write of a trial leaves a record that is 
   assert.deepEqual([outcome, built_at, went_back?.[0]], ['confirmed', 200, '1.1.0 200'])
 })
 
-test('what is refused leaves the other slot as it was', async () => {
+test('a refused update leaves the other slot unchanged', async () => {
   const slots = card('1.0.0')
   const other = generateKeyPairSync('ed25519')
   const good = pack('good.update', '1.1.0')
@@ -119,20 +119,20 @@ test('what is refused leaves the other slot as it was', async () => {
     return bytes
   }
   const cases: [string, RegExp][] = [
-    [pack('strange.update', '1.1.0', {}, other.privateKey), /signature of the update is not by a key of this image/],
+    [pack('strange.update', '1.1.0', {}, other.privateKey), /update was not signed with a key of this image/],
     [
       changed(
         good,
         'list.update',
         flip(() => 40),
       ),
-      /signature of the update is not by a key/,
+      /update was not signed with a key/,
     ],
     [pack('board.update', '1.1.0', { board: 'rpi-4' }), /is for rpi-4, this board is bench/],
     [pack('older.update', '0.9.9'), /has version 0\.9\.9, this board runs 1\.0\.0/],
     [pack('same.update', '1.0.0', { built_at: 100 }), /has version 1\.0\.0, this board runs 1\.0\.0/],
-    [changed(good, 'text.update', () => Buffer.from('<html>not found</html>')), /this is no update of os-node/],
-    [changed(good, 'short.update', bytes => bytes.subarray(0, 2000)), /is cut short/],
+    [changed(good, 'text.update', () => Buffer.from('<html>not found</html>')), /this is not an os-node update/],
+    [changed(good, 'short.update', bytes => bytes.subarray(0, 2000)), /is truncated/],
   ]
   const before = device('id-03')
   for (const [path, message] of cases) await assert.rejects(install(slots, path), { code: 'E_UPDATE', message }, path)
@@ -148,13 +148,13 @@ test('what is refused leaves the other slot as it was', async () => {
   await install(slots, pack('rotated.update', '1.1.0', {}, other.privateKey), pem(publicKey) + pem(other.publicKey))
 })
 
-test('an update that ends in the middle leaves a slot that cannot be started, and goes on from there', async () => {
+test('an interrupted update leaves a slot that cannot be started, and resumes from there', async () => {
   const slots = card()
   writeFileSync(join(at('devices'), 'id-05'), Buffer.alloc(4 * MIB))
   const good = pack('whole.update', '1.1.0')
   const bytes = readFileSync(good)
   writeFileSync(at('cut.update'), bytes.subarray(0, bytes.length - 600_000))
-  await assert.rejects(install(slots, at('cut.update')), { code: 'E_UPDATE', message: /cut short/ })
+  await assert.rejects(install(slots, at('cut.update')), { code: 'E_UPDATE', message: /truncated/ })
   assert.equal(versionOn(slots.other.boot), undefined)
   assert.deepEqual(slots.choice(), { active: 'A' })
   const { fetched_bytes } = await install(slots, good)
@@ -178,7 +178,7 @@ test('an update with a damaged chunk, or larger than the slot, is refused and no
   assert.deepEqual(slots.choice(), { active: 'A' })
 })
 
-test('versions are compared by their numbers, then by the time of building', () => {
+test('versions are compared by their numbers, then by build time', () => {
   const newer = (a: string, b: string, [left, right] = [1, 1]) =>
     isNewer({ version: a, built_at: left! }, { version: b, built_at: right! })
   assert.equal(newer('1.10.0', '1.9.9'), true)
@@ -189,7 +189,7 @@ test('versions are compared by their numbers, then by the time of building', () 
   assert.equal(newer('1.0.0', '1.0.0'), false)
 })
 
-test('a system without the words of the image has no slots', () => {
+test("a system without the image's kernel arguments has no slots", () => {
   writeFileSync(at('plain'), 'root=/dev/sda1 quiet\n')
   assert.throws(() => openSlots(at('plain')), { code: 'NO_SLOTS' })
   assert.throws(() => openSlots(at('no such file')), { code: 'NO_SLOTS' })

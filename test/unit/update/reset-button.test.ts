@@ -1,4 +1,4 @@
-// The reset button: held from the start on for ten seconds, or nothing is erased.
+// The reset button: held from the start for ten seconds, or nothing is erased.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ interface Bench {
   closed: number
 }
 
-/** A button that is at ground at the times (ms) that `pressed` says; the chip is there from `chipAt` on. */
+/** A button that is grounded at the times (ms) in `pressed`; the chip appears at `chipAt`. */
 function bench(pressed: (ms: number) => boolean, { chipAt = 0, label = 'pinctrl-bcm2711' } = {}): Bench {
   let now = 0
   const made: Bench = {
@@ -39,7 +39,7 @@ function bench(pressed: (ms: number) => boolean, { chipAt = 0, label = 'pinctrl-
   return made
 }
 
-test('ten seconds without a break are a reset, by the chip that has the pins, also one that comes late', async () => {
+test('ten seconds without a break are a reset, on the chip that has the pins, also one that appears late', async () => {
   for (const label of ['pinctrl-bcm2835', 'pinctrl-bcm2711', 'pinctrl-rp1']) {
     const made = bench(() => true, { label, chipAt: 5000 })
     assert.equal(await heldAtStart(made.world, 21), true)
@@ -49,7 +49,7 @@ test('ten seconds without a break are a reset, by the chip that has the pins, al
   }
 })
 
-test('a button that is not held, or released at the last moment, erases nothing, and the line is free again', async () => {
+test('a button that is not held, or is released at the last moment, erases nothing, and the line is free again', async () => {
   const up = bench(() => false)
   assert.equal(await heldAtStart(up.world, 21), false)
   assert.deepEqual([up.said, up.closed], [[], 1])
@@ -61,7 +61,7 @@ test('a button that is not held, or released at the last moment, erases nothing,
   assert.equal(await heldAtStart(broken.world, 21), false)
 })
 
-test('a board without such a chip, and a line that another program has, are named', async () => {
+test('a board without such a chip, and a line in use by another program, are reported', async () => {
   const none = bench(() => true, { label: 'other' })
   await assert.rejects(heldAtStart(none.world, 21), /reset_button: this board has no GPIO chip pinctrl-bcm2835 or /)
   assert.equal(await heldAtStart(bench(() => true, { label: 'other' }).world, 5, 'other'), true)
@@ -70,7 +70,7 @@ test('a board without such a chip, and a line that another program has, are name
   await assert.rejects(heldAtStart(busy.world, 21), /GPIO21 cannot be read: line 21 is in use/)
 })
 
-test('the early system reads in the file that os-node.conf goes, too', () => {
+test('the early boot stage also reads the file that os-node.conf is converted to', () => {
   const dir = tempDir()
   askForReset(dir)
   assert.equal(readFileSync(join(dir, 'factory-reset'), 'utf8'), 'all\n')

@@ -1,4 +1,4 @@
-// The owner's window for updates, and what the board takes by itself.
+// The user's window for updates, and which updates the board installs automatically.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { OsError } from '../../../src/lib/errors'
@@ -13,7 +13,7 @@ const endOf = (time: string, days: string, now: string): string | undefined => {
   return end === undefined ? undefined : new Date(end).toISOString().slice(0, 16)
 }
 
-test('a window holds from its first minute to its last, over midnight too, on the days on which it begins', () => {
+test('a window lasts from its first minute to its last, over midnight too, on the days on which it begins', () => {
   assert.equal(endOf('02:00-05:00', '', '2026-11-24T01:59:59.999'), undefined)
   assert.equal(endOf('02:00-05:00', '', '2026-11-24T02:00'), '2026-11-24T05:00')
   assert.equal(endOf('02:00-05:00', '', '2026-11-24T04:59:59.999'), '2026-11-24T05:00')
@@ -27,7 +27,7 @@ test('a window holds from its first minute to its last, over midnight too, on th
   assert.equal(endOf('22:30-04:00', 'sat', '2027-01-03T00:00'), '2027-01-03T04:00')
 })
 
-test('the lines of the script are a schedule; anything else is none', () => {
+test('the lines of the script are a schedule; anything else is refused', () => {
   assert.deepEqual(
     scheduleOf(() => 'https://a/b.update\n02:00-05:00\nsun\n'),
     { url: 'https://a/b.update', time: '02:00-05:00', days: 'sun' },
@@ -43,7 +43,7 @@ test('the lines of the script are a schedule; anything else is none', () => {
   assert.equal(scheduleOf(missing), undefined)
 })
 
-test('an update that went back is not taken automatically again, whatever was installed since; a newer build of it is', () => {
+test('a rolled-back update is not installed automatically again, whatever was installed since; a newer build of it is', () => {
   const slots = card()
   const updates = new LastUpdates(at('back/last.json'))
   const update = (version: string, built: number) =>
@@ -62,7 +62,7 @@ test('an update that went back is not taken automatically again, whatever was in
   assert.equal(updates.read()!.outcome, 'trial')
   assert.throws(() => checkAutomatic(update('1.2.0', 200), slots, updates), {
     code: 'E_UPDATE',
-    message: '1.2.0 was tried on this board and went back',
+    message: '1.2.0 was tried on this board and rolled back',
   })
   checkAutomatic(update('1.2.0', 201), slots, updates)
   assert.equal(wentBack(updates, { version: '1.1.0', built_at: 200 }), false)
@@ -74,7 +74,7 @@ test('an update that went back is not taken automatically again, whatever was in
   assert.equal(runsAlready(update('1.0.0', 101).list, slots), false)
 })
 
-test('only so many that went back are remembered, each once', () => {
+test('a limited number of rolled-back updates is remembered, each once', () => {
   const updates = new LastUpdates(at('many/last.json'))
   card()
   const b = running('B', '2.0.0')
@@ -88,18 +88,18 @@ test('only so many that went back are remembered, each once', () => {
   assert.deepEqual([names![0], names![15]], ['2.0.19 0', '2.0.4 0'])
 })
 
-test('what became of a look: installed, up to date, refused with the remedy, or interrupted by the network or the end of the window', async () => {
+test('the result of a check: installed, up to date, refused with the remedy, or interrupted by the network or the end of the window', async () => {
   const now = () => utc('2026-11-24T02:31')
   const look = async (install: () => Promise<undefined>) =>
     checkText(await checked('https://a/b.update', install, now)).replace(
-      /^last look: 2026-11-24T02:31Z, https:\/\/a\/b\.update: /,
+      /^last check: 2026-11-24T02:31Z, https:\/\/a\/b\.update: /,
       '',
     )
   const fail = (error: Error) => () => Promise.reject(error)
   assert.equal(await look(async () => undefined), 'up to date')
   assert.equal(
-    await look(fail(new OsError('E_UPDATE', 'this is no update of os-node', { hint: 'take another' }))),
-    'refused, this is no update of os-node; take another',
+    await look(fail(new OsError('E_UPDATE', 'this is not an os-node update', { hint: 'take another' }))),
+    'refused, this is not an os-node update; take another',
   )
   assert.match(await look(fail(new OsError('E_UPDATE_SOURCE', 'the server answers 503'))), /^interrupted, the server/)
   const end = utc('2026-11-24T05:00')

@@ -29,7 +29,7 @@ const ranged = (req: IncomingMessage, res: ServerResponse): void => {
   res.writeHead(206).end(BYTES.subarray(from))
 }
 
-test('what follows is read on; a small gap is read over, a large one and a step back are asked for', async t => {
+test('adjacent data is read on; a small gap is read over, a large one and a step back are requested', async t => {
   const { source, asked } = await serve(t, ranged)
   for (const [at, length] of [
     [0, 12],
@@ -44,7 +44,7 @@ test('what follows is read on; a small gap is read over, a large one and a step 
   assert.ok(source.received() >= 12 + 5000 + 100 + 1000 + 50 + 10)
 })
 
-test('a server without ranges is read from its beginning', async t => {
+test('from a server without ranges the file is read from its beginning', async t => {
   const { source, asked } = await serve(t, (_, res) => res.writeHead(200).end(BYTES))
   for (const [at, length] of [
     [10, 20],
@@ -55,7 +55,7 @@ test('a server without ranges is read from its beginning', async t => {
   assert.deepEqual(asked, ['bytes=10-', 'bytes=0-'])
 })
 
-test('a connection that breaks is opened again where it broke; five failures in a row end it', async t => {
+test('a broken connection is reopened where it broke; five failures in a row end it', async t => {
   let left = 4
   const { source, asked } = await serve(t, (req, res) => {
     const from = fromOf(req)
@@ -71,10 +71,10 @@ test('a connection that breaks is opened again where it broke; five failures in 
   assert.equal(dead.asked.length, 5)
 })
 
-test('a server that refuses, and a file that is too short', async t => {
+test('a server that refuses, and a file that is too short, are reported', async t => {
   const refusing = await serve(t, (_, res) => res.writeHead(404).end('no'))
   await assert.rejects(refusing.source.read(0, 10), { code: 'E_UPDATE_SOURCE', message: /the server answers 404/ })
   const short = await serve(t, ranged)
-  await assert.rejects(short.source.read(BYTES.length, 1), { code: 'E_UPDATE', message: /is cut short/ })
-  await assert.rejects(short.source.read(BYTES.length - 5, 6), { code: 'E_UPDATE', message: /is cut short/ })
+  await assert.rejects(short.source.read(BYTES.length, 1), { code: 'E_UPDATE', message: /is truncated/ })
+  await assert.rejects(short.source.read(BYTES.length - 5, 6), { code: 'E_UPDATE', message: /is truncated/ })
 })

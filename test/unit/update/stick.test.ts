@@ -1,4 +1,4 @@
-// A USB stick with updates: which one is taken, and that neither names, links nor devices on it are followed.
+// A USB stick with updates: which one is used, and that no names, links or devices on it are followed.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
@@ -12,7 +12,7 @@ import { card, pack, pem, publicKey } from '../../lib/update-card'
 
 const nameOf = (board: string, version: string): string => `os-node-${board}-${version}.update`
 
-test('the newest update for this board is taken; the others are named with the reason', async () => {
+test('the newest update for this board is used; the others are listed with the reason', async () => {
   const dir = tempDir()
   const slots = card('1.0.0')
   const put = (name: string, ...args: Parameters<typeof pack>): void => renameSync(pack(...args), join(dir, name))
@@ -26,13 +26,13 @@ test('the newest update for this board is taken; the others are named with the r
   assert.equal(name, nameOf('bench', '1.10.0'))
   assert.deepEqual(refusals, [
     'os-node-bench-0.9.0.update: the update has version 0.9.0, this board runs 1.0.0',
-    'os-node-bench-3.0.0.update: the signature of the update is not by a key of this image',
-    'os-node-bench-4.0.0.update: os-node-bench-4.0.0.update is cut short',
+    'os-node-bench-3.0.0.update: the update was not signed with a key of this image',
+    'os-node-bench-4.0.0.update: os-node-bench-4.0.0.update is truncated',
     'os-node-rpi-4-2.0.0.update: the update is for rpi-4, this board is bench',
   ])
 })
 
-test('links, folders, pipes and strange names are no updates', async () => {
+test('links, folders, pipes and unusual names are not updates', async () => {
   const dir = tempDir()
   const good = pack('good', '1.1.0')
   symlinkSync(good, join(dir, nameOf('bench', '1.1.0')))
@@ -45,12 +45,15 @@ test('links, folders, pipes and strange names are no updates', async () => {
   assert.equal(name, undefined)
   assert.deepEqual(
     refusals.map(text => text.replace(/^.*: /, '').replace(/^\S+ /, '')),
-    ['is no plain file', 'is no plain file', 'is no plain file'],
+    ['is not a regular file', 'is not a regular file', 'is not a regular file'],
   )
-  await assert.rejects(openOn(dir, 'os-node-nowhere.update'), { code: 'E_UPDATE_SOURCE', message: /is no plain file/ })
+  await assert.rejects(openOn(dir, 'os-node-nowhere.update'), {
+    code: 'E_UPDATE_SOURCE',
+    message: /is not a regular file/,
+  })
 })
 
-test('of a folder without end only so many names are read, and so many updates opened', () => {
+test('in an endless folder a limited number of names is read, and of updates opened', () => {
   const many = tempDir()
   for (let k = 0; k < 40; k++) writeFileSync(join(many, nameOf('bench', `1.${k}`)), '')
   assert.equal(updatesOn(many).length, 16)
@@ -59,7 +62,7 @@ test('of a folder without end only so many names are read, and so many updates o
   assert.deepEqual(updatesOn(full), [])
 })
 
-test('a stick is mounted for reading only, as one of three kinds, and never by a name that is a path', () => {
+test('a stick is mounted read-only, as one of three file systems, and never by a name that is a path', () => {
   const asked: string[][] = []
   const refuse =
     (good: string) =>
@@ -80,17 +83,20 @@ test('a stick is mounted for reading only, as one of three kinds, and never by a
   const wrong = { code: 'E_UPDATE_SOURCE', message: 'the stick cannot be read' }
   assert.throws(() => mountStick('sda1', '/m', refuse('none')), wrong)
   for (const name of ['', '../sda', 'sda 1', 'SDA1'])
-    assert.throws(() => mountStick(name, '/m', () => {}), { code: 'E_UPDATE_SOURCE', message: 'this is no partition' })
+    assert.throws(() => mountStick(name, '/m', () => {}), {
+      code: 'E_UPDATE_SOURCE',
+      message: 'this is not a partition',
+    })
 })
 
-test('a file that gets shorter while it is read is cut short; one that cannot be read says so', async () => {
+test('a file that becomes shorter while it is read is truncated; an unreadable one is reported', async () => {
   const dir = tempDir()
   const name = nameOf('bench', '1.1.0')
   copyFileSync(pack('short', '1.1.0'), join(dir, name))
   const source = await openOn(dir, name)
   assert.equal((await source.read(0, 7)).toString(), 'OSNUPD1')
   truncateSync(join(dir, name), 5)
-  await assert.rejects(source.read(0, 7), { code: 'E_UPDATE', message: `${name} is cut short` })
+  await assert.rejects(source.read(0, 7), { code: 'E_UPDATE', message: `${name} is truncated` })
   await source.close()
   await assert.rejects(source.read(0, 7), { code: 'E_UPDATE_SOURCE', message: /cannot be read/ })
 })

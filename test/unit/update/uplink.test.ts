@@ -1,4 +1,4 @@
-// The uplink of os-node.conf: which addresses are taken, and what they become in a configuration that the gateway accepts.
+// The uplink of os-node.conf: which addresses are accepted, and the configuration they give, which the gateway accepts.
 // Needs: linux rigtools
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -48,7 +48,7 @@ function load(text: string): ConfigStore {
   return ConfigStore.load({ path, env: {}, dataDir: dir, logger, keep: false, fragments: fragments() })
 }
 
-/** What the script of the image says of a line, and what it writes down. */
+/** What the script of the image reports for a line, and what it writes. */
 function setUp(address: string): { report: string; uplink: string | null } {
   const dir = tempDir()
   writeFileSync(join(dir, 'c'), `hostname=a\nuplink=${address}\n`)
@@ -69,7 +69,7 @@ test('an address is an uplink, for the card as for the script of the board', () 
   }
 })
 
-test('another address is refused by both, by the board with its line', () => {
+test('an invalid address is refused by both, by the board with its line', () => {
   for (const address of BAD) {
     assert.throws(() => settingLines({ uplink: address }), { code: 'BAD_ARGUMENT', message: /^uplink: udp, tcp, quic/ })
     const { report, uplink } = setUp(address)
@@ -80,7 +80,7 @@ test('another address is refused by both, by the board with its line', () => {
     assert.throws(() => uplinkOf(address), { code: 'BAD_ARGUMENT', message: /^uplink: / })
 })
 
-test('the configuration has it first, with its medium on, in the place of an earlier one; the rules of the gateway hold', () => {
+test('the configuration has it first, with its medium on, replacing an earlier one; the rules of the gateway are met', () => {
   const shipped = readFileSync(join(root, 'Config.json'), 'utf8')
   let text = shipped
   for (const [address, { medium }] of Object.entries(GOOD)) {
@@ -104,7 +104,7 @@ test('the configuration has it first, with its medium on, in the place of an ear
   })
 })
 
-test('a start takes it with the owner and rights of the file; what cannot be taken is reported', () => {
+test('a start applies it and keeps owner and permissions of the file; an invalid one is reported', () => {
   const dir = tempDir()
   const places = {
     wanted: join(dir, 'wanted'),
@@ -121,6 +121,6 @@ test('a start takes it with the owner and rights of the file; what cannot be tak
   assert.equal(statSync(places.taken).mode & 0o777, 0o600)
   writeFileSync(places.config, '// mine\n{}')
   assert.throws(() => takeUplink(places), { code: 'CONFIG_INVALID', message: /Config\.json has comments/ })
-  assert.match(readFileSync(places.report, 'utf8'), /^os-node\.conf: uplink: not taken/)
+  assert.match(readFileSync(places.report, 'utf8'), /^os-node\.conf: uplink: ignored/)
   assert.equal(readFileSync(places.config, 'utf8'), '// mine\n{}')
 })

@@ -20,7 +20,7 @@ test('S3: tokens are 256 random bits and no two hashes are the same', async () =
   assert.equal(await verifyToken('', one), false)
 })
 
-test('S3: a stored text that is no hash, or a costly one, fits no token', async () => {
+test('S3: a stored text that is no hash, or an expensive one, matches no token', async () => {
   const salt = 'A'.repeat(22)
   const key = 'A'.repeat(43)
   for (const stored of [
@@ -89,7 +89,7 @@ function rig(): Rig {
   }
 }
 
-test('S4: wrong tokens of one address take longer and longer, up to two seconds, and the right one still gets in', async () => {
+test('S4: wrong tokens of one address take longer and longer, up to two seconds, and the right one is still accepted', async () => {
   const { gate, clock } = rig()
   const waits: number[] = []
   for (let k = 0; k < 12; k++) {
@@ -104,7 +104,7 @@ test('S4: wrong tokens of one address take longer and longer, up to two seconds,
   assert.equal(clock.mono() - before, 0)
 })
 
-test('S4: an address without a wrong token for more than five minutes starts anew', async () => {
+test('S4: an address without a wrong token for more than five minutes starts over', async () => {
   const waits: number[] = []
   for (const rest of [299_999, 300_000, 300_001]) {
     const { gate, clock } = rig()
@@ -124,7 +124,7 @@ test('S4: wrong tokens of many addresses are slowed together', async () => {
   assert.ok(clock.mono() >= 79 * 200 && clock.mono() <= 80 * 200, String(clock.mono()))
 })
 
-test('S4: too many attempts at once are refused without running scrypt, the remembered token passes at once', async () => {
+test('S4: excess concurrent attempts are refused without running scrypt, the remembered token is accepted immediately', async () => {
   const { gate, runs, remember } = rig()
   const all = await Promise.allSettled(Array.from({ length: 20 }, () => gate.check('wrong', '192.0.2.1')))
   assert.equal(all.filter(result => result.status === 'rejected').length, 16)
@@ -137,11 +137,11 @@ test('S4: too many attempts at once are refused without running scrypt, the reme
   assert.equal(await gate.check('right', '192.0.2.1'), true)
 })
 
-test('S4, S19: a right password from a fresh address gets in while 12 others guess without end', async () => {
+test('S4, S19: a right password from a new address is accepted while 12 others guess continuously', async () => {
   const { gate, clock } = rig()
   let guessing = true
   const refused: unknown[] = []
-  // four attempts at a time from each, again and again
+  // four attempts at a time from each, repeatedly
   const guess = async (k: number): Promise<void> => {
     while (guessing) await gate.check('wrong', `192.0.2.${k}`).catch(error => refused.push(error.code))
   }
@@ -159,10 +159,10 @@ test('S4, S19: a right password from a fresh address gets in while 12 others gue
   assert.ok(refused.every(code => code === 'TOO_MANY_ATTEMPTS') && refused.length > 0)
 })
 
-test('S19: guesses for one user from many addresses are bounded, and the right password still gets in between', async () => {
+test('S19: guesses for one user from many addresses are limited, and the right password is still accepted in between', async () => {
   const { gate, clock } = rig()
   const password = (right: boolean) => async () => right
-  // a new address for each guess, so that no address is slowed by itself
+  // a new address for each guess, so that no single address is slowed down
   for (let k = 0; k < 40; k++) await gate.attempt(`192.0.2.${k}`, password(false), 'anna')
   const took = clock.mono()
   assert.ok(took >= 29 * 2000 && took <= 30 * 2000, `40 guesses in ${took} ms`)
@@ -170,7 +170,7 @@ test('S19: guesses for one user from many addresses are bounded, and the right p
   assert.equal(clock.mono(), took, 'another user waits for nothing')
   assert.equal(await gate.check('wrong', '192.0.2.51'), false)
   assert.equal(clock.mono(), took, 'nor does a token')
-  // five minutes of rest, and ten at once are free again, not more
+  // after five idle minutes, ten at a time are free again, not more
   clock.advance(300_000)
   const rested = clock.mono()
   for (let k = 0; k < 11; k++) await gate.attempt(`198.51.100.${k}`, password(false), 'anna')
@@ -192,7 +192,7 @@ test('S19: guesses for one user from many addresses are bounded, and the right p
   assert.ok(wait <= 2 * 2000, `waited ${wait} ms`)
 })
 
-test('S19: the right password is not refused either before those who guess have had a wrong one', async () => {
+test('S19: the right password is also accepted before the guessing addresses have had a wrong one', async () => {
   for (const each of [1, 4]) {
     const { gate } = rig()
     let end: (right: boolean) => void = () => undefined
@@ -210,7 +210,7 @@ test('S19: the right password is not refused either before those who guess have 
   }
 })
 
-test('S19: a login counts for its user name in any spelling, a token for none', async () => {
+test('S19: a login counts for its user name in any spelling, a token for no user', async () => {
   const seen: unknown[] = []
   const gate = {
     check: async () => seen.push('token') < 0,
@@ -224,7 +224,7 @@ test('S19: a login counts for its user name in any spelling, a token for none', 
   assert.deepEqual(seen, ['b\u00f3b', 'token'])
 })
 
-test('a login by token or password is reported to the system whatever is logged, a wrong one is not', async () => {
+test('a login by token or password is reported to the system at any log level, a wrong one is not', async () => {
   let logins = 0
   const gate = {
     check: async (text: string) => text === 'right',
@@ -247,7 +247,7 @@ test('a login by token or password is reported to the system whatever is logged,
   assert.equal(logins, 2)
 })
 
-test('S3: an open event stream asks whether its session still holds, and does not keep it alive', () => {
+test('S3: an open event stream checks that its session is still valid, and does not keep it alive', () => {
   const clock = new ManualClock()
   const sessions = new Sessions(clock, () => ({ idleS: 100, maxS: 1000 }))
   const context = { logger: silentLogger, auth: { enabled: () => true } }
@@ -271,7 +271,7 @@ test('S19: attempts for one user do not fill the queue for the others', async ()
   assert.equal(refused, 23)
 })
 
-test('a check that fails costs its own request only', async () => {
+test('a failed check affects only its own request', async () => {
   let fail = true
   const auth = {
     enabled: () => true,
@@ -286,7 +286,7 @@ test('a check that fails costs its own request only', async () => {
   assert.equal(await gate.check('a', '192.0.2.1'), true)
 })
 
-test('an IPv6 /64 is one address, IPv4 in IPv6 is IPv4', () => {
+test('an IPv6 /64 counts as one address, an IPv4-mapped IPv6 address as IPv4', () => {
   assert.equal(addressKey('::ffff:192.0.2.1'), '192.0.2.1')
   assert.equal(addressKey('2001:db8:1:2:3:4:5:6'), addressKey('2001:db8:1:2::9'))
   assert.notEqual(addressKey('2001:db8:1:2::9'), addressKey('2001:db8:1:3::9'))

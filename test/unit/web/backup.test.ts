@@ -1,5 +1,5 @@
-// A backup as a download of the real server: who may, at the pace of the reader, and what a failure looks like. And one that comes
-// back, in pieces.
+// A backup as a download from the real server: who may, at the speed of the reader, and how a failure appears. And an upload of
+// one, in pieces.
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import http from 'node:http'
@@ -15,7 +15,7 @@ import { world } from './world'
 
 const PIECE = Buffer.alloc(64 * 1024, 7)
 
-test('it is a file with a name; secrets are for admins, with a passphrase that is long enough', async t => {
+test('a backup is a file with a name; secrets are for admins only, with a passphrase of sufficient length', async t => {
   const passed: (string | undefined)[] = []
   const backup: WriteBackup = async (passphrase, sink) => {
     passed.push(passphrase)
@@ -45,7 +45,7 @@ const ask = (port: number): Promise<http.IncomingMessage> =>
     request.end('{}')
   })
 
-test('an error before the first byte is an answer, one behind it cuts the download', async t => {
+test('an error before the first byte is an answer, a later one aborts the download', async t => {
   for (const begun of [false, true]) {
     const backup: WriteBackup = async (_, sink) => {
       if (begun) await sink(PIECE)
@@ -60,7 +60,7 @@ test('an error before the first byte is an answer, one behind it cuts the downlo
   }
 })
 
-test('it goes on at the pace of the reader, and ends when the reader leaves', async t => {
+test('the download runs at the speed of the reader, and ends when the reader disconnects', async t => {
   let made = 0
   let ended = ''
   const backup: WriteBackup = async (_, sink) => {
@@ -89,7 +89,7 @@ test('it goes on at the pace of the reader, and ends when the reader leaves', as
   assert.equal(ended, 'the caller left')
 })
 
-test('only an admin puts a backup back, and what a piece must be is said', async t => {
+test('only an admin restores a backup, and an invalid piece is refused with the rule', async t => {
   const got: unknown[] = []
   const restore = {
     piece: (offset: number, bytes: Uint8Array): number => {
@@ -117,7 +117,7 @@ test('only an admin puts a backup back, and what a piece must be is said', async
   assert.deepEqual(got, ['0 a backup', 8, 'long enough'])
 })
 
-test('pieces come in order and within a bound; nothing is left of an upload that failed', async t => {
+test('pieces are accepted in order and up to a limit; nothing is left of a failed upload', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-upload-'))
   t.after(() => rmSync(dir, { recursive: true }))
   let stopped = 0
@@ -131,7 +131,7 @@ test('pieces come in order and within a bound; nothing is left of an upload that
   await assert.rejects(start(13, undefined), { code: 'BAD_REQUEST', message: '12 bytes were uploaded, not 13' })
   assert.equal(piece(0, Buffer.from('again')), 5)
   assert.equal(readFileSync(file, 'utf8'), 'again')
-  // what checks it is not beside a test; an upload that is refused is gone, and the gateway goes on
+  // the checking program is not installed next to a test; a refused upload is removed, and the gateway continues
   await assert.rejects(start(5, undefined), { code: 'E_BACKUP' })
   assert.ok(!existsSync(file))
   assert.equal(stopped, 0)

@@ -1,4 +1,4 @@
-// Bounds of open connections, on sockets that the test plays: who gives way, who is refused, who is cut, and who stays.
+// Limits of open connections, on sockets that the test plays: which are evicted, refused, cut off, and kept.
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
@@ -36,7 +36,7 @@ function world(limit = 16) {
     server.emit('connection', socket)
     return socket
   }
-  /** Resolves the response; `begun` counts answers that were begun. */
+  /** Resolves the response; `begun` counts started answers. */
   const begun: Socket[] = []
   const ask = (socket: Socket): EventEmitter => {
     const res = new EventEmitter()
@@ -46,11 +46,11 @@ function world(limit = 16) {
   return { timers, connections, connect, ask, begun }
 }
 
-test('one address has a quarter, at least eight: its own idle one goes for the new one, a busy one never does', () => {
+test('one address gets a quarter, at least eight: its own idle connection is closed for a new one, a busy one never is', () => {
   const { connections, connect, ask } = world(40)
   const all = Array.from({ length: 10 }, () => connect('10.0.0.1'))
   assert.equal(all.filter(socket => socket.destroyed).length, 0)
-  ask(all[0]!).emit('close') // the newest one to ask is the last to go
+  ask(all[0]!).emit('close') // the newest request is evicted last
   ask(all[1]!)
   connect('10.0.0.1')
   assert.deepEqual(
@@ -67,7 +67,7 @@ test('one address has a quarter, at least eight: its own idle one goes for the n
   )
 })
 
-test('at the limit of all, an idle one of any address goes; where all are busy, one of whoever holds most', () => {
+test('at the total limit, an idle connection of any address is closed; if all are busy, one of the address with most', () => {
   const { connections, connect, ask } = world(16)
   const many = Array.from({ length: 8 }, () => connect('10.0.0.1'))
   const some = Array.from({ length: 7 }, () => connect('10.0.0.2'))
@@ -79,7 +79,7 @@ test('at the limit of all, an idle one of any address goes; where all are busy, 
   const next = connect('10.0.0.4')
   assert.deepEqual([next.destroyed, many[0]!.destroyed, connections.size], [false, true, 16])
   ask(next)
-  // both hold seven now; one that would hold as many as they do gets no place of theirs
+  // both have seven now; one that would have as many as they do gets none of theirs
   for (let k = 0; k < 3; k++) ask(connect('10.0.0.4'))
   const held = (address: string, list: Socket[]): number =>
     list.filter(socket => !socket.destroyed && socket.remoteAddress === address).length
@@ -88,7 +88,7 @@ test('at the limit of all, an idle one of any address goes; where all are busy, 
   assert.deepEqual([fifth.destroyed, connections.size], [true, 16])
 })
 
-test('requests of a connection are answered one after the other; eight may wait, with the ninth it is cut', () => {
+test('requests of a connection are answered one after the other; eight may wait, with the ninth it is cut off', () => {
   const { connections, connect, ask, begun } = world()
   const socket = connect('10.0.0.1')
   const answers = Array.from({ length: 8 }, () => ask(socket))
@@ -105,7 +105,7 @@ test('requests of a connection are answered one after the other; eight may wait,
   assert.equal(begun.length, 2, 'nothing is answered after that')
 })
 
-test('a reader that takes nothing for stall_ms is cut, one that takes something stays, but not for ever', async () => {
+test('a reader that reads nothing for stall_ms is cut off, one that reads something stays, but not forever', async () => {
   const { timers, connections, connect, ask } = world()
   const [stalls, slow, fast] = [connect('10.0.0.1'), connect('10.0.0.2'), connect('10.0.0.3')]
   for (const socket of [stalls, slow, fast]) ask(socket)
@@ -122,10 +122,10 @@ test('a reader that takes nothing for stall_ms is cut, one that takes something 
   assert.deepEqual([slow.destroyed, fast.destroyed, connections.cut], [true, false, 2])
   fast.destroy()
   await timers.advance(1000)
-  assert.equal(timers.pending, 0, 'nobody to look at')
+  assert.equal(timers.pending, 0, 'nothing to check')
 })
 
-test('readers may leave 16 MB in all; beyond that the one that leaves most is cut', () => {
+test('unread data may be 16 MB in total; beyond that the reader with most of it is cut off', () => {
   const { connections, connect, ask } = world()
   const [a, b, c] = [connect('10.0.0.1'), connect('10.0.0.2'), connect('10.0.0.3')]
   a.writableLength = 6 * 2 ** 20
@@ -139,7 +139,7 @@ test('readers may leave 16 MB in all; beyond that the one that leaves most is cu
   assert.deepEqual([a.destroyed, b.destroyed, c.destroyed, connections.cut], [false, true, false, 1])
 })
 
-test('at a stop the idle ones close at once, the others after their answer, and nobody is looked at any more', async () => {
+test('at a stop the idle connections close immediately, the others after their answer, and none is checked any more', async () => {
   const { timers, connections, connect, ask } = world()
   const [idle, busy] = [connect('10.0.0.1'), connect('10.0.0.2')]
   const first = ask(busy)

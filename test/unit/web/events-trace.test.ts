@@ -1,4 +1,4 @@
-// The course of event streams on timers by hand, and what the page is given of a gateway, beside events-trace.txt.
+// A trace of event streams on manual timers, and what the page gets from a gateway, compared with events-trace.txt.
 import { EventEmitter } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
@@ -37,7 +37,7 @@ const reading = (k: number): LatestReading => ({
   sensors: [{ id: 'T', status: 'OK', unit: 'K', value: 273.15 + k }],
 })
 
-test('what readers of several kinds and roles see, and when', async () => {
+test('readers of several kinds and roles get the events of events-trace.txt, at its times', async () => {
   const timers = new ManualTimers(new ManualClock())
   const streams = new EventStreams(timers)
   const hub = new EventEmitter().setMaxListeners(0)
@@ -148,7 +148,7 @@ class Sky extends DisplayProvider {
   }
 }
 
-test('what the page is given of a gateway', async t => {
+test('the page gets the data of a gateway that events-trace.txt has', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-web-given-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
   const settings = { session_idle_seconds: 61, allowed_hosts: ['shed.lan'], read_only: true }

@@ -1,4 +1,4 @@
-// Server-sent events over a real connection: how things are, what changes, and what ends a stream.
+// Server-sent events over a real connection: the initial state, changes, and what ends a stream.
 import assert from 'node:assert/strict'
 import net from 'node:net'
 import { test } from 'node:test'
@@ -16,7 +16,7 @@ const reading = (value: number) => ({
   source_aid: 42,
 })
 
-test('a stream begins with how things are, then tells readings, links and jobs', async t => {
+test('a stream starts with the current state, then reports readings, links and jobs', async t => {
   const w = await world(t)
   const stream = await events(w.server, TOKEN)
   t.after(() => stream.close())
@@ -24,7 +24,7 @@ test('a stream begins with how things are, then tells readings, links and jobs',
   assert.equal((await stream.next('reading')).device_id, 'pi-shed')
   const link = await stream.next('link')
   assert.deepEqual([link.name, link.state, link.delivery], ['up1', 'up', 'acked'])
-  // of several at once the newest is told
+  // of several simultaneous ones the newest is reported
   for (let k = 10; k <= 20; k++) w.reading(reading(k))
   assert.deepEqual(await stream.next('reading'), reading(20))
   w.link('up1')
@@ -39,7 +39,7 @@ test('a stream begins with how things are, then tells readings, links and jobs',
   )
 })
 
-test('kinds choose what is told; unknown words are 400', async t => {
+test('the kinds parameter selects events; unknown kinds are 400', async t => {
   const w = await world(t)
   const stream = await events(w.server, TOKEN, '?kinds=links')
   t.after(() => stream.close())
@@ -55,7 +55,7 @@ test('kinds choose what is told; unknown words are 400', async t => {
   assert.deepEqual([status, json.error], [400, 'kinds must be of readings, links, jobs'])
 })
 
-test('with units=display readings come in the units for people', async t => {
+test('with units=display readings are in readable units', async t => {
   const w = await world(t)
   const stream = await events(w.server, TOKEN, '?kinds=readings&units=display')
   t.after(() => stream.close())
@@ -65,7 +65,7 @@ test('with units=display readings come in the units for people', async t => {
   assert.deepEqual(await stream.next('reading'), warm(19.58, '°C'))
 })
 
-test('a viewer is not told of jobs', async t => {
+test('a viewer gets no events of jobs', async t => {
   const w = await world(t)
   const stream = await events(w.server, await w.session('viewer'))
   t.after(() => stream.close())
@@ -75,7 +75,7 @@ test('a viewer is not told of jobs', async t => {
   assert.ok(!stream.untaken().includes('job'))
 })
 
-test('an operator is told of what operators may run, not of the jobs of admins', async t => {
+test('an operator gets events of what operators may run, not of the jobs of admins', async t => {
   const w = await world(t)
   const stream = await events(w.server, await w.session('operator'), '?kinds=jobs')
   t.after(() => stream.close())
@@ -110,7 +110,7 @@ test('a stop of the server ends every stream', async t => {
   assert.equal(await stream.ended, true)
 })
 
-/** A stream with timers by hand. */
+/** A stream with manual timers. */
 function byHand() {
   const due: (() => void)[] = []
   const streams = new EventStreams({
@@ -175,7 +175,7 @@ function byHand() {
   }
 }
 
-test('a reader that does not read gets the newest later, and what waits is bounded', () => {
+test('a slow reader gets the newest state later, and its queue is limited', () => {
   const w = byHand()
   w.open()
   w.written.length = 0
@@ -202,7 +202,7 @@ test('a stream whose session ends is closed with the next beat, and leaves no li
   assert.deepEqual([w.streams.size, w.listening()], [0, 0])
 })
 
-test('no more than 32 streams, 12 of one user', () => {
+test('at most 32 streams are open, 12 of one user', () => {
   const w = byHand()
   for (let k = 0; k < 12; k++) w.open()
   assert.throws(() => w.open(), { code: 'TOO_MANY_STREAMS', message: /^12 streams of user0/ })

@@ -1,4 +1,4 @@
-// POST /api/transport: bodies, what is refused, and in which order.
+// POST /api/transport: bodies, refusals, and their order.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { gatewayApi } from '../../../src/gateway/api'
@@ -28,7 +28,7 @@ function world(change: Partial<WebContext> = {}) {
   return { context, calls }
 }
 
-test('switches, reloads, or both; a body without either switches on', async t => {
+test('a body switches, reloads, or both; a body without either switches on', async t => {
   const { context, calls } = world()
   const server = await serve(t, context)
   const post = async (body: object): Promise<unknown[]> => {
@@ -87,7 +87,7 @@ test('wrong bodies are 400 with a reason and change nothing', async t => {
   assert.deepEqual(calls, [])
 })
 
-test('refused while read_only, without the token, and where the key may not be written', async t => {
+test('a write is refused while read_only, without the token, and where the key may not be written', async t => {
   const settings = { read_only: true, management_enabled: true }
   const { context, calls } = world({ settings: () => settings })
   const server = await serve(t, context)
@@ -133,7 +133,7 @@ test('refused while read_only, without the token, and where the key may not be w
   })
 })
 
-test('a gateway that starts says so and when to ask again, and nothing is changed', async t => {
+test('a starting gateway answers with a retry time, and nothing is changed', async t => {
   const starting = (): never => {
     throw new OsError('STARTING', 'the gateway is starting')
   }

@@ -24,7 +24,7 @@ test('S6, S5: every answer carries the security headers and no CORS header', asy
   }
 })
 
-test('S5: a host name that is not ours is refused, the listed ones are answered on any port', async t => {
+test('S5: an unknown host name is refused, the listed ones are answered on any port', async t => {
   const server = await serve(t, fakeContext(), { allowedHosts: ['Shed.example'] })
   for (const Host of ['localhost', 'localhost:9000', '127.0.0.1:1', '[::1]:8765', 'shed.EXAMPLE:8765']) {
     assert.equal((await ask(server, '/health', { headers: { Host } })).status, 200, Host)
@@ -43,7 +43,7 @@ test('S5: a host name that is not ours is refused, the listed ones are answered 
   )
 })
 
-test('S5: bound to every address, the one the request came in by is ours', async t => {
+test('S5: when bound to every address, the address of the request counts as ours', async t => {
   const server = await serve(t, fakeContext(), { host: '0.0.0.0' })
   assert.equal((await ask(server, '/health', { headers: { Host: `127.0.0.1:${server.port}` } })).status, 200)
   assert.equal((await ask(server, '/health', { headers: { Host: '192.0.2.7' } })).status, 403)
@@ -73,7 +73,7 @@ test('S5, S9: methods that change something refuse other sites, other types and 
   assert.match(await raw(server, large), /^HTTP\/1.1 413 [\s\S]*"code":"BODY_TOO_LARGE"/)
 })
 
-test('S9: what is not HTTP, or too large, gets a 4xx in JSON', async t => {
+test('S9: a request that is not HTTP, or too large, gets a 4xx in JSON', async t => {
   const server = await serve(t)
   const cases: [string, RegExp][] = [
     ['hello\r\n\r\n', /^HTTP\/1.1 400 [\s\S]*"code":"BAD_REQUEST"/],
@@ -98,7 +98,7 @@ test('S9: what is not HTTP, or too large, gets a 4xx in JSON', async t => {
   assert.equal((await ask(server, '/health')).status, 200)
 })
 
-test('mutated requests are answered in HTTP or closed, and the server lives on', async t => {
+test('mutated requests are answered in HTTP or closed, and the server continues', async t => {
   const server = await serve(t)
   const whole =
     'GET /api/data/packets/x?limit=1 HTTP/1.1\r\nHost: localhost\r\nX-Admin-Token: x\r\nConnection: close\r\n\r\n'
@@ -120,14 +120,14 @@ test('mutated requests are answered in HTTP or closed, and the server lives on',
   assert.equal((await ask(server, '/health')).status, 200)
 })
 
-test('S9: a client that is too slow is told 408 and closed', async t => {
+test('S9: a client that is too slow gets 408 and is closed', async t => {
   const server = await serve(t, fakeContext(), { slowClientMs: 100 })
   assert.match(await raw(server, 'GET /health HTTP/1.1\r\nHost: loc'), /^HTTP\/1.1 408 [\s\S]*REQUEST_TIMEOUT/)
-  // one that says nothing at all is closed, too
+  // one that sends nothing at all is closed, too
   assert.ok((await raw(server, '')).length < 2000)
 })
 
-test('S9: a body that stalls midway, or comes byte by byte, is told 408 and closed, and changes nothing', async t => {
+test('S9: a body that stalls midway, or arrives byte by byte, gets 408, is closed, and changes nothing', async t => {
   const context = fakeContext()
   let ran = 0
   const server = await serve(t, context, {
@@ -152,7 +152,7 @@ test('S9: a body that stalls midway, or comes byte by byte, is told 408 and clos
   )
 })
 
-test('S9: idle connections beyond the limit give way to new ones', async t => {
+test('S9: idle connections beyond the limit are closed for new ones', async t => {
   const server = await serve(t, fakeContext(), { maxConnections: 8 })
   const idle: net.Socket[] = []
   t.after(() => {
@@ -170,7 +170,7 @@ test('S9: idle connections beyond the limit give way to new ones', async t => {
   await until('most of them are closed', () => closed >= 20)
 })
 
-test('a request is refused for what it is: longer by one byte, another method, a second Host', () => {
+test('a request is refused for its form: longer by one byte, another method, a second Host', () => {
   const guard = new Guard({ host: '127.0.0.1', allowedHosts: [] })
   const codeOf = (request: Record<string, unknown>): string | undefined => {
     const headers = { host: 'localhost', ...(request['headers'] as object) }

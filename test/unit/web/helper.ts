@@ -9,7 +9,7 @@ import { WebServer, type WebServerOptions } from '../../../src/web/server'
 
 export const TOKEN = 'the-right-token-of-this-test'
 
-/** what the page reads of a status; the gateway tells more */
+/** the fields of a status that the page reads; the gateway has more */
 export const status = () =>
   ({
     version: '0.1.0',
@@ -34,7 +34,7 @@ export const status = () =>
 
 export const UUID = '5f0c2a52-6f0e-8a11-9d52-0b8f6a0c1d2e'
 
-/** remembers how it was asked */
+/** records how it was called */
 export class FakeDb implements Queries {
   readonly asked: unknown[] = []
   fails: unknown = null

@@ -11,7 +11,7 @@ import { lineOf, statisticsOf } from '../../../src/web/page/lib/stored'
 import type { Dashboard, Link, OptionField, Readings, Status } from '../../../src/web/page/lib/types'
 import { quote, wordsOf } from '../../../src/web/page/lib/words'
 
-test('after saving, what was not saved stays typed, and a refusal below a field stands beside that field', () => {
+test('after saving, unsaved input stays, and a refusal below a field is shown next to that field', () => {
   const edits = { 'gateway.uplinks': '[]', device_id: 'x', 'engine_settings.precision': '3' }
   const failed = [
     { key: 'gateway.uplinks.0.port', error: 'port' },
@@ -26,7 +26,7 @@ test('after saving, what was not saved stays typed, and a refusal below a field 
   })
 })
 
-test('a setting is found by its names, its help and what the elements of its list know', () => {
+test('a setting is found by its names, its help and the texts of its list elements', () => {
   const field = {
     key: 'gateway.sources',
     label: 'Sources',
@@ -41,7 +41,7 @@ test('a setting is found by its names, its help and what the elements of its lis
   const found = (text: string): boolean => fits(field, text.split(' '))
   for (const text of ['sources', 'bme280', 'gateway.sources', 'read bme', 'modbus_tcp', 'interval', 'boiler', 'w1'])
     assert.ok(found(text), text)
-  // words, and beginnings of words
+  // words, and prefixes of words
   for (const text of ['sources mqtt', 'ources', 'me280', 'readings two'])
     assert.equal(found(text), text === 'readings two')
   assert.equal(fits({ ...field, key: 'RESOURCES.x', label: 'X' }, ['sources']), false)
@@ -59,7 +59,7 @@ const FULL =
 const meaning = (hex: string): Record<string, string> =>
   Object.fromEntries(parts(parseHex(hex)!).fields.map(field => [field.name, field.text]))
 
-test('a packet in hex falls into its fields, without a gap and with both checksums', () => {
+test('a packet in hex is split into its fields, without a gap and with both checksums', () => {
   const { fields, problem } = parts(parseHex(FULL)!)
   assert.equal(problem, '')
   assert.deepEqual(
@@ -83,7 +83,7 @@ test('a packet in hex falls into its fields, without a gap and with both checksu
   assert.equal(told.CRC16, '0x6852 fits')
 })
 
-test('any changed byte of a packet is told as damage', () => {
+test('any changed byte of a packet is reported as damage', () => {
   const bytes = parseHex(FULL)!
   for (let k = 1; k < bytes.length; k++) {
     const broken = Uint8Array.from(bytes)
@@ -105,12 +105,12 @@ test('control packets, unknown bytes and short ones have fields too, and never t
   }
 })
 
-test('hex is taken with blanks, colons and 0x, and nothing else is', () => {
+test('hex is accepted with blanks, colons and 0x, and nothing else is', () => {
   assert.equal(toHex(parseHex('0x3F:01 00-ff')!), '3f 01 00 ff')
   for (const wrong of ['', '3', '3g', 'hello', '3f 0']) assert.equal(parseHex(wrong), null)
 })
 
-test('events come whole out of a stream cut anywhere', () => {
+test('events are parsed completely from a stream split anywhere', () => {
   const text =
     'retry: 2000\n\n: alive\n\nevent: link\ndata: {"name":"up"}\n\nevent: reading\r\ndata: [1,\r\ndata: 2]\r\n\r\ndata: no json\n\n'
   for (let cut = 0; cut <= text.length; cut++) {
@@ -138,7 +138,7 @@ const field = (type: string, more: Partial<OptionField> = {}): OptionField => ({
   ...more,
 })
 
-test('what is typed becomes a value of its type, or says what is needed', () => {
+test('typed text is converted to a value of its type, or an error says what is needed', () => {
   assert.deepEqual(typedValue(field('int'), ' 42 '), { value: 42 })
   assert.deepEqual(typedValue(field('int'), '4.5'), { error: 'a whole number is needed' })
   assert.deepEqual(typedValue(field('int', { min: 0, max: 10 }), '11'), { error: 'at most 10' })
@@ -153,7 +153,7 @@ test('what is typed becomes a value of its type, or says what is needed', () => 
   assert.equal(shownValue(field('str', { value: null })), '')
 })
 
-test('words of a command line keep what is in them', () => {
+test('words of a command line keep their content', () => {
   assert.equal(quote('PUMPHOUSE-7'), 'PUMPHOUSE-7')
   assert.equal(quote('two words'), "'two words'")
   assert.equal(quote(''), "''")
@@ -169,7 +169,7 @@ const reading = (t_raw: number, value: number | null): Readings => ({
   sensors: [{ id: 's', status: 'OK', unit: 'V', value }],
 })
 
-test('what was seen of a sensor rises in time, without doubles and without gaps for missing values', () => {
+test('the values of a sensor are in order of time, without duplicates and without gaps for missing values', () => {
   const history = new History()
   for (const [t, v] of [
     [1000, 1],
@@ -185,7 +185,7 @@ test('what was seen of a sensor rises in time, without doubles and without gaps 
   assert.equal(history.of('d', 's').t.length, 600)
 })
 
-test('a gateway that is away is queried again at once while it may be starting, within two seconds for ten minutes, then rarely', () => {
+test('an absent gateway is polled immediately while it may be starting, within two seconds for ten minutes, then rarely', () => {
   let ms = 0
   for (let failures = 1; ms < 400_000; failures++) {
     const [short, long] = [retryDelayMs(failures, 0), retryDelayMs(failures, 0.999)]
@@ -204,7 +204,7 @@ const bucket = (t: number, values: readonly number[]) => ({
   max: values.length ? Math.max(...values) : null,
 })
 
-test('a plot goes on where the stored values end, and its statistics are of all of them', () => {
+test('a plot continues where the stored values end, and its statistics cover all values', () => {
   const seen = { t: [9_500, 10_200, 11_100, 12_300], v: [100, 200, 3, 4] }
   const stored = { buckets: [bucket(9, [7]), bucket(10, [8])], since: 9, until: 10, units: ['V'] }
   assert.deepEqual(lineOf(stored, seen, 0), {
@@ -217,7 +217,7 @@ test('a plot goes on where the stored values end, and its statistics are of all 
   const none = { buckets: [], since: 0, until: 0, units: [] }
   assert.deepEqual(lineOf(none, seen, 12).t, [12.3])
   assert.equal(statisticsOf(none, { t: [], v: [] }, 0), undefined)
-  // a peak among many values is the greatest, the mean is weighed by the counts
+  // a peak among many values is the maximum, the mean is weighted by the counts
   const many = { buckets: [bucket(0, [1, 21, 1, 1]), bucket(10, [5])], since: 0, until: 19, units: ['V'] }
   assert.deepEqual(statisticsOf(many, { t: [], v: [] }, 0), { count: 5, min: 1, mean: 29 / 5, max: 21 })
 })
@@ -242,7 +242,7 @@ test('a gap in the values is a gap in the line; a slow sensor in short buckets h
   assert.equal(nulls([1, 2, 0, 1, 1, 0, 2, 1]), 0)
 })
 
-test('labels of an axis neither overlap nor repeat, in four languages, whatever the range', () => {
+test('labels of an axis neither overlap nor repeat, in four languages, for any range', () => {
   const width = (text: string): number => [...text].length * 8
   const start = 1_710_000_000
   for (const locale of ['de', 'en', 'hi', 'ar'])
@@ -275,7 +275,7 @@ test('labels of an axis neither overlap nor repeat, in four languages, whatever 
   assert.deepEqual(valueLabels([-5, 0, 5], 5), ['-5', '0', '5'])
 })
 
-test('seven days on a phone have two labels at least, wherever the week begins and whatever the language writes', () => {
+test('seven days on a phone have at least two labels, wherever the week begins and in any language', () => {
   const week = 604_800
   const width = (text: string): number => [...text].length * 8
   const midnight = Date.UTC(2026, 10, 17) / 1000
@@ -292,7 +292,7 @@ test('seven days on a phone have two labels at least, wherever the week begins a
       }
 })
 
-test('a gateway without sources of its own shows the packets that it receives', () => {
+test('a gateway without its own sources shows the packets that it receives', () => {
   const from = (links: string[], readings: number, packets: number): Status =>
     ({
       ...status(readings, 0, 0, packets),
@@ -316,7 +316,7 @@ const status = (readings: number, acked: number, bytes: number, uptime: number, 
     log: { bytes_written_today: bytes, last_seq: 0 },
   }) as unknown as Status
 
-test('rates are those between two rounds; a new start and a new day give none below zero', () => {
+test('rates are computed between two polls; a restart and a new day give none below zero', () => {
   const meter = new Meter()
   meter.add(status(100, 10, 1000, 50), 0)
   assert.equal(meter.rates, undefined)
@@ -328,7 +328,7 @@ test('rates are those between two rounds; a new start and a new day give none be
   assert.deepEqual(meter.rates, { readings: 5, packets: 0, acked: 0, sent: 0, bytes: 0 })
 })
 
-test('what events brought stands over the last round, the newest of each reading and link', () => {
+test('values from events override those of the last poll, the newest of each reading and link', () => {
   const link = (state: string): Link => ({ kind: 'medium', state, delivery: null, rx: 1, tx: 0, errors: 0 })
   const dashboard = {
     latest: [reading(1000, 1)],
@@ -352,7 +352,7 @@ test('what events brought stands over the last round, the newest of each reading
     ],
   )
   assert.deepEqual(over.status.links, { a: link('down') })
-  // a round without readings keeps them
+  // a poll without readings keeps them
   const { latest: _, ...status } = dashboard
   newest.round(status)
   assert.equal(newest.over(status).latest.length, 2)
@@ -360,7 +360,7 @@ test('what events brought stands over the last round, the newest of each reading
   assert.deepEqual(newest.over(dashboard), dashboard)
 })
 
-test('a line falls into words; quotes keep blanks together', () => {
+test('a line is split into words; quotes keep blanks together', () => {
   assert.deepEqual(wordsOf(` add-rule north  --name 'two words' --to="a b"c '' `), [
     'add-rule',
     'north',

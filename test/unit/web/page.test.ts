@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { age, counted, momentText, notices, number, sparkline } from '../../../src/web/page/format'
 
-test('numbers and ages are short', () => {
+test('numbers and ages are displayed in short form', () => {
   assert.deepEqual(
     ['0', '42', '1,234', '0.125', '3.142', '1.00e-5', '1.20e+12'],
     [0, 42, 1234, 0.125, Math.PI, 1e-5, 1.2e12].map(v => number(v)),
@@ -10,13 +10,13 @@ test('numbers and ages are short', () => {
   assert.deepEqual([age(1000, 500), age(61_000, 1000), age(4_000_000, 0)], ['now', '1 min ago', '1 h ago'])
 })
 
-test('a sparkline stays in its box and a flat one runs in the middle', () => {
+test('a sparkline stays in its box and a flat one is in the middle', () => {
   assert.equal(sparkline([1], 100, 20, 5), '')
   assert.equal(sparkline([4, 4], 100, 20, 5), '75.0,10.0 100.0,10.0')
   assert.equal(sparkline([0, 1, 0], 100, 20, 5), '50.0,18.5 75.0,1.5 100.0,18.5')
 })
 
-test('what keeps a gateway from its whole work is told, the worst first; a healthy one says nothing', () => {
+test('problems of a gateway are shown, the worst first; a healthy gateway shows none', () => {
   assert.deepEqual(notices({ guard: { level: 'normal' } }), [])
   const all = notices({
     log: { state: 'degraded', reason: 'disk full (ENOSPC)', pending: 7 },
@@ -40,7 +40,7 @@ test('what keeps a gateway from its whole work is told, the worst first; a healt
   assert.match(all[6]!.text, /engine_settings\.precision, receiver\.frames/)
 })
 
-test('what is counted is one or several, and moments are read by their names', () => {
+test('counts use singular or plural, and timestamps are recognized by their names', () => {
   assert.deepEqual(
     [0, 1, 2000].map(n => counted(n, 'packet')),
     ['0 packets', '1 packet', '2,000 packets'],

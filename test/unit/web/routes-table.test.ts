@@ -1,5 +1,5 @@
-// The table of routes walked: who may call what (S2), what is refused while read_only, that every answer is as its schema says,
-// and that openapi.json tells the same.
+// The table of routes, each called: who may call it (S2), what is refused while read_only, that every answer fits its schema,
+// and that openapi.json agrees.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -60,7 +60,7 @@ async function bodyOf(route: Route, { jobs }: World): Promise<unknown> {
   return { job_id: (await jobs.submit(request)).job_id }
 }
 
-test('S2: every route × method is 401 without the token, but for the listed ones', async t => {
+test('S2: every route × method is 401 without the token, except the listed ones', async t => {
   const { server } = await world(t)
   assert.deepEqual(ROUTES.filter(route => route.role === 'open').map(nameOf), OPEN)
   for (const path of new Set(ROUTES.map(route => route.path))) {
@@ -76,7 +76,7 @@ test('S2: every route × method is 401 without the token, but for the listed one
   }
 })
 
-test('every route × role: lower roles are told which one is required', async t => {
+test('every route × role: the refusal of a lower role names the required one', async t => {
   const w = await world(t)
   for (const role of ROLES) {
     const session = await w.session(role)
@@ -96,7 +96,7 @@ test('every route × role: lower roles are told which one is required', async t 
   }
 })
 
-test('what changes something has a write rule and is refused while read_only, before the token is looked at', async t => {
+test('a route that changes something has a write rule and is refused while read_only, before the token is checked', async t => {
   const w = await world(t, { config: { web_user: { read_only: true } } })
   for (const route of ROUTES) {
     if (route.stream) continue
@@ -117,7 +117,7 @@ test('what changes something has a write rule and is refused while read_only, be
   }
 })
 
-test('every answer is what its schema says, HEAD the same without a body', async t => {
+test('every answer fits its schema, HEAD is the same without a body', async t => {
   const w = await world(t)
   await w.users.add({ username: 'bob' })
   for (const route of ROUTES) {
@@ -212,7 +212,7 @@ test('openapi.json has every route with its role, its parameters and its schemas
   assert.deepEqual(limit?.schema, { type: 'integer', minimum: 1, maximum: 500, default: 50 })
 })
 
-test('openapi.json keeps the rules of OpenAPI, and every real answer and refusal is as it says', async t => {
+test('openapi.json is valid OpenAPI, and every real answer and refusal fits it', async t => {
   const w = await world(t)
   await w.users.add({ username: 'bob' })
   const document = (await w.send('GET', '/api/openapi.json')).json
@@ -259,7 +259,7 @@ test('openapi.json keeps the rules of OpenAPI, and every real answer and refusal
   }
 })
 
-test('S5: every route refuses a host that is not ours; every route that changes something other sites and origins', async t => {
+test('S5: every route refuses an unknown host; every route that changes something refuses other sites and origins', async t => {
   const { server } = await world(t)
   for (const route of ROUTES) {
     const ask1 = (headers: Record<string, string>) =>
@@ -280,7 +280,7 @@ test('S5: every route refuses a host that is not ours; every route that changes 
   }
 })
 
-test('S6: every answer of every route, the refusals too, forbids inline script, sniffing, framing and referrers', async t => {
+test('S6: every answer of every route, also a refusal, forbids inline script, sniffing, framing and referrers', async t => {
   const w = await world(t)
   for (const route of ROUTES) {
     if (route.stream) continue
@@ -302,7 +302,7 @@ test('S6: every answer of every route, the refusals too, forbids inline script, 
   }
 })
 
-test('S8: what climbs, hides or reaches into prototypes is no route and no file, on every path', async t => {
+test('S8: a path that climbs, is hidden or reaches into prototypes is no route and no file', async t => {
   const w = await world(t)
   const CORPUS = [
     '../../etc/passwd',

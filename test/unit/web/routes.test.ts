@@ -4,7 +4,7 @@ import { OsError } from '../../../src/lib/errors'
 import { webContext } from '../../../src/web/from-gateway'
 import { ask, dbError, FakeDb, fakeContext, serve, TOKEN, UUID } from './helper'
 
-test('S2: a route that does not say it is open is closed', async t => {
+test('S2: a route that is not declared open needs a token', async t => {
   const run = () => ({ ok: true })
   const server = await serve(t, fakeContext(), {
     routes: [{ method: 'POST', path: '/api/new', role: 'admin', summary: '', run }],
@@ -13,7 +13,7 @@ test('S2: a route that does not say it is open is closed', async t => {
   assert.equal((await ask(server, '/api/new', { method: 'POST' })).status, 200)
 })
 
-test('wrong tokens are 401 whatever they hold, spaces around the right one do not matter', async t => {
+test('wrong tokens are 401 whatever they contain, spaces around the right one do not matter', async t => {
   const server = await serve(t)
   for (const token of ['x', 'x'.repeat(5000), `${TOKEN}x`, 'ÿ']) {
     assert.equal((await ask(server, '/api/config', { token })).status, 401)
@@ -49,14 +49,14 @@ test('an unknown path is 404 and a wrong method 405 with Allow', async t => {
   assert.equal(options.headers['access-control-allow-origin'], undefined)
 })
 
-test('health needs nothing', async t => {
+test('health needs no token', async t => {
   const server = await serve(t)
   for (const path of ['/health', '/api/health']) {
     assert.deepEqual((await ask(server, path, { token: false })).json, { ok: true, service: 'web_user' })
   }
 })
 
-test('the dashboard holds the service, every section and the status, or the sections asked for', async t => {
+test('the dashboard contains the service, every section and the status, or the requested sections', async t => {
   const server = await serve(t)
   const all = (await ask(server, '/api/dashboard')).json as { ok: boolean; dashboard: Record<string, unknown> }
   assert.equal(all.ok, true)
@@ -94,7 +94,7 @@ test('the dashboard holds the service, every section and the status, or the sect
   for (const query of ['', 'none', '__proto__,constructor']) assert.deepEqual(await sectionsOf(query), everything)
 })
 
-test('a dashboard section that fails shows its error and costs the others nothing', async t => {
+test('a dashboard section that fails shows its error and does not affect the others', async t => {
   const context = fakeContext()
   const server = await serve(t, context)
   context.sections = {
@@ -110,7 +110,7 @@ test('a dashboard section that fails shows its error and costs the others nothin
   assert.ok(context.lines.some(line => line.includes('secret path')))
 })
 
-test('the configuration is given whole or by key, a missing key is 404', async t => {
+test('the configuration is returned complete or by key, a missing key is 404', async t => {
   const server = await serve(t)
   assert.deepEqual((await ask(server, '/api/config')).json, { ok: true, config: { web_user: { auth_enabled: true } } })
   assert.deepEqual((await ask(server, '/api/config?key=web_user.auth_enabled')).json, {
@@ -131,7 +131,7 @@ test('the transport view has the form of the reference', async t => {
   assert.deepEqual((await ask(server, '/api/transport')).json, { ok: true, ...context.transport() })
 })
 
-test('S10: data routes pass checked parameters on and clamp limit and offset', async t => {
+test('S10: data routes pass on checked parameters and clamp limit and offset', async t => {
   const db = new FakeDb()
   const server = await serve(t, fakeContext({ db }))
   const asked = async (path: string): Promise<unknown> => {
@@ -178,7 +178,7 @@ test('S10: data routes pass checked parameters on and clamp limit and offset', a
   assert.equal((await ask(server, sensor, { token: false })).status, 401)
 })
 
-test('units=display turns values and units into those for people, everywhere; other units are 400', async t => {
+test('units=display converts values and units to readable ones, everywhere; other units are 400', async t => {
   const db = new FakeDb()
   const sensor = { sensor_id: 't', normalized_value: 292.72999999999996, normalized_unit: 'K' }
   const none = { sensor_id: 'e', normalized_value: null, normalized_unit: null }
@@ -203,7 +203,7 @@ test('units=display turns values and units into those for people, everywhere; ot
   assert.deepEqual((dashboard!.dashboard as { latest: (typeof latest)[] }).latest[0]!.sensors, [
     { id: 't', status: 'OK', unit: '°C', value: 27 },
   ])
-  // what has two units stays as it is stored
+  // a value with two units stays as it is stored
   units = ['K', 'Pa']
   const mixed = await read(`${history}units=display`)
   assert.deepEqual([mixed.buckets, mixed.units], [[bucket], units])
@@ -227,7 +227,7 @@ const latest = {
   source_aid: 42,
 }
 
-test('what is no integer, is given twice or is badly encoded is 400', async t => {
+test('a parameter that is no integer, occurs twice or is badly encoded is 400', async t => {
   const server = await serve(t)
   for (const query of [
     'limit=abc',
@@ -286,7 +286,7 @@ test('S10: any byte string in any query is answered 200 or 400', async t => {
     for (let piece = random(4); piece >= 0; piece--) {
       query += `${keys[random(keys.length)]}=`
       for (let n = random(12); n > 0; n--) {
-        // any byte the request line can carry: no control character, space or '#'
+        // any byte that the request line can contain: no control character, space or '#'
         const byte = 33 + random(94)
         query +=
           random(3) === 0
@@ -349,7 +349,7 @@ test('a database that is off, starting or broken is 503 with its text and nothin
   db.fails = new Error('SQLITE_CORRUPT in /data/sql')
   await expect('database unavailable', 'DB_UNAVAILABLE')
   assert.ok(context.lines.some(line => line.startsWith('error') && line.includes('SQLITE_CORRUPT')))
-  // kept off: the reason is told, and the log, which has it already, is left alone
+  // kept off: the reason is returned, and the log, which has it already, is left alone
   const before = context.lines.length
   db.fails = new OsError('DB_UNAVAILABLE', 'database unavailable', { details: { reason: 'kept off by safe mode' } })
   for (const path of paths) {
@@ -362,7 +362,7 @@ test('a database that is off, starting or broken is 503 with its text and nothin
   await expect('database not configured', 'DB_NOT_CONFIGURED')
 })
 
-test('a gateway that has not begun says that its database is starting, not that there is none', async t => {
+test('a gateway that has not started says that its database is starting, not that there is none', async t => {
   const gateway = (database: object | null, code: 'STARTING' | 'LINK_DOWN') => {
     const ready = (): never => {
       throw new OsError(code, 'x')
@@ -381,7 +381,7 @@ test('a gateway that has not begun says that its database is starting, not that 
   }
 })
 
-test('a handler that throws answers 500 without its text, and the server lives on', async t => {
+test('a handler that throws answers 500 without its text, and the server continues', async t => {
   const context = fakeContext({
     transport: () => {
       throw new TypeError('x is not a function')

@@ -1,4 +1,5 @@
-// What strangers and greedy users cannot do to the HTTP service: pile up answers, stall, take all places, confuse it.
+// What unknown senders and greedy users cannot do to the HTTP service: accumulate answers, stall, take all connections,
+// confuse it.
 import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { get } from 'node:http'
@@ -11,21 +12,21 @@ import { PASSWORD, world } from './world'
 
 const GET = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`
 
-/** A connection that sends and reads nothing; it does not even see that it was cut. */
+/** A connection that sends and reads nothing; it does not even notice that it was cut off. */
 function silent(server: WebServer, bytes: string): net.Socket {
   const socket = net.connect(server.port, '127.0.0.1', () => socket.write(bytes))
   socket.pause()
-  // what a cut does to a sender is no fault
+  // errors of a sender that was cut off are expected
   socket.on('error', () => undefined)
   return socket
 }
 
-/** Settles when the server has cut so many connections. */
+/** Resolves when the server has cut off so many connections. */
 async function cut(server: WebServer, count: number): Promise<void> {
   while (server.facts().http.cut_connections! < count) await new Promise(resolve => setTimeout(resolve, 2))
 }
 
-test('S15: requests of one connection are answered one after the other; one that sends many more is cut', async t => {
+test('S15: requests of one connection are answered one after the other; one that sends many more is cut off', async t => {
   let running = 0
   let most = 0
   let answers = 0
@@ -60,7 +61,7 @@ test('S15: requests of one connection are answered one after the other; one that
   assert.equal(server.facts().http.cut_connections, 1)
 })
 
-test('S15: of what a flood of pipelined requests sends little is parsed, and its address leaves room for others', async t => {
+test('S15: of a flood of pipelined requests little is parsed, and its address leaves room for others', async t => {
   let parsed = 0
   const count = (): void => void parsed++
   subscribe('http.server.request.start', count)
@@ -84,7 +85,7 @@ test('S15: of what a flood of pipelined requests sends little is parsed, and its
   assert.ok(parsed <= 20 * 9 + 1, `${parsed} requests were parsed`)
 })
 
-test('S15: what readers leave unread is bounded in sum, and a reader that stalls is cut, one of events too', async t => {
+test('S15: unread data is limited in total, and a reader that stalls is cut off, also one of events', async t => {
   const megabytes = 'x'.repeat(6_000_000)
   const context = fakeContext()
   const server = await serve(t, context, {
@@ -106,7 +107,7 @@ test('S15: what readers leave unread is bounded in sum, and a reader that stalls
   })
   const stalled = [silent(server, GET('/big')), silent(server, GET('/stream'))]
   await cut(server, 2)
-  // many at once: the sum is bounded before any of them has stalled
+  // many at the same time: the total is limited before any of them has stalled
   const patient = await serve(t, context, {
     stallMs: 600_000,
     routes: [{ method: 'GET', path: '/big', role: 'open', summary: '', run: () => new Text('text/plain', megabytes) }],
@@ -157,7 +158,7 @@ test('event streams have quotas for each user and address', async t => {
   assert.equal((await send('GET', '/api/session', undefined, viewer)).status, 200)
 })
 
-test('auth switched off while the server is on a network goes on asking for the token', async t => {
+test('when auth is switched off while the server is on a network, it still requires the token', async t => {
   const context = fakeContext()
   const server = await serve(t, context, { host: '0.0.0.0' })
   context.authOn = false
@@ -165,7 +166,7 @@ test('auth switched off while the server is on a network goes on asking for the 
   assert.equal((await ask(server, '/api/config')).status, 200)
 })
 
-test('an operator starts the page but does not stop it; the log line of a change names keys, no values', async t => {
+test('an operator starts the page but does not stop it; the log line of a change names keys, not values', async t => {
   const { send, session, calls, logger } = await world(t)
   const operator = await session('operator')
   for (const plugin of ['web_user', 'web-user', 'Web', ' WEB_USER '])

@@ -1,5 +1,5 @@
-// What a server bounds, counts and remembers, and how it stops, beside server-bounds-trace.txt: its time-outs and limits, what is left
-// after a stop, files and refusals byte by byte, who is let in while the token cannot be read, dashboards.
+// What a server limits, counts and remembers, and how it stops, compared with server-bounds-trace.txt: its time-outs and limits, what
+// is left after a stop, files and refusals byte by byte, who is accepted while the token cannot be read, dashboards.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { EventEmitter } from 'node:events'
 import type { Server, ServerResponse } from 'node:http'
@@ -25,7 +25,7 @@ after(() => trace.compare())
 
 const tick = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
-test('what a server gives its clients, what it counts, and how it stops', async t => {
+test('limits for clients, counters and the stop are as server-bounds-trace.txt has them', async t => {
   const clock = new ManualClock()
   const context = fakeContext()
   let running: Server | undefined
@@ -97,7 +97,7 @@ test('what a server gives its clients, what it counts, and how it stops', async 
   for (const host of ['::1', 'localhost']) trace.say('url', new WebServer(context, { host, port: 80 }).url)
 })
 
-test('a stop waits two seconds for an answer, then cuts it; nothing is left to wait for', async t => {
+test('a stop waits two seconds for an answer, then aborts it; nothing is left to wait for', async t => {
   let asked = false
   const route = {
     ...({ method: 'GET', path: '/hold', role: 'open', summary: '' } as const),
@@ -122,7 +122,7 @@ test('a stop waits two seconds for an answer, then cuts it; nothing is left to w
   }
 })
 
-/** A response that notes what is done with it. */
+/** A response that records the calls to it. */
 class Res extends EventEmitter {
   readonly seen: unknown[] = []
   setHeader(...header: string[]): void {
@@ -137,7 +137,7 @@ class Res extends EventEmitter {
   }
 }
 
-test('files, refusals and what the system says when it does not listen', async () => {
+test('files, refusals and errors of listening are as server-bounds-trace.txt has them', async () => {
   const asset = { type: 'text/plain', body: 'a file', etag: '"1"' }
   for (const encoding of [undefined, 'gzip', 'br', 'xgzip', 'br;q=1, gzip', 'gzip'])
     for (const known of [undefined, '"1"', '"2"'])
@@ -191,7 +191,7 @@ test('files, refusals and what the system says when it does not listen', async (
   }
 })
 
-test('how long a right token is remembered, and who is let in', async () => {
+test('how long a right token is remembered, and who is accepted, is as server-bounds-trace.txt has it', async () => {
   const clock = new ManualClock()
   let stored: string | null = await hashToken('right')
   const verifier = new TokenVerifier(() => stored, clock)
@@ -255,7 +255,7 @@ test('how long a right token is remembered, and who is let in', async () => {
   }
 })
 
-test('open and closed methods of one path', async t => {
+test('open and closed methods of one path are distinguished', async t => {
   const run = () => ({ ok: true })
   const of = (method: Route['method'], path: string, role: Route['role']): Route => ({
     method,
@@ -288,7 +288,7 @@ test('open and closed methods of one path', async t => {
       }
 })
 
-test('dashboards of links, jobs and roles', async () => {
+test('dashboards of links, jobs and roles are as server-bounds-trace.txt has them', async () => {
   const job = { job_id: 'j', status: 'completed', stdout: 'text', stderr: '' }
   const jobs = {
     counters: { total: 3, failed: 1 },
@@ -339,7 +339,7 @@ test('dashboards of links, jobs and roles', async () => {
   trace.say('log', context.lines)
 })
 
-test('how much a list of commands and one of them show of their output', async () => {
+test('the output of commands is truncated in lists and shown longer for a single one', async () => {
   const route = OSCLI.find(({ path }) => path === '/api/oscli/jobs')!
   const asked: unknown[][] = []
   const jobOf = (out: number, err: number) => ({

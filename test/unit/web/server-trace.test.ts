@@ -1,5 +1,5 @@
-// Every route of a server with everything behind it, beside server-trace.txt: for each request the answer whole, with its
-// headers, what stands in the log and what plugins were asked; and the description of each route.
+// Every route of a complete server, compared with server-trace.txt: for each request the full answer with its headers,
+// the log lines and the calls to plugins; and the description of each route.
 import http from 'node:http'
 import { after, test } from 'node:test'
 import { gunzipSync } from 'node:zlib'
@@ -15,7 +15,7 @@ import { PASSWORD, type World, world } from './world'
 const trace = new Trace('unit/web/server-trace.txt')
 after(() => trace.compare())
 
-/** Of what the server says of itself, all but what differs from run to run. */
+/** The server's own reports, except what differs from run to run. */
 function plain(text: string, w: World): string {
   return text
     .replaceAll(w.dir, 'DIR')
@@ -36,7 +36,7 @@ interface Sent {
   readonly as?: string | false
 }
 
-/** One request, and a line of what came back and of what was logged meanwhile. */
+/** One request, and a line with its answer and with what was logged meanwhile. */
 async function say(
   w: World,
   path: string,
@@ -88,7 +88,7 @@ async function say(
   return text
 }
 
-test('what every kind of caller gets of every route', async t => {
+test('every kind of caller gets the answers of server-trace.txt on every route', async t => {
   const clock = new ManualClock()
   const w = await world(t, { options: { clock }, config: { device_id: 'shed' } })
   const [viewer, operator] = [await w.session('viewer'), await w.session('operator')]
@@ -304,7 +304,7 @@ test('what every kind of caller gets of every route', async t => {
   trace.say('url', plain(w.server.url, w))
 })
 
-test('each route is described as it is', () => {
+test('each route is described as server-trace.txt has it', () => {
   const { paths, ...rest } = openApi(ROUTES, '1.2.3') as { paths: Record<string, Record<string, unknown>> }
   for (const [path, methods] of Object.entries(paths))
     for (const [method, what] of Object.entries(methods)) trace.say(`${method} ${path}`, what)

@@ -10,7 +10,7 @@ import { ask, fakeContext, serve } from './helper'
 
 const options = { host: '127.0.0.1', port: 0 }
 
-test('start and stop may be called again and again, and it starts anew after a stop', async () => {
+test('start and stop may be called repeatedly, and the server starts again after a stop', async () => {
   const server = new WebServer(fakeContext(), options)
   await server.stop()
   await Promise.all([server.start(), server.start()])
@@ -23,7 +23,7 @@ test('start and stop may be called again and again, and it starts anew after a s
   await server.stop()
 })
 
-test('localhost is the IPv4 loopback, whatever the name resolves to: that is where its address in the log leads', async t => {
+test('localhost is the IPv4 loopback, whatever the name resolves to: the address in the log leads there', async t => {
   const lookup = t.mock.method(dns, 'lookup')
   const server = new WebServer(fakeContext(), { ...options, host: 'localhost' })
   await server.start()
@@ -35,7 +35,7 @@ test('localhost is the IPv4 loopback, whatever the name resolves to: that is whe
   assert.equal((await ask(server, '/health')).status, 200)
 })
 
-test('stop does not wait for idle connections and lets a running answer end', async () => {
+test('stop does not wait for idle connections and lets a running answer finish', async () => {
   let finish = (): void => undefined
   const slow = new Promise<void>(resolve => {
     finish = resolve
@@ -62,7 +62,7 @@ test('stop does not wait for idle connections and lets a running answer end', as
   await stopped
 })
 
-test('a request that stops the server still gets its answer, and a stop by somebody else waits for it', async t => {
+test('a request that stops the server still gets its answer, and another stop waits for it', async t => {
   const context = fakeContext()
   const stops: Promise<void>[] = []
   const run = async (): Promise<object> => {
@@ -94,7 +94,7 @@ test('a busy port is PORT_BUSY with the port and what to do', async t => {
   assert.equal(server.running, false)
 })
 
-test('an address that is not ours is NETWORK', async () => {
+test('an address that this machine does not have is NETWORK', async () => {
   const server = new WebServer(fakeContext(), { host: '192.0.2.1', port: 0 })
   await assert.rejects(server.start(), (error: OsError) => error.code === 'NETWORK')
 })
@@ -112,7 +112,7 @@ test('with auth off it listens on loopback only and needs no token', async t => 
   assert.equal((await ask(server, '/api/config', { token: false })).status, 401)
 })
 
-test('a body counts where a route takes one: what comes with a GET is not read, whatever it is', async t => {
+test('a body counts only where a route takes one: the body of a GET is not read', async t => {
   const server = await serve(t, fakeContext())
   assert.equal((await ask(server, '/api/config', { body: '{broken', headers: { 'Content-Length': '7' } })).status, 200)
   const broken = await ask(server, '/api/config', {
@@ -124,7 +124,7 @@ test('a body counts where a route takes one: what comes with a GET is not read, 
   assert.match(broken.text, /the body is not JSON/)
 })
 
-test('auth switched off while bound to every address lets no one in without the token', async t => {
+test('when auth is switched off while bound to every address, the token is still required', async t => {
   const own = Object.values(networkInterfaces())
     .flat()
     .find(face => face?.family === 'IPv4' && !face.internal)?.address
@@ -140,7 +140,7 @@ test('auth switched off while bound to every address lets no one in without the 
   assert.equal(await status(own), 401)
 })
 
-test('a real token gets in, wrong ones are told and logged without their text', async t => {
+test('a real token is accepted, wrong ones are reported and logged without their text', async t => {
   const token = makeToken()
   const stored = await hashToken(token)
   const verifier = new TokenVerifier(() => stored)

@@ -1,4 +1,4 @@
-// Logins, sessions and users over HTTP (S3, S4): who gets in, for how long, and what ends it.
+// Logins, sessions and users over HTTP (S3, S4): who is accepted, for how long, and what ends it.
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -9,7 +9,7 @@ import { ManualClock } from '../../lib/manual'
 import { ask, TOKEN } from './helper'
 import { PASSWORD, world } from './world'
 
-test('S3: a session is 256 random bits that are not kept, and ends when idle, when old, and by logout', () => {
+test('S3: a session is 256 random bits that are not stored, and ends when idle, when old, and by logout', () => {
   const clock = new ManualClock()
   const sessions = new Sessions(clock, () => ({ idleS: 100, maxS: 250 }))
   const { id, session } = sessions.open('viewer', 'bob', '192.0.2.1', () => true)
@@ -19,11 +19,11 @@ test('S3: a session is 256 random bits that are not kept, and ends when idle, wh
   clock.advance(99_000)
   assert.equal(sessions.find(id)?.expires_at, 1_710_000_199)
   clock.advance(99_000)
-  // looking at it does not keep it
+  // a mere look does not keep it alive
   assert.ok(sessions.find(id, false))
   clock.advance(1_000)
   assert.equal(sessions.find(id), null)
-  // one that ended here is none of another start
+  // one that ended here is unknown to another start
   const other = new Sessions(clock, () => ({ idleS: 100, maxS: 250 }))
   assert.deepEqual(
     [id, `${id}x`, id.slice(1), 'os-session-x'].map(name => [
@@ -50,15 +50,15 @@ test('S3: a session is 256 random bits that are not kept, and ends when idle, wh
   assert.equal(sessions.size, 0)
 })
 
-test('sessions are bounded per user, per address and in all; the one unused for longest leaves', () => {
+test('the number of sessions is limited per user, per address and in total; the one unused for longest is closed', () => {
   const sessions = new Sessions(new ManualClock(), () => ({ idleS: 100, maxS: 250 }))
   const open = (user: string, address: string): string => sessions.open('viewer', user, address, () => true).id
   const first = open('a', '192.0.2.1')
   const second = open('b', '192.0.2.1')
-  // one user closes his own
+  // one user closes only his own
   for (let k = 0; k < 100; k++) open('c', `198.51.100.${k}`)
   assert.equal(sessions.size, 2 + 32)
-  // one address closes its own
+  // one address closes only its own
   for (let k = 0; k < 100; k++) open(`x${k}`, '203.0.113.9')
   assert.equal(sessions.size, 2 + 32 + 64)
   assert.ok(sessions.find(first) && sessions.find(second))
@@ -90,7 +90,7 @@ test('login with a password or the token gives a session, logout ends it', async
   assert.deepEqual(direct.json, { ok: true, role: 'admin', username: 'admin', expires_at: null, auth_enabled: true })
 })
 
-test('the token also comes as a bearer', async t => {
+test('the token is also accepted as a bearer', async t => {
   const { server } = await world(t)
   const status = async (authorization: string): Promise<number> =>
     (await ask(server, '/metrics', { token: false, headers: { Authorization: authorization } })).status
@@ -99,7 +99,7 @@ test('the token also comes as a bearer', async t => {
   assert.equal(await status(`Basic ${Buffer.from(`admin:${TOKEN}`).toString('base64')}`), 401)
 })
 
-test('nobody gets in with a wrong password, a disabled user, one without a password, or one that is not there', async t => {
+test('a wrong password, a disabled user, one without a password, and an unknown one are refused', async t => {
   const { send, users } = await world(t)
   await users.add({ username: 'bob', password: PASSWORD })
   await users.add({ username: 'off', password: PASSWORD, enabled: false })
@@ -122,7 +122,7 @@ test('nobody gets in with a wrong password, a disabled user, one without a passw
   assert.equal((await send('GET', '/users', undefined, `os-session-${'A'.repeat(43)}`)).status, 401)
 })
 
-test('users that cannot be read let nobody in, and say no path to strangers; the token works', async t => {
+test('with an unreadable users file no user can log in, and no path is shown to unauthenticated callers; the token works', async t => {
   const { send, users } = await world(t)
   mkdirSync(dirname(users.path), { recursive: true })
   writeFileSync(users.path, '{"users": [')
@@ -133,7 +133,7 @@ test('users that cannot be read let nobody in, and say no path to strangers; the
   assert.equal((await send('GET', '/api/dashboard')).status, 200)
 })
 
-test('a token file that cannot be read lets nobody in, ends its sessions, and says no path to strangers', async t => {
+test('with an unreadable token file the token is refused, its sessions end, and no path is shown to unauthenticated callers', async t => {
   let broken = false
   const read = (): string => {
     if (broken) throw new OsError('STORAGE', '/data/token.json cannot be read')
@@ -157,7 +157,7 @@ test('a token file that cannot be read lets nobody in, ends its sessions, and sa
   assert.ok(w.logger.recent().some(({ text }) => text.includes('/data/token.json cannot be read')))
 })
 
-test('S4: many logins at once are refused, not queued for ever', async t => {
+test('S4: many simultaneous logins are refused, not queued forever', async t => {
   const { send, users } = await world(t)
   await users.add({ username: 'bob', password: PASSWORD })
   const all = await Promise.all(
@@ -168,7 +168,7 @@ test('S4: many logins at once are refused, not queued for ever', async t => {
   assert.ok(all.find(({ status }) => status === 429)?.headers['retry-after'])
 })
 
-test('sessions of a user end when the user is changed, disabled or removed; those of the token with the token', async t => {
+test('sessions of a user end when the user is changed, disabled or removed; those of the token end with the token', async t => {
   let stamp = 'one'
   const w = await world(t)
   w.context.auth.stamp = () => stamp
@@ -190,7 +190,7 @@ test('sessions of a user end when the user is changed, disabled or removed; thos
   assert.equal((await w.send('GET', '/api/session', undefined, session)).status, 401)
 })
 
-test('users: made as viewer, told without hashes, changed, removed; names differ by more than case', async t => {
+test('users are created as viewer, listed without hashes, changed, removed; names must differ by more than case', async t => {
   const { send, users } = await world(t)
   const made = await send('POST', '/users', { username: 'bob', password: PASSWORD })
   const { created_at } = made.json as { created_at: number }
@@ -234,7 +234,7 @@ test('users: made as viewer, told without hashes, changed, removed; names differ
   assert.deepEqual(users.list(), [])
 })
 
-test('a session of another start is refused as that, one that ended here is not', async t => {
+test('a session of another start is refused as such, one that ended here is not', async t => {
   const [before, now] = [await world(t), await world(t)]
   const id = await before.session('viewer')
   const own = await now.session('viewer')

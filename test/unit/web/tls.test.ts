@@ -1,4 +1,4 @@
-// The HTTP service encrypted (web_user.tls): with a certificate of its own, and with files somebody names.
+// The HTTP service encrypted (web_user.tls): with its own certificate, and with configured files.
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
@@ -58,7 +58,7 @@ const get = (
       .on('error', reject)
   })
 
-test('a certificate of its own has every name and address, and is what node and browsers take', () => {
+test('its own certificate has every name and address, and is accepted by node and browsers', () => {
   const { cert, key } = selfSigned([
     'gw',
     'gw.local',
@@ -82,7 +82,7 @@ test('a certificate of its own has every name and address, and is what node and 
   assert.notEqual(selfSigned(['gw']).cert, selfSigned(['gw']).cert)
 })
 
-test('it is kept, and made anew only when a name is missing; a damaged file is replaced and warned of', t => {
+test('the certificate is kept, and renewed only when a name is missing; a damaged file is replaced with a warning', t => {
   const path = join(dir(t), 'web_tls.pem')
   const said: string[] = []
   const warn = (text: string): void => void said.push(text)
@@ -102,7 +102,7 @@ test('it is kept, and made anew only when a name is missing; a damaged file is r
   )
 })
 
-test('self_signed: the server speaks TLS only, to names it has, and its token is asked for as ever', async t => {
+test('self_signed: the server speaks only TLS, to names it has, and still requires its token', async t => {
   const config = store(t, 'self_signed')
   const server = new WebServer(fakeContext(), { host: '127.0.0.1', port: 0, tls: () => webTls(config) })
   await server.start()
@@ -117,7 +117,7 @@ test('self_signed: the server speaks TLS only, to names it has, and its token is
   assert.equal((await get(server.port, cert, '/health')).status, 200)
 })
 
-/** An answer of the plain port, not followed. */
+/** An answer of the plain port, without following the redirect. */
 const plain = (port: number, path: string, more: http.RequestOptions = {}) =>
   new Promise<{ status: number; location: string | undefined; text: string }>((resolve, reject) => {
     http
@@ -154,7 +154,7 @@ async function freePort(): Promise<number> {
   return port
 }
 
-test('the plain port answers /health and sends everything else to the encrypted page, under the names of the page only', async t => {
+test('the plain port answers /health and redirects everything else to the encrypted page, under the names of the page only', async t => {
   const config = store(t, 'self_signed')
   const redirect = await freePort()
   const context = fakeContext()
@@ -186,7 +186,7 @@ test('the plain port answers /health and sends everything else to the encrypted 
   assert.equal((await plain(redirect, 'evil.example:443', { method: 'CONNECT' })).status, 405)
   assert.match(await raw(redirect, 'no request at all\r\n\r\n'), /^HTTP\/1\.1 400 .*"code":"BAD_REQUEST"/s)
   assert.deepEqual(said(), [])
-  // 32 connections at a time: one more costs the one that is idle for longest
+  // 32 connections at a time: one more closes the one that is idle for longest
   const from = (k: number) => connect({ port: redirect, host: '127.0.0.1', localAddress: `127.0.0.${k}` })
   const idle = Array.from({ length: 32 }, (_, k) => from(1 + (k >> 3)))
   t.after(() => {
@@ -207,7 +207,7 @@ test('the plain port answers /health and sends everything else to the encrypted 
   for (let k = 0; k < 5; k++) await answered(one)
   one.destroy()
   assert.equal(closed[0], 0)
-  // a port in use costs the redirect only
+  // a port in use disables only the redirect
   const second = make(redirect)
   await second.start()
   t.after(() => second.stop())
@@ -222,7 +222,7 @@ test('the plain port answers /health and sends everything else to the encrypted 
   await assert.rejects(plain(redirect, '/health'), { code: 'ECONNREFUSED' })
 })
 
-test('idle connections beyond the limit give way under TLS too, a busy one stays', async t => {
+test('idle connections beyond the limit are closed under TLS too, a busy one stays', async t => {
   const config = store(t, 'self_signed')
   let go = (): void => undefined
   const wait = new Promise<void>(resolve => {
@@ -247,7 +247,7 @@ test('idle connections beyond the limit give way under TLS too, a busy one stays
   assert.equal((await busy).status, 200)
 })
 
-test('files that somebody names are used; what does not fit is TLS_FILE and nothing listens', async t => {
+test('configured certificate files are used; unsuitable ones are TLS_FILE and nothing listens', async t => {
   const at = dir(t)
   const { cert, key } = selfSigned(['localhost', '127.0.0.1'])
   const files = { cert: join(at, 'cert.pem'), key: join(at, 'key.pem') }
@@ -255,7 +255,7 @@ test('files that somebody names are used; what does not fit is TLS_FILE and noth
   writeFileSync(files.key, key)
   assert.deepEqual(webTls(store(t, files)), { cert, key })
   assert.equal(webTls(store(t, 'off')), null)
-  // run --lan never goes without, and a named certificate stays the one
+  // run --lan always uses one, and a configured certificate stays in use
   assert.deepEqual(webTls(store(t, files), undefined, { lan: ['192.0.2.7'] }), { cert, key })
   const made = new X509Certificate(webTls(store(t, 'off'), undefined, { lan: ['192.0.2.7'] })!.cert)
   assert.ok(made.checkIP('192.0.2.7') && made.checkHost('localhost'))
@@ -267,7 +267,7 @@ test('files that somebody names are used; what does not fit is TLS_FILE and noth
   }
 })
 
-test('a certificate of its own names the address the server listens on, unless that is every address', t => {
+test('its own certificate names the address the server listens on, unless that is every address', t => {
   const seen = ['0.0.0.0', '::', '', '10.9.8.7'].map(host => {
     const settings: Record<string, unknown> = { 'web_user.tls': 'self_signed', 'web_user.allowed_hosts': ['a.example'] }
     const RESOURCES = { service_plugins: { web_user: { host } } }

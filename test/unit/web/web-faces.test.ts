@@ -1,4 +1,4 @@
-// Metrics, log, plugins, sections, commands and dashboard as the API tells them.
+// Metrics, log, plugins, sections, commands and dashboard as the API returns them.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { GatewayStatus } from '../../../src/gateway/status'
@@ -56,7 +56,7 @@ test('metrics are Prometheus text: every sample has its help and type before it,
     assert.equal(samples.get(`os_node_http_${name}`), value, name)
 })
 
-test('the log is told from its newest lines, oldest of them first', async t => {
+test('the log is returned from its newest lines, oldest of them first', async t => {
   const { send, logger } = await world(t)
   for (let k = 0; k < 5; k++) logger.warn(`line ${k}`)
   const lines = async (query: string): Promise<string[]> =>
@@ -66,7 +66,7 @@ test('the log is told from its newest lines, oldest of them first', async t => {
   assert.equal((await lines('?lines=0')).length, 1)
 })
 
-test('each write leaves a line with who, from where and what', async t => {
+test('each write leaves a log line with user, address and change', async t => {
   const w = await world(t)
   await w.send('PUT', '/api/config', { engine_settings: { precision: 6 } }, await w.session('admin'))
   await w.send('POST', '/api/plugins', {
@@ -128,7 +128,7 @@ test('plugins are loaded, started and stopped by operators, enabled and commande
     assert.deepEqual((await post(body)).slice(0, 2), [400, error])
 })
 
-test('sections are rendered in every format; what is unknown is 400 or 404', async t => {
+test('sections are rendered in every format; unknown ones are 400 or 404', async t => {
   const { send } = await world(t)
   const render = async (format: string): Promise<unknown> =>
     (await send('GET', `/api/display/render/weather:now?format=${format}`)).json.data
@@ -183,7 +183,7 @@ test('commands over HTTP: run, read later, cancelled; a failing one is still 200
   assert.equal(full[0]!.stdout, help)
 })
 
-test('the dashboard tells of commands to whoever may see them', async t => {
+test('the dashboard shows commands only to users who may see them', async t => {
   const w = await world(t)
   await w.send('POST', '/api/oscli/execute', { command: 'status' })
   const recent = async (as?: string): Promise<unknown[]> => {
@@ -194,7 +194,7 @@ test('the dashboard tells of commands to whoever may see them', async t => {
   assert.equal((await recent(await w.session('viewer'))).length, 0)
 })
 
-test('where the gateway has none of it, plugins, users and sections are empty or refused, never a defect', async t => {
+test('a gateway without plugins, users or sections returns empty lists or refusals, never a defect', async t => {
   const w = await world(t, {
     context: {
       plugins: undefined,

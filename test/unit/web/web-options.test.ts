@@ -1,4 +1,4 @@
-// What "Find a setting" on the page leads to: every source type and every medium is found where it is written.
+// Where "Find a setting" on the page leads: every source type and every medium is found where it is configured.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MEDIUM_NAMES, SOURCE_TYPES } from '../../../src/config/fragments/gateway'
@@ -14,7 +14,7 @@ test('the configuration names every source type and every medium of this build',
   assert.deepEqual(MEDIUM_NAMES.split(', '), Object.keys(mediaTable))
 })
 
-test('every source type and every medium leads to the settings it is written in', async t => {
+test('every source type and every medium leads to the settings that contain it', async t => {
   const { context } = await world(t)
   const { categories } = optionSchema(context.config, false, 0) as { categories: OptionCategory[] }
   const fields = categories.flatMap(category => category.fields)
@@ -26,7 +26,7 @@ test('every source type and every medium leads to the settings it is written in'
   assert.ok(Object.keys(sourceTable).length > 20)
   for (const type of Object.keys(sourceTable)) {
     assert.ok(keys(type).includes('gateway.sources'), type)
-    // the key to write it in stands under the field
+    // the key to write it in is shown below the field
     assert.ok(shown(type, 'gateway.sources').includes('type'), type)
   }
   assert.equal(MEDIA.length, Object.keys(mediaTable).length)
@@ -42,7 +42,7 @@ test('every source type and every medium leads to the settings it is written in'
       `${name}: ${found}`,
     )
   }
-  // types that no other setting speaks of lead nowhere else
+  // types that no other setting mentions lead nowhere else
   for (const type of ['bme280', 'ina219', 'modbus_tcp', 'ruuvi']) assert.deepEqual(keys(type), ['gateway.sources'])
   assert.equal(keys('sources')[0], 'gateway.sources')
   assert.deepEqual(keys('bme281'), [])

@@ -1,11 +1,11 @@
-// GET and POST /api/outputs: what can be set through the sources of a gateway.
+// GET and POST /api/outputs: the outputs that a gateway's sources can set.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { OsError } from '../../../src/lib/errors'
 import type { OutputsControl } from '../../../src/links/hardware'
 import { ask, fakeContext, serve } from './helper'
 
-test('outputs are listed and set; what is wrong sets nothing', async t => {
+test('outputs are listed and set; an invalid request sets nothing', async t => {
   const calls: unknown[][] = []
   const outputs: OutputsControl = {
     list: () => [{ source: 'shed', name: 'pump', value: 0 }],
@@ -35,7 +35,7 @@ test('outputs are listed and set; what is wrong sets nothing', async t => {
   assert.deepEqual(calls, [])
 })
 
-test('a gateway without outputs lists none, one that only reads sets none', async t => {
+test('a gateway without outputs lists none, a read-only one sets none', async t => {
   const bare = await serve(t, fakeContext({}))
   assert.deepEqual((await ask(bare, '/api/outputs')).json, { ok: true, items: [] })
   const post = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"name":"pump","value":1}' }

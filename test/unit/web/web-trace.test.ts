@@ -1,5 +1,5 @@
-// The parts of the HTTP service over long seeded courses, beside web-trace.txt: who is let in and when, which connections stay,
-// what a query, a Host or an Origin means, how options are listed, the bytes of a certificate, the text of a scrape.
+// The parts of the HTTP service over long seeded runs, compared with web-trace.txt: who is accepted and when, which connections
+// stay, what a query, a Host or an Origin means, how options are listed, the bytes of a certificate, the text of a scrape.
 import { X509Certificate } from 'node:crypto'
 import { EventEmitter } from 'node:events'
 import { after, test } from 'node:test'
@@ -25,7 +25,7 @@ after(() => trace.compare())
 
 const ADDRESSES = ['10.0.0.1', '::ffff:10.0.0.1', 'fe80::1%eth0', '2001:db8:1:2:3:4:5:6', '2001:db8::1', '::1', '']
 
-test('login attempts of many addresses and names', async () => {
+test('login attempts of many addresses and names are handled as web-trace.txt has it', async () => {
   for (const address of [...ADDRESSES, '1:2:3::', '::2:3:4:5:6:7:8', '1::5:6:7:8'])
     trace.say(address, addressKey(address))
   for (const users of [1, 3, 1500]) {
@@ -89,7 +89,7 @@ class Socket extends EventEmitter {
   }
 }
 
-test('connections that come, ask, read slowly and go', async () => {
+test('connections that open, request, read slowly and close are handled as web-trace.txt has it', async () => {
   for (const most of [8, 16, 24, 33, 64]) {
     const { below, chance, pick } = dice(most)
     const timers = new ManualTimers(new ManualClock())
@@ -134,7 +134,7 @@ test('connections that come, ask, read slowly and go', async () => {
   }
 })
 
-test('requests that pass the guard and that do not', () => {
+test('requests pass the guard or are refused as web-trace.txt has it', () => {
   const names = [
     'localhost',
     'LOCALHOST:80',
@@ -192,7 +192,7 @@ test('requests that pass the guard and that do not', () => {
   }
 })
 
-test('sessions of many users', () => {
+test('sessions of many users behave as web-trace.txt has it', () => {
   const { below, chance, pick } = dice(7)
   const clock = new ManualClock()
   const sessions = new Sessions(clock, () => ({ idleS: 900, maxS: 4000 }))
@@ -229,7 +229,7 @@ test('sessions of many users', () => {
   )
 })
 
-test('queries and paths of any text', () => {
+test('queries and paths of any text are parsed as web-trace.txt has it', () => {
   const schema = {
     limit: limit(50),
     few: limit(5, 20),
@@ -263,7 +263,7 @@ test('queries and paths of any text', () => {
   )
 })
 
-test('options of a configuration as a list and as a form', () => {
+test('options of a configuration are listed, and shown as a form, as web-trace.txt has it', () => {
   const types = ['bool', 'int', 'float', 'str', 'any', 'list', 'map'] as unknown as SchemaRow['type'][]
   const { below, chance, pick } = dice(9)
   const rows = Array.from(
@@ -295,7 +295,7 @@ test('options of a configuration as a list and as a form', () => {
   for (const onlyWritable of [true, false]) trace.say('form', optionSchema(config, onlyWritable, 1_710_000_000_999))
 })
 
-test('certificates but for what is random in them', () => {
+test('certificates are as web-trace.txt has them, except for their random parts', () => {
   const many = Array.from({ length: 30 }, (_, k) => `gateway-number-${k}.example.org`)
   for (const names of [
     ['gw', '10.0.0.1', 'fd00::1', '::', '1:2:3:4:5:6:7:8'],
@@ -317,7 +317,7 @@ test('certificates but for what is random in them', () => {
   }
 })
 
-test('scrapes, errors, and what cannot be done here', async () => {
+test('scrapes, errors, and unsupported requests are as web-trace.txt has them', async () => {
   const service = {
     uptimeS: 7,
     host: 'h',

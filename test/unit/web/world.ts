@@ -1,4 +1,4 @@
-// A server with everything behind it that needs no gateway: a real configuration, real users, commands, sections and events.
+// A complete server that needs no gateway: a real configuration, real users, commands, sections and events.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import { tmpdir } from 'node:os'
@@ -18,7 +18,7 @@ import type { WebServer, WebServerOptions } from '../../../src/web/server'
 import { fake } from '../commands/fake'
 import { type Answer, ask, FakeDb, fakeContext, serve, UUID } from './helper'
 
-/** rows as the database tells them */
+/** rows as the database returns them */
 const PACKET = {
   packet_uuid: UUID,
   device_id: 'pi-shed',
@@ -72,11 +72,11 @@ export interface World {
   jobs: JobRunner
   dir: string
   logger: Logger
-  /** what plugins were asked to do */
+  /** calls to plugins */
   calls: unknown[][]
   reading(reading: LatestReading): void
   link(name: string): void
-  /** one request with JSON; `as` is a session or token, false none */
+  /** one request with JSON; `as` is a session or token, false for none */
   send(method: string, path: string, body?: unknown, as?: string | false): Promise<Answer>
   /** a session of a user with this role */
   session(role: Role): Promise<string>
@@ -170,7 +170,7 @@ export async function world(
         calls.push(['command', plugin, ...argv])
         return { exit_code: argv[0] === 'bad' ? 1 : 0, stdout: 'done\n' }
       },
-      // less of each plugin than there is
+      // fewer fields of each plugin than there are
     } as unknown as PluginsControl,
     events: {
       onReading: listener => {
@@ -227,7 +227,7 @@ export interface Events {
   next(kind: string): Promise<Record<string, unknown>>
   /** kinds that arrived and were not taken by next() */
   untaken(): string[]
-  /** settles when it is over; true: the server ended it properly */
+  /** resolves at its end; true: the server ended it properly */
   ended: Promise<boolean>
   close(): void
 }

@@ -1,5 +1,5 @@
-// What every function of the wire gives, at its edges and for thousands of drawn inputs, beside the record of it in
-// wire-trace.txt. What stands there for float(), repr(), %g and round() is what Python itself gives, but for -0 and for
+// What every function of the wire room returns, at its limits and for thousands of drawn inputs, compared with
+// wire-trace.txt. The entries for float(), repr(), %g and round() are those of Python itself, except for -0 and for
 // digits outside of ASCII.
 import { test } from 'node:test'
 import * as base62 from '../../../src/wire/base62'
@@ -20,7 +20,7 @@ const { say } = trace
 const courseOf = trace.course.bind(trace)
 const { below, chance, pick, text } = dice(41)
 
-/** As text, with what JSON does not know: -0, NaN, infinities and integers of 64 bits. */
+/** As text, with what JSON does not have: -0, NaN, infinities and integers of 64 bits. */
 const show = (value: unknown): string =>
   Object.is(value, -0)
     ? '-0'
@@ -29,7 +29,7 @@ const show = (value: unknown): string =>
       : typeof value === 'bigint'
         ? `${value}n`
         : JSON.stringify(value)
-/** One line with what `run` gives or throws for each input. */
+/** One line with what `run` returns or throws for each input. */
 const each = <T>(name: string, inputs: readonly T[], run: (input: T) => unknown): void => {
   const given = (input: T): string => {
     let shown = ''
@@ -126,7 +126,7 @@ const LONG = [
   'ZZZZZZZZZZZZ',
 ]
 
-test('Base62, the cipher and the checksums give what is written down', () => {
+test('Base62, the cipher and the checksums are as wire-trace.txt has them', () => {
   say('# Base62')
   const signed = (list: readonly number[]): number[] => list.flatMap(n => [n, -n])
   each('encodeInteger', signed(WHOLE), base62.encodeInteger)
@@ -193,7 +193,7 @@ test('Base62, the cipher and the checksums give what is written down', () => {
   })
 })
 
-test('bytes, frames and commands are what is written down', () => {
+test('bytes, frames and commands are as wire-trace.txt has them', () => {
   say('# the cursor')
   courseOf('written and read', 400, 100, () => {
     const size = below(40)
@@ -311,7 +311,7 @@ test('bytes, frames and commands are what is written down', () => {
   }
 })
 
-test('numbers, names and symbols are what is written down', () => {
+test('numbers, names and symbols are as wire-trace.txt has them', () => {
   say('# numbers of Python')
   const numeric = [
     '1_000',

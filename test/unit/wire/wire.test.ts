@@ -22,7 +22,7 @@ import { random } from '../pipeline/units'
 
 const ascii = (text: string): Buffer => Buffer.from(text, 'latin1')
 
-test('checksums of the check string, in one go and in pieces', () => {
+test('checksums of the check string are right, in one call and in pieces', () => {
   const check = ascii('123456789')
   assert.equal(crc8(check), 0xf4)
   assert.equal(crc16(check), 0x29b1)
@@ -60,7 +60,7 @@ test('the table CRCs equal the bitwise ones', () => {
   }
 })
 
-test('every integer is written, read and decoded the same by text and by buffer', () => {
+test('every integer is written, read and decoded equally as text and as buffer', () => {
   const next = random(3)
   const out = new Uint8Array(16)
   const edges = [
@@ -98,7 +98,7 @@ test('a buffer that is no Base62 reads as NaN', () => {
   assert.equal(readBase62(ascii('ZZZZZZZZZZZZ'), 0, 12), decodeBase62('ZZZZZZZZZZZZ', false))
 })
 
-test('half goes to even, on the double product', () => {
+test('halves are rounded to even, on the double product', () => {
   assert.deepEqual(
     [0.5, 1.5, 2.5, -0.5, -1.5, 0.49999999999999994].map(roundHalfEven).map(x => x + 0),
     [0, 2, 2, 0, -2, 0],
@@ -132,7 +132,7 @@ test('rounding to decimals sends exact ties to even', () => {
   )
 })
 
-test('numbers are read and printed as the reference does', () => {
+test('numbers are parsed and printed as the reference does', () => {
   assert.deepEqual(['1_000', ' 12.5 ', '1e3', '.5', '-inf', 'abc', '1__0', '0x10', ''].map(pyFloat), [
     1000,
     12.5,
@@ -157,7 +157,7 @@ test('all eighteen commands have names, data commands have secure forms', () => 
   assert.ok(!isData(0x01) && secureCommand(0x09) === 0x09)
 })
 
-test('the cursor writes what it reads and stops at the end', () => {
+test('the cursor reads what it wrote and stops at the end', () => {
   const out = new Uint8Array(64)
   const w = new ByteWriter(out)
     .u8(7)
@@ -177,7 +177,7 @@ test('the cursor writes what it reads and stops at the end', () => {
   assert.throws(() => new ByteWriter(out, 62).u32(1), { code: 'BAD_PACKET' })
 })
 
-test('a sealed frame opens with what was put in', () => {
+test('a sealed frame opens with its original content', () => {
   const out = new Uint8Array(64)
   const body = writeHeader(out, 3, 0xaa, 0xfffffffe, 199, 281474976710655)
   out.set([1, 2, 3], body)
@@ -209,7 +209,7 @@ test('time tokens in a buffer are base64url of six bytes', () => {
   }
 })
 
-test('serial frames: both framings come back, a wrong LRC does not', () => {
+test('serial frames of both framings are decoded, one with a wrong LRC is not', () => {
   const packet = Uint8Array.of(2, 3, 2, 255, 3)
   for (const framing of ['uart', 'rs485'] as const) {
     assert.deepEqual([...unframeSerial(frameSerial(packet, framing), framing)!], [...packet])
@@ -232,7 +232,7 @@ test('a frame under five bytes is short; a longer one without its whole header i
   assert.equal((readHeader(new Uint8Array(12)) as { sourceAid: number }).sourceAid, 0)
 })
 
-test('a text that is no Base62 is refused, an empty one and a sign alone too', () => {
+test('a text that is no Base62 is refused, and so are an empty one and a sign alone', () => {
   for (const text of ['', '-', '--1', '1.5', 'é1', 'Ā', '1!'])
     assert.throws(() => decodeInteger(text), {
       code: 'BAD_TEXT',
@@ -242,7 +242,7 @@ test('a text that is no Base62 is refused, an empty one and a sign alone too', (
   assert.deepEqual([decodeInteger('-1'), decodeInteger(`1${'0'.repeat(64)}`), decodeBase62('')], [-1n, 0n, 0])
 })
 
-test('a frame goes from plain to enciphered and back, and only with the key it has', () => {
+test('a frame is encrypted and decrypted again, and only with its own key', () => {
   const body = Buffer.from('9;D.1.AAAAAAAA|a>K.K:1|')
   const plain = Buffer.alloc(16 + body.length)
   const start = writeHeader(plain, 0, COMMAND.DATA_FULL, 9, 1, 1_710_000_000_000)

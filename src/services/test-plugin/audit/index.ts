@@ -1,6 +1,6 @@
-// audit: every route, command, configuration key, plugin and command of a plugin with its test status. Which tests name what
-// was looked up by the build (scan.mjs) in the test files; here it is put beside what this program has. What no test names is
-// a gap, and a gap fails the audit; so does a list of another build.
+// audit: every route, command, configuration key, plugin and plugin command with its test status. The build (scan.mjs)
+// searches the test files for each name; here the result is compared with this program. A name without a test is a gap, and a
+// gap fails the audit; so does a list of another build.
 import packed from 'self-test-audit'
 import { unpack } from '../unpack'
 import { digestOf, type Inventory, KINDS, type Kind } from './inventory'
@@ -11,7 +11,7 @@ interface AuditItem {
   readonly status: 'tested' | 'gap'
   /** test files that name it */
   readonly tests: number
-  /** one of them, below test/ */
+  /** one of them, relative to test/ */
   readonly file?: string
 }
 
@@ -24,14 +24,14 @@ export interface AuditReport {
   readonly note: string
 }
 
-/** The build's inventory: for each kind, in order of the names, how many test files and which (see scan.mjs). */
+/** The build's inventory: for each kind, in order of the names, the number of test files and one of them (see scan.mjs). */
 export type TestList = { readonly files: readonly string[]; readonly digest: string } & Readonly<
   Record<Kind, readonly (readonly [count: number, file?: number])[]>
 >
 
 export const builtInList = (): TestList => unpack(packed) as TestList
 
-/** The names of `inventory` beside the tests that name them. */
+/** The names of `inventory` with the tests that name them. */
 export function audit(inventory: Inventory, list: TestList = builtInList()): AuditReport {
   const same = list.digest === digestOf(inventory)
   const items = KINDS.flatMap(kind =>

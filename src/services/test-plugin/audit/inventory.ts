@@ -1,11 +1,11 @@
-// What there is to be tested, by kind and name. The program itself is read, so that nothing new is left out.
+// The inventory to be tested, by kind and name. It is read from the program itself, so that nothing new is missed.
 import { createHash } from 'node:crypto'
 
 export interface Inventory {
   /** `METHOD /path` */
   readonly routes: readonly string[]
   readonly commands: readonly string[]
-  /** configuration keys, `[]` behind lists */
+  /** configuration keys, `[]` after lists */
   readonly keys: readonly string[]
   readonly plugins: readonly string[]
   /** `plugin command` */
@@ -36,7 +36,7 @@ export const inventoryOf = (parts: {
 
 const sorted = (names: readonly string[]): string[] => [...new Set(names)].sort()
 
-/** Says that two lists of names are the same. */
+/** Hash to check that two lists of names are equal. */
 export const digestOf = (inventory: Inventory): string =>
   createHash('sha256')
     .update(KINDS.map(kind => inventory[kind].join('\n')).join('\n\n'))

@@ -1,4 +1,4 @@
-// Checksums: the published check values, ranges and seeds, and that a flipped bit is seen.
+// Checksums: the published check values, ranges and seeds, and the detection of a flipped bit.
 
 import assert from 'node:assert/strict'
 import type { Check } from '../checks'
@@ -6,7 +6,7 @@ import { crc8, crc16, crc32c, crcBits, readHeader, sealFrame, writeHeader } from
 
 const NINE = Buffer.from('123456789')
 
-/** Bytes that look random and are the same each time. */
+/** Pseudo-random bytes, equal in each run. */
 const noise = (length: number): Buffer => {
   let seed = 0x2545f491
   return Buffer.from(

@@ -1,5 +1,5 @@
-// The self-test that is built into the program: vectors, checksums, units, log, SQL. It writes into a temporary folder only,
-// opens no socket and needs no configuration, so that it may run beside a gateway at work.
+// The built-in self-test: vectors, checksums, units, log, SQL. It only writes into a temporary folder, opens no socket and
+// needs no configuration, so that it can run in parallel with a gateway.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { sqlChecks } from './sql'
 import { unitChecks } from './units'
 import { vectorChecks } from './vectors'
 
-/** Throws TIMEOUT when the signal ends it. */
+/** Throws TIMEOUT if the signal is aborted. */
 export async function runComponent(lib: Lib, options: RunOptions = {}): Promise<Outcome> {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-self-test-'))
   const folder = (name: string): string => {

@@ -1,4 +1,4 @@
-// The flash log in a folder of its own: what was written is read again, a half-written end is cut, damage is named.
+// The flash log in a temporary folder: written records are read back, a partial end is truncated, damage is reported.
 
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
@@ -84,7 +84,7 @@ export const logChecks = (folder: (name: string) => string): readonly Check[] =>
       await written(dir)
       const path = segmentOf(dir)
       const bytes = readFileSync(path)
-      // behind the last fact there is the record of the clean stop
+      // the record of the clean stop follows the last fact
       const last = bytes.lastIndexOf('self-test-')
       truncateSync(path, last + 8)
       await withLog(dir, log => {

@@ -1,4 +1,4 @@
-// The SQL view over a log of its own, in its worker thread: counts, pages, one packet with its sensors, filters.
+// The SQL view over a temporary log, in its worker thread: counts, pages, one packet with its sensors, filters.
 
 import assert from 'node:assert/strict'
 import type { FlashLog } from '../../../log'
@@ -11,7 +11,7 @@ const FACTS = 120
 async function withView(dir: string, ask: (db: Database, log: FlashLog) => Promise<void>) {
   await withLog(dir, async log => {
     for (let k = 0; k < FACTS; k++) log.appendFact(testFact(k), { medium: 'UDP' })
-    // the same packet delivered twice is one row
+    // a duplicate packet is one row
     log.appendFact(testFact(FACTS - 1), { medium: 'UDP' })
     await log.flush()
     const db = new Database({ log })

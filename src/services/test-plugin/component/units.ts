@@ -1,10 +1,10 @@
-// Units: known conversions, what is refused, and that every canonical unit comes back from the wire as it went.
+// Units: known conversions, refused units, and that every canonical unit is unchanged after encoding and decoding.
 
 import assert from 'node:assert/strict'
 import type { Check } from '../checks'
 import { resolve, wireUnits } from '../program'
 
-/** what people write, its canonical unit, and what 1 of it is there */
+/** a common spelling, its canonical unit, and the canonical value of 1 */
 const CONVERSIONS: readonly (readonly [unit: string, canonical: string, one: number])[] = [
   ['Cel', 'K', 274.15],
   ['°C', 'K', 274.15],

@@ -1,4 +1,4 @@
-// The vectors that are built into the program: packed by the build from the test data, unpacked on first use.
+// The vectors built into the program: packed by the build from the test data, unpacked at first use.
 import packed from 'self-test-vectors'
 import type { Check } from '../checks'
 import { unpack } from '../unpack'

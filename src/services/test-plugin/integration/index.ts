@@ -1,5 +1,5 @@
-// The integration run: a node sends over UDP to a second process of this program, which receives, logs and answers queries; all
-// on the loopback, in a temporary folder. Each step is a check; one that fails shows in those that build on it too.
+// The integration run: a node sends over UDP to a second process of this program, which receives, logs and answers queries;
+// all on the loopback interface, in a temporary folder. Each step is a check; if one fails, those that depend on it fail too.
 
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -23,7 +23,7 @@ const readingsOf = (k: number): Reading[] => [
   ['P1', 'OK', 100 + k / 4, 'kPa'],
 ]
 
-/** `script`: the file of the program. Throws TIMEOUT when the signal ends it. */
+/** `script`: the file of the program. Throws TIMEOUT if the signal is aborted. */
 export async function runIntegration(Node: NodeClass, script: string, options: RunOptions = {}): Promise<Outcome> {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-integration-'))
   const server = new Server(script, join(dir, 'server'), options.signal)

@@ -1,5 +1,5 @@
-// A receiving gateway of the integration run: the program's own file as `os-node serve`, in a temporary folder, on free ports
-// of the loopback. It ends with the one that started it, however that ends.
+// The receiving gateway of the integration run: the program's own file as `os-node serve`, in a temporary folder, on free
+// loopback ports. It ends with the process that started it, in whatever way that ends.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
@@ -11,11 +11,11 @@ import { OsError } from '../program'
 const START_MS = 20_000
 const STOP_MS = 10_000
 const STEP_MS = 50
-/** a database that starts lets each request wait for 5 s */
+/** while its database starts, each request waits for 5 s */
 const TRIES = 10
 const OUTPUT_KEPT = 2000
 
-/** Throws TIMEOUT when the signal is or gets aborted meanwhile. */
+/** Throws TIMEOUT if the signal is aborted before or meanwhile. */
 export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await new Promise(resolve => setTimeout(resolve, ms))
   if (signal?.aborted) throw new OsError('TIMEOUT', 'stopped before the end')
@@ -39,7 +39,7 @@ const freeTcpPort = (): Promise<number> =>
     })
   })
 
-/** The environment of a child that is no service: variables of systemd are for the parent only. */
+/** The environment of a child without the variables of systemd, which are for the parent only. */
 function environment(): NodeJS.ProcessEnv {
   const {
     NOTIFY_SOCKET: _n,
@@ -71,7 +71,7 @@ export class Server {
     this.dataDir = join(dir, 'data')
   }
 
-  /** Settles when its HTTP service answers. Throws TIMEOUT, INTERNAL with what it printed last. */
+  /** Settles when its HTTP service answers. Throws TIMEOUT, or INTERNAL with its last output. */
   async start(): Promise<void> {
     ;[this.packetPort, this.webPort] = await Promise.all([freeUdpPort(), freeTcpPort()])
     mkdirSync(this.#dir, { recursive: true })
@@ -90,7 +90,7 @@ export class Server {
     }
     child.stdout.on('data', keep)
     child.stderr.on('data', keep)
-    child.stdin.on('error', () => undefined) // it ended; its exit is handled below
+    child.stdin.on('error', () => undefined) // it has ended; its exit is handled below
     let failed: Error | undefined
     child.once('error', error => {
       failed = error
@@ -109,7 +109,7 @@ export class Server {
     if (this.#child?.exitCode !== null) throw new OsError('NETWORK', 'the server does not run')
   }
 
-  /** The JSON of a route, which is requested again while its database starts (503). Throws for any other answer but 200. */
+  /** The JSON of a route; repeats the request while the database starts (503). Throws for any other status than 200. */
   async get(path: string): Promise<Record<string, unknown>> {
     for (let tries = 1; ; tries++) {
       const response = await fetch(`http://127.0.0.1:${this.webPort}${path}`, { headers: { connection: 'close' } })
@@ -121,7 +121,7 @@ export class Server {
     }
   }
 
-  /** Ends it as systemd would; its exit code. */
+  /** Stops it with the signal of systemd; returns its exit code. */
   async stop(): Promise<number | null> {
     const child = this.#child
     if (!child || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null

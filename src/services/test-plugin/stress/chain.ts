@@ -1,6 +1,6 @@
-// What happens to a packet after it was made: nothing (core), it is decoded and compared in this process (e2e_inproc), or it
-// goes over UDP on the loopback first (e2e_loopback). A packet that does not come back within two seconds is lost and counts
-// as failed; so few are under way at once that the kernel's buffers hold them.
+// The path of an encoded packet: none (core), decoded and compared in this process (e2e_inproc), or first sent over UDP on
+// the loopback interface (e2e_loopback). A packet that does not return within two seconds is lost and counts as failed; the
+// number in flight is limited to what the kernel's buffers hold.
 
 import { createSocket, type Socket } from 'node:dgram'
 import { ucum } from '../cores'
@@ -10,21 +10,21 @@ import { isSame } from './readings'
 
 interface Sent {
   readonly packet: Uint8Array
-  /** performance.now() before it was made */
+  /** performance.now() before it was encoded */
   readonly startedAt: number
   readonly expected: readonly number[]
 }
 
-/** Called once for each packet: how long the chain took, or what went wrong. */
+/** Called once per packet, with the duration of the chain or the error. */
 export interface Tally {
   arrived(ms: number): void
   failed(why: string): void
 }
 
 interface Chain {
-  /** Takes a packet; resolves when the next may come. */
+  /** Takes a packet; resolves when the next may follow. */
   take(sent: Sent): void | Promise<void>
-  /** Waits for what is under way. */
+  /** Waits for the packets in flight. */
   finish(): Promise<void>
 }
 
@@ -65,7 +65,7 @@ async function openLoopback(tally: Tally, precision: number): Promise<Chain> {
   far.on('message', packet => {
     const key = keyOf(packet)
     const sent = underWay.get(key)
-    if (!sent) return // late: it is counted as lost already
+    if (!sent) return // late: already counted as lost
     underWay.delete(key)
     judge({ ...sent, packet })
     wake()
@@ -74,7 +74,7 @@ async function openLoopback(tally: Tally, precision: number): Promise<Chain> {
     if (underWay.delete(key)) tally.failed(`not sent: ${error.message}`)
     wake()
   }
-  /** Until at most `most` are under way; what does not move for two seconds is lost. */
+  /** Waits until at most `most` are in flight; without progress for two seconds they are lost. */
   const settle = async (most: number): Promise<void> => {
     while (underWay.size > most) {
       const before = underWay.size
@@ -111,7 +111,7 @@ const listening = (socket: Socket): Promise<void> =>
     socket.once('error', reject)
     socket.bind(0, '127.0.0.1', () => {
       socket.off('error', reject)
-      socket.on('error', () => undefined) // the callback of a send gets its error
+      socket.on('error', () => undefined) // the callback of send() gets its error
       resolve()
     })
   })

@@ -1,5 +1,5 @@
-// A worker thread or child process of a stress run: gets its job, says when it is ready, starts on command, gives its
-// results. It compares the cores, too. It ends with the one that started it.
+// A worker thread or child process of a stress run: gets its job, reports when it is ready, starts on command, returns its
+// results. Also compares the cores. It ends with its parent.
 
 import { parentPort } from 'node:worker_threads'
 import { compareCores } from '../compare'

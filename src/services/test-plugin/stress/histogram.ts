@@ -1,5 +1,5 @@
-// Latencies of millions of packets in 5 KB: sixteen steps to each power of two of nanoseconds, so that a percentile is right
-// within 7 %; mean, smallest and largest are exact. Parts of other threads and processes are added up.
+// Latencies of millions of packets in 5 KB: sixteen steps per power of two of nanoseconds, so that a percentile is accurate
+// within 7 %; mean, minimum and maximum are exact. Histograms of other threads and processes are merged.
 
 const STEPS = 16
 const BUCKETS = 40 * STEPS
@@ -45,7 +45,7 @@ export class Histogram {
     return this.#max
   }
 
-  /** ms that `share` (0–1) of the packets needed at most. */
+  /** The ms within which `share` (0–1) of the packets finished. */
   percentile(share: number): number {
     const wanted = share * this.#count
     let seen = 0
@@ -56,7 +56,7 @@ export class Histogram {
     return this.#max
   }
 
-  /** For a plot: packets of each power of two of nanoseconds, from the fastest that has any to the slowest. */
+  /** For a plot: packets per power of two of nanoseconds, from the first to the last that is not empty. */
   steps(): LatencyStep[] {
     const all: LatencyStep[] = []
     for (let k = 0; k < BUCKETS; k += STEPS) {
@@ -87,7 +87,7 @@ export class Histogram {
   }
 }
 
-/** ms → bucket; below a nanosecond is one nanosecond */
+/** ms → bucket; values below a nanosecond count as one nanosecond */
 function bucketOf(ms: number): number {
   const ns = Math.max(1, ms * 1e6)
   const power = Math.floor(Math.log2(ns))

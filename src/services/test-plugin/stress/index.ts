@@ -1,8 +1,8 @@
-// The stress run: so many packets through a core, in lanes that are spread over threads and processes, counted and timed.
+// The stress run: sends a number of packets through a core, in lanes spread over threads and processes, counted and timed.
 //
-// What fails: a packet that cannot be made, whose header or values are wrong, or that is lost counts as failed, with its
-// reason; a core that is not built in and a thread or process that dies end the run with an error; without rscore, where it
-// is required, nothing is sent and everything counts as failed.
+// Errors: a packet that cannot be encoded, with a wrong header or values, or that is lost counts as failed, with its reason.
+// A core that is not built in, or a thread or process that dies, ends the run with an error. If rscore is required but
+// missing, nothing is sent and everything counts as failed.
 
 import type { Terminal } from '../../../lib/progress'
 import { BUILT_IN_CORES, type CoreTable, coreMaker, namesOf, whyMissing } from '../cores'
@@ -13,28 +13,28 @@ import type { Share } from './share'
 import { type StressSummary, summaryOf } from './summary'
 
 interface StressParts {
-  /** the file of the program: processes and threads run it again */
+  /** the file of the program; processes and threads run it again */
   readonly script: string
   readonly cores?: CoreTable
-  /** the core of the configuration */
+  /** the configured core */
   readonly configured?: string
-  /** digits on the wire */
+  /** decimals on the wire */
   readonly precision?: number
-  /** where the progress bar goes */
+  /** shows the progress bar */
   readonly terminal?: Terminal | undefined
-  /** true: never work in the thread that serves others */
+  /** true: never run in the thread that serves others */
   readonly ownThread?: boolean
   readonly signal?: AbortSignal
 }
 
 export type StressOutcome = readonly [summary: StressSummary, fail: number]
 
-/** Runs until all packets are through or the signal ends it. Throws BAD_REQUEST, NOT_FOUND, INTERNAL. */
+/** Runs until all packets are processed or the signal is aborted. Throws BAD_REQUEST, NOT_FOUND, INTERNAL. */
 export async function runStress(wanted: Partial<StressOptions>, parts: StressParts): Promise<StressOutcome> {
   const requested = settle(wanted)
   const { cores = BUILT_IN_CORES, signal } = parts
   const { core, note } = activeCore(cores, requested.core_backend, parts.configured)
-  // a gateway goes on working meanwhile
+  // a gateway keeps working meanwhile
   const own = parts.ownThread && requested.processes === 1 && requested.threads_per_process === null
   const options = own ? { ...requested, threads_per_process: 1 } : requested
   if (requested.require_rust && core !== 'rscore') {
@@ -61,7 +61,7 @@ export async function runStress(wanted: Partial<StressOptions>, parts: StressPar
     const summary = summaryOf(options, core, await run.results)
     return [{ ...summary, ...(note && { note }), ...(signal?.aborted && { cancelled: true }) }, summary.fail]
   } catch (error) {
-    // what was stopped from outside has ended as it should; its counts are gone with its process
+    // after a cancel the end of a process is expected; its counts are lost
     if (!signal?.aborted) throw error
     return [{ ...summaryOf(options, core, []), cancelled: true }, 0]
   } finally {
@@ -71,7 +71,7 @@ export async function runStress(wanted: Partial<StressOptions>, parts: StressPar
   }
 }
 
-/** The core a run takes. A name that was requested must be built in; the configuration's falls back to the pure core, with a note. */
+/** The core of a run. A requested name must be built in; the configured one falls back to the pure core, with a note. */
 function activeCore(
   cores: CoreTable,
   requested: string | null,
@@ -86,11 +86,11 @@ function activeCore(
   return { core: 'pycore', note }
 }
 
-/** One job for each process: lanes dealt out evenly, packets too. */
+/** One job per process: lanes and packets are distributed evenly. */
 function jobsOf(options: StressOptions, core: string, precision: number): { shares: Share[]; threads: boolean }[] {
   const { total, workers, processes, threads_per_process, sources, batch_size, header_probe_rate, chain_mode } = options
   const threads = threads_per_process ?? 1
-  // at least one lane for everybody who could work
+  // at least one lane per worker
   const count = Math.min(total, Math.max(workers, processes * threads))
   const lanes = Array.from({ length: count }, (_, lane) => ({
     lane,

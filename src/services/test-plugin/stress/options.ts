@@ -1,32 +1,35 @@
-// Options of a stress run (specification, "run_stress"): names, defaults and bounds, for the method and the command alike.
+// Options of a stress run (specification, "run_stress"): names, defaults and limits, for both the method and the command.
 
 import type { OptionSpec } from '../../contract'
 import { OsError } from '../program'
 
-/** How far a packet goes: encoded only, decoded and compared in the process too, or over UDP on the loopback in between. */
+/**
+ * The path of a packet: encoded only, also decoded and compared in this process, or sent over UDP on the loopback interface
+ * in between.
+ */
 const CHAIN_MODES = ['core', 'e2e_inproc', 'e2e_loopback'] as const
 export type ChainMode = (typeof CHAIN_MODES)[number]
 
 export interface StressOptions {
-  /** packets in all */
+  /** total number of packets */
   total: number
-  /** lanes that work side by side, spread over processes and threads */
+  /** parallel lanes, spread over processes and threads */
   workers: number
-  /** devices that each lane speaks for */
+  /** devices per lane */
   sources: number
-  /** a progress bar, where there is a terminal */
+  /** shows a progress bar if there is a terminal */
   progress: boolean
-  /** null: the one the configuration names */
+  /** null: the configured core */
   core_backend: string | null
   /** true: without rscore nothing is sent and everything counts as failed */
   require_rust: boolean
-  /** share of the packets, 0–1, whose header is read and compared with what was requested */
+  /** share of the packets, 0–1, whose header is decoded and checked */
   header_probe_rate: number
-  /** packets a lane makes before the next lane has its turn; several are made as batches of at most 256 */
+  /** packets a lane encodes before the next lane runs; several are encoded in batches of at most 256 */
   batch_size: number
   /** 1: in this process; more: that many child processes */
   processes: number
-  /** worker threads of each process; null: the lanes share the process's own */
+  /** worker threads per process; null: the lanes run in the main thread of the process */
   threads_per_process: number | null
   chain_mode: ChainMode
 }
@@ -54,7 +57,7 @@ const BOUNDS = {
   threads_per_process: [1, 256],
 } as const
 
-/** Fills in what is left out. Throws BAD_REQUEST, with the name and the range. */
+/** Fills in defaults. Throws BAD_REQUEST, with the name and the range. */
 export function settle(requested: Partial<StressOptions>): StressOptions {
   const known = Object.entries(requested).filter(([, value]) => value !== undefined)
   const out: StressOptions = { ...STRESS_DEFAULTS, ...Object.fromEntries(known) }

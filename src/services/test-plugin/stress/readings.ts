@@ -1,5 +1,5 @@
-// What a stress run sends: for each device a ring of readings, made before the clock runs, every value differing from the one
-// before. The same numbers give the same packets, so that two cores can be compared byte by byte.
+// The data of a stress run: a ring of readings per device, created before the measurement, in which every value differs from
+// the previous one. The same numbers give the same packets, so that two cores can be compared byte by byte.
 import type { Reading } from '../../../pipeline/fact'
 
 const RING = 64
@@ -12,13 +12,13 @@ const SENSORS = [
 
 export interface Row {
   readonly readings: readonly Reading[]
-  /** what a receiver must read, in canonical units */
+  /** the values a receiver must decode, in canonical units */
   readonly expected: readonly number[]
 }
 
 /**
- * Readings of one device, again from the front after 64, with no more decimals than the wire has: a core refuses what it cannot
- * keep.
+ * Readings of one device, repeated after 64, with no more decimals than the wire format has: a core refuses values it cannot
+ * represent.
  */
 export function ringOf(device: number, precision: number): readonly Row[] {
   const per = 10 ** Math.min(precision, 3)
@@ -36,7 +36,7 @@ export function ringOf(device: number, precision: number): readonly Row[] {
   })
 }
 
-/** True when decoded values are what was sent, within what so many decimals on the wire keep of readings like these. */
+/** True if decoded values match the sent ones, within the precision of that many decimals. */
 export const isSame = (
   got: readonly { value: number | null }[],
   expected: readonly number[],

@@ -1,7 +1,7 @@
-// Where shares are worked off: in this thread, in worker threads, in child processes. Each kind says when it is ready, starts
-// on command (so that all start at once) and gives its results; a thread or process that dies is the error of its shares.
+// Runs shares: in this thread, in worker threads, in child processes. Each kind reports when it is ready, starts on command
+// (so that all start simultaneously) and returns its results; if a thread or process dies, its shares fail with that error.
 //
-// Threads and processes run the program's own file again; main hands them to stress/child.ts.
+// Threads and processes run the program's own file; main passes them to stress/child.ts.
 
 import { type ChildProcess, fork } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
@@ -13,11 +13,11 @@ import { prepareShare, type Share, type ShareResult } from './share'
 
 export interface Job {
   readonly shares: readonly Share[]
-  /** worker threads, one for each share; false: the shares take turns in the process's own thread */
+  /** worker threads, one per share; false: the shares alternate in the main thread of the process */
   readonly threads: boolean
 }
 
-/** What parent and child tell each other. */
+/** Messages between parent and child. */
 export type ToChild =
   | { readonly job: Job }
   | { readonly go: true }
@@ -30,11 +30,11 @@ export type FromChild =
   | { readonly error: { readonly code: string; readonly message: string } }
 
 export interface Runner {
-  /** Settles when everything is made; rejects when it cannot be. */
+  /** Settles when everything is prepared; rejects if that fails. */
   readonly ready: Promise<void>
   go(): void
   readonly results: Promise<ShareResult[]>
-  /** Ends it, whatever it does. */
+  /** Stops it in any state. */
   stop(): void
 }
 
@@ -45,7 +45,7 @@ interface RunnerOptions {
   readonly onProgress: (done: number) => void
 }
 
-/** A share in this thread. */
+/** Runs a share in this thread. */
 function runHere(share: Share, { cores, onProgress }: RunnerOptions): Runner {
   const stopping = new AbortController()
   const prepared = prepareShare(share, { ...(cores && { cores }), signal: stopping.signal, onProgress })
@@ -54,15 +54,15 @@ function runHere(share: Share, { cores, onProgress }: RunnerOptions): Runner {
     go = resolve
   })
   const results = Promise.all([prepared, started]).then(async ([run]) => [await run()])
-  results.catch(() => undefined) // `ready` has the error, and so has the caller of the results
+  results.catch(() => undefined) // reported by `ready`, and to the caller of the results
   return { ready: prepared.then(() => undefined), go: () => go(), results, stop: () => stopping.abort() }
 }
 
-/** Something that takes messages and gives them. */
+/** A peer that sends and receives messages. */
 interface Peer {
   post(message: ToChild): void
   onMessage(listener: (message: FromChild) => void): void
-  /** called with the reason when it ended */
+  /** called with the reason when it has ended */
   onEnd(listener: (reason: string) => void): void
   kill(): void
 }
@@ -83,7 +83,7 @@ function runOn(peer: Peer, job: Job, onProgress: (done: number) => void): Runner
       reject(error)
     }
   })
-  results.catch(() => undefined) // the caller has the error
+  results.catch(() => undefined) // the caller gets the error
   peer.onMessage(message => {
     if ('ready' in message) isReady()
     else if ('done' in message) onProgress(message.done)
@@ -100,11 +100,14 @@ function runOn(peer: Peer, job: Job, onProgress: (done: number) => void): Runner
   }
 }
 
-/** One share in a worker thread. */
+/** Runs one share in a worker thread. */
 const runThread = (share: Share, { script, onProgress }: RunnerOptions): Runner =>
   runOn(threadOf(script), { shares: [share], threads: false }, onProgress)
 
-/** The built-in cores compared in a worker thread: what else this process does goes on. Rejects with INTERNAL when it ends. */
+/**
+ * Compares the built-in cores in a worker thread, so that this process keeps working. Rejects with INTERNAL if the thread
+ * ends early.
+ */
 export function compareApart(script: string, precision: number, onProgress: CompareProgress): Promise<Comparison> {
   const peer = threadOf(script)
   return new Promise<Comparison>((resolve, reject) => {
@@ -129,7 +132,7 @@ function threadOf(script: string): Peer {
   }
 }
 
-/** Shares in a process of their own. */
+/** Runs shares in a separate process. */
 export function runProcess(job: Job, { script, onProgress }: RunnerOptions): Runner {
   const child: ChildProcess = fork(script, [], {
     env: { ...process.env, [ROLE_VARIABLE]: STRESS_ROLE },
@@ -138,7 +141,7 @@ export function runProcess(job: Job, { script, onProgress }: RunnerOptions): Run
     serialization: 'advanced',
   })
   const peer: Peer = {
-    // the end of a child says that it is gone
+    // the end of a child is reported by onEnd
     post: message => void child.send(message, () => undefined),
     onMessage: listener => void child.on('message', listener),
     onEnd: listener =>
@@ -150,7 +153,7 @@ export function runProcess(job: Job, { script, onProgress }: RunnerOptions): Run
   return runOn(peer, job, onProgress)
 }
 
-/** Several runners as one. */
+/** Combines several runners. */
 export function together(
   make: readonly ((onProgress: (done: number) => void) => Runner)[],
   onProgress: (done: number) => void,
@@ -177,7 +180,7 @@ export function together(
   }
 }
 
-/** A job, in this process. */
+/** Runs a job in this process. */
 export const runJob = ({ shares, threads }: Job, options: RunnerOptions): Runner =>
   together(
     shares.map(share => onProgress => (threads ? runThread : runHere)(share, { ...options, onProgress })),

@@ -1,6 +1,6 @@
-// The work of one thread: lanes that take turns on one core, each a source of its own (AID) with its devices. A turn of several
-// packets makes them in batches, which is what rscore does in WebAssembly. Plain data goes in and comes out, so that a share runs
-// here, in a thread or in another process alike.
+// The work of one thread: lanes that alternate on one core, each a separate source (AID) with its devices. A turn of several
+// packets encodes them in batches, which rscore does in WebAssembly. Input and output are plain data, so that a share can run
+// here, in a thread or in another process.
 
 import type { Core, Strategy } from '../../../pipeline/core'
 import { breathe } from '../checks'
@@ -31,28 +31,28 @@ export interface ShareResult {
   heart: number
   probed: number
   probesFailed: number
-  /** what went wrong, how often; at most 20 kinds */
+  /** errors and their counts; at most 20 kinds */
   errors: Record<string, number>
   latency: HistogramParts
-  /** UNIX ms, fractions included: processes are compared by it */
+  /** UNIX ms with fractions, comparable between processes */
   startedAt: number
   endedAt: number
 }
 
 const T0 = 1_710_000_000_000
-/** lanes of one run: their AIDs follow each other */
+/** AID of the first lane; the AIDs of a run are consecutive */
 const FIRST_AID = 0x0100_0000
 const MAX_ERRORS = 20
-/** more devices than this share their values: rings take memory */
+/** more devices than this share their values: rings need memory */
 const MAX_RINGS = 64
-/** packets of one batch; a turn of more makes several */
+/** maximum batch size; a turn of more packets uses several batches */
 const MOST_BATCH = 256
 const BREATHE_MS = 15
 const PROGRESS_MS = 100
 
 const now = (): number => performance.timeOrigin + performance.now()
 
-/** What a core is to make a packet of. */
+/** The input for one packet. */
 interface Order {
   readonly row: Row
   readonly device: string
@@ -60,7 +60,7 @@ interface Order {
   readonly strategy: Strategy
 }
 
-/** One source: its devices in turn, each first with a FULL, then with what the core decides. */
+/** One source: its devices in turn, each first with a FULL, then with the core's choice. */
 class Lane {
   readonly aid: number
   left: number
@@ -94,11 +94,11 @@ class Lane {
 interface RunShare {
   readonly cores?: CoreTable
   readonly signal?: AbortSignal
-  /** packets done so far, about ten times a second */
+  /** called with the packets done so far, about ten times a second */
   readonly onProgress?: (done: number) => void
 }
 
-/** Everything that is made before the clock runs; `run` does the work. Throws NOT_FOUND for an unknown core. */
+/** Prepares everything before the measurement; `run` does the work. Throws NOT_FOUND for an unknown core. */
 export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signal, onProgress }: RunShare = {}) {
   const core = coreMaker(cores, share.core)({ precision: share.precision })
   const rings = Array.from({ length: Math.min(share.sources, MAX_RINGS) }, (_, device) =>
@@ -134,7 +134,7 @@ export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signa
   const chain = await openChain(share.chain, tally, share.precision)
   const probe = headerProber(share.probeRate, result)
 
-  /** A packet that was made, down the rest of the chain. */
+  /** Passes an encoded packet through the remaining chain. */
   const goOn = (packet: Buffer, { t, row }: Order, aid: number, startedAt: number): void | Promise<void> => {
     count(result, packet)
     const wrong = probe(packet, aid, t)
@@ -142,7 +142,7 @@ export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signa
     return chain.take({ packet, startedAt, expected: row.expected })
   }
 
-  /** Makes a packet at once, or puts it into the batch; null, and counted, when the core refuses it. */
+  /** Encodes a packet immediately, or adds it to the batch; null, and counted, if the core refuses it. */
   const make = <T>(lane: Lane, order: Order, how: (...args: Parameters<Core['stage']>) => T): T | null => {
     try {
       return how(order.row.readings, order.device, 'ONLINE', order.t, lane.aid, order.strategy)
@@ -210,7 +210,7 @@ function count(result: ShareResult, packet: Uint8Array): void {
   else result.heart++
 }
 
-/** Looks at an even share of the headers: what is wrong with one, null when nothing is, or it was not checked. */
+/** Checks an even share of the headers: returns the problem, null if there is none or the header was not checked. */
 function headerProber(rate: number, result: ShareResult) {
   let due = 0
   return (packet: Uint8Array, aid: number, t: number): string | null => {

@@ -1,4 +1,4 @@
-// Results of all shares → the summary of a stress run.
+// Merges the results of all shares into the summary of a stress run.
 import { Histogram, type LatencyStep } from './histogram'
 import type { StressOptions } from './options'
 import type { ShareResult } from './share'
@@ -12,10 +12,10 @@ export interface StressSummary extends Settings {
   ok: number
   fail: number
   core: string
-  /** from the first start to the last end, all parts side by side */
+  /** from the first start to the last end of all parallel parts */
   duration_s: number
   throughput_pps: number
-  /** threads and processes at work at once, on average */
+  /** average number of simultaneously active threads and processes */
   overlap: number
   bytes: number
   bytes_per_packet: number
@@ -30,11 +30,11 @@ export interface StressSummary extends Settings {
   max_latency_ms: number
   latency_steps: readonly LatencyStep[]
   header_probe: { enabled: boolean; rate: number; attempted: number; ok: number; failed: number }
-  /** what went wrong, how often */
+  /** errors and their counts */
   errors: Record<string, number>
-  /** stopped before the end */
+  /** stopped early */
   cancelled?: true
-  /** another core than the configured one made the packets, and why */
+  /** another core than the configured one was used, and why */
   note?: string
   /** why nothing was sent */
   error?: string

@@ -1,4 +1,4 @@
-// The vectors' operation `id_alloc`: an allocator in a fresh folder, step by step, each at its own time.
+// The vectors' operation `id_alloc`: steps of an allocator in an empty folder, each at its own time.
 import type { IdAllocator } from '../../../protocol/ids/allocator'
 import type { Ops, Request } from './common'
 

@@ -1,6 +1,6 @@
-// Answers one request of the vectors with the library: unit dialect `attribute`, diff base `last`, the clock at
-// 1710000000 unless `now` is set, a fresh temporary directory per request. An operation it does not know is answered
-// {error: 'unsupported op'}; what the library throws becomes {error: message}.
+// Answers one request of the vectors with the library: unit dialect `attribute`, diff base `last`, the clock at 1710000000
+// unless `now` is set, a new temporary directory per request. An unknown operation is answered {error: 'unsupported op'}; an
+// error of the library becomes {error: message}.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
@@ -9,7 +9,7 @@ import { type Answer, bytes, clockAt, hex, type Lib, number, type Ops, type Requ
 import { handshakeOps } from './handshake'
 import { standardizeOps } from './standardize'
 
-/** JSON has no infinities; the vectors write them as text */
+/** JSON has no infinities; the vectors represent them as text */
 const plain = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value, (_, v) =>
@@ -43,7 +43,7 @@ function fuse(lib: Lib, request: Request, dir: string): Answer {
   return { packets, registry: JSON.parse(readFileSync(path, 'utf8')), registry_path: relative(dir, path) }
 }
 
-/** The operations that need no whole node. */
+/** The operations that need no complete node. */
 export const OPS: Ops = {
   ...standardizeOps,
   crc8: (lib, { data, poly = 7, init = 0 }) => ({

@@ -1,4 +1,4 @@
-// A case of the vectors: the request, what must come, and when an answer counts as right.
+// A case of the vectors: the request, the expected answer, and the comparison.
 export interface Case {
   readonly name: string
   readonly op: string
@@ -15,7 +15,7 @@ interface Generator {
 
 const record = (value: unknown): Record<string, unknown> => value as Record<string, unknown>
 
-/** The request of a case; one may describe its steps by a pattern instead of listing them. */
+/** The request of a case; a case may describe its steps by a pattern instead of listing them. */
 export function requestOf({ op, in: input }: Case): Record<string, unknown> {
   const { generator, ...fields } = input
   if (!generator) return { op, ...input }
@@ -30,7 +30,7 @@ function reduced(vector: Case, answer: unknown): unknown {
   return { ...record(answer), packets_first3_and_last8: [...packets.slice(0, 3), ...packets.slice(-8)] }
 }
 
-/** Every key of the vector must be there; an error matches any error unless it is a sentence. */
+/** Every key of the vector must exist; an error matches any error unless it is a sentence. */
 function matches(want: unknown, got: unknown): boolean {
   if (want === null || typeof want !== 'object')
     return Object.is(want, got) || (typeof want === 'number' && want === got)
@@ -45,5 +45,5 @@ function matches(want: unknown, got: unknown): boolean {
   })
 }
 
-/** True when the answer is what the case wants. */
+/** True if the answer is the expected one. */
 export const isRight = (vector: Case, answer: unknown): boolean => matches(vector.out, reduced(vector, answer))

@@ -1,5 +1,5 @@
-// What the operations of the vectors share: the library they run on, bytes as hex text, numbers JSON cannot hold, the clock
-// that stands.
+// Shared by the operations of the vectors: the library they use, bytes as hex text, numbers that JSON cannot represent, and
+// the fixed clock.
 import type { Engine, EngineOptions } from '../../../pipeline/compress'
 import type { Fusion, FusionOptions } from '../../../pipeline/fuse'
 import type { Standardizer } from '../../../pipeline/standardize'
@@ -10,7 +10,7 @@ import type { deriveSessionKey, xorPayload } from '../../../wire/cipher'
 import type { crc8, crc16, crcBits } from '../../../wire/crc'
 import type { frameSerial, unframeSerial } from '../../../wire/serial'
 
-/** The part of the library that the vectors are about; handed in, so that it is the one under test. */
+/** The part of the library that the vectors test; passed in, so that it is the one under test. */
 export interface Lib {
   readonly Engine: new (configPath: string | null, options: EngineOptions) => Engine
   readonly Fusion: new (configPath: string | null, options: FusionOptions) => Fusion
@@ -31,7 +31,7 @@ export interface Lib {
 // biome-ignore lint/suspicious/noExplicitAny: the vectors' inputs have no schema
 export type Request = Record<string, any>
 export type Answer = Record<string, unknown>
-/** One operation: request → answer. `dir`: an empty folder of its own. */
+/** One operation: request → answer. `dir`: an empty folder. */
 type Operation<L extends Lib = Lib> = (lib: L, request: Request, dir: string) => Answer
 export type Ops<L extends Lib = Lib> = Record<string, Operation<L>>
 
@@ -48,7 +48,7 @@ export const reported = (thrown: unknown): Answer => ({
   error: thrown instanceof Error ? thrown.message : String(thrown),
 })
 
-/** Stands at `now` (UNIX seconds), else where the vectors' clock stands. */
+/** Fixed at `now` (UNIX seconds), else at the vectors' default time. */
 export const clockAt = (now: unknown): { wall: () => number; mono: () => number } => {
   const seconds = typeof now === 'number' ? now : 1710000000
   return { wall: () => seconds * 1000, mono: () => 0 }

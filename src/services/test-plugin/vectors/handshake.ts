@@ -6,7 +6,7 @@ import { hex, type Lib, type Ops, type Request } from './common'
 
 const NOW = 1710000000
 
-/** Bytes become hex, wherever they are in a session or an envelope. */
+/** Converts bytes to hex, anywhere in a session or an envelope. */
 function shown(value: unknown): unknown {
   if (value instanceof Uint8Array) return hex(value)
   if (Array.isArray(value)) return value.map(shown)

@@ -1,4 +1,4 @@
-// standardize: readings → fact dict, as the reference's standardizer makes it.
+// standardize: readings → fact dict, in the format of the reference's standardizer.
 import { clockAt, number, type Ops } from './common'
 
 export const standardizeOps: Ops = {

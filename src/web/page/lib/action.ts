@@ -1,8 +1,8 @@
-// What a reader sets off: one action at a time, its outcome said in the line at the foot of the page.
+// Actions of the user: one at a time, with the result in the line at the foot of the page.
 import { useState } from 'preact/hooks'
 import { say, sayError } from './say'
 
-/** `act` runs `run` and says what it resolves with; an error is said after `what`. Then `reload`, whatever came of it. */
+/** `act` runs `run` and shows its result; an error is shown after `what`. Then it calls `reload`, whatever the result. */
 export function useAction(reload?: () => void) {
   const [busy, setBusy] = useState(false)
   async function act(what: string, run: () => Promise<string>): Promise<void> {
@@ -18,7 +18,7 @@ export function useAction(reload?: () => void) {
   return { busy, act }
 }
 
-/** The fields of a form that is submitted, as texts; the browser does not send it itself. */
+/** The fields of a submitted form, as texts; prevents the browser's own submit. */
 export function fieldsOf(event: SubmitEvent): (name: string) => string {
   event.preventDefault()
   const values = new FormData(event.currentTarget as HTMLFormElement)

@@ -1,5 +1,5 @@
-// One call to the gateway. An answer that is no success, or none at all, is an ApiError; status 0 means the gateway was not
-// reached. The token in use is here and nowhere else; who must know that it was refused listens.
+// One call to the gateway. An unsuccessful answer, or none, is an ApiError; status 0 means that the gateway was not
+// reached. Only this file knows the current token; listeners are called when it was refused.
 
 export class ApiError extends Error {
   constructor(
@@ -7,7 +7,7 @@ export class ApiError extends Error {
     readonly status: number,
     readonly code: string,
     message: string,
-    /** the whole body of the answer */
+    /** the complete body of the answer */
     readonly body: Readonly<Record<string, unknown>> = {},
   ) {
     super(message)
@@ -20,7 +20,7 @@ interface CallOptions {
   body?: object
   signal?: AbortSignal
   timeoutMs?: number
-  /** used instead of the token in use */
+  /** used instead of the current token */
   token?: string
 }
 
@@ -32,19 +32,19 @@ const refused = new Set<(restarted: boolean) => void>()
 
 export const currentToken = (): string | null => token
 
-/** Kept in this tab only, until it is closed. */
+/** Stored only in this tab, until it is closed. */
 export function useToken(next: string | null): void {
   token = next
   if (next === null) sessionStorage.removeItem(TOKEN_KEY)
   else sessionStorage.setItem(TOKEN_KEY, next)
 }
 
-/** Called when the gateway wants another token; `restarted`: since it started anew and knows no session of before. */
+/** Calls `listener` when the gateway requires another token; `restarted`: because a restart ended all sessions. */
 export function onRefused(listener: (restarted: boolean) => void): void {
   refused.add(listener)
 }
 
-/** What went wrong, and why where the gateway knows it. */
+/** The error message, with the reason if the gateway knows it. */
 function reasonOf(body: Readonly<Record<string, unknown>>, status: number): string {
   const parts = [body.error, body.reason].filter((text): text is string => typeof text === 'string' && text !== '')
   return parts.length > 0 ? parts.join(': ') : `the gateway answered ${status}`
@@ -55,7 +55,7 @@ const headers = (body: object | undefined, own: string | null): Record<string, s
   ...(body && { 'Content-Type': 'application/json' }),
 })
 
-/** The answer of a request before its body is read. The caller bounds its time by `signal`. */
+/** The answer of a request before its body is read. The caller limits its time by `signal`. */
 export async function open(
   method: Method,
   path: string,
@@ -71,12 +71,12 @@ export async function open(
       ...(body && { body: JSON.stringify(body) }),
     })
   } catch {
-    // the reason is the browser's own and says nothing a reader could use
+    // the browser's own reason would not help the user
     throw new ApiError(0, 'UNREACHABLE', 'the gateway is not reachable')
   }
 }
 
-/** Aborted after `ms`, and when `outer` is; `done` stops the clock. */
+/** Aborts after `ms`, and when `outer` aborts; `done` stops the timer. */
 export function deadline(ms: number, outer?: AbortSignal): { signal: AbortSignal; done(): void } {
   const abort = new AbortController()
   const stop = (): void => abort.abort()
@@ -88,15 +88,15 @@ export function deadline(ms: number, outer?: AbortSignal): { signal: AbortSignal
   }
 }
 
-/** Throws what the answer says went wrong. */
+/** Throws the error in the answer. */
 export async function failure(answer: Response, sent: string | null): Promise<ApiError> {
-  const body = await answer.json().catch(() => ({})) // an answer that is no JSON has no words of its own
-  // an answer to an older token says nothing about the one in use
+  const body = await answer.json().catch(() => ({})) // an answer that is not JSON has no message
+  // an answer to an older token does not concern the current one
   if (answer.status === 401 && sent === token) for (const listener of refused) listener(body.restarted === true)
   return new ApiError(answer.status, String(body.code ?? ''), reasonOf(body, answer.status), body)
 }
 
-/** One request, its body included, within its time; resolves with the body of a success. */
+/** One request with its body, within its time limit; resolves with the body of a success. */
 export async function call<T>(method: Method, path: string, options: CallOptions = {}): Promise<T> {
   const sent = options.token ?? token
   const { signal, done } = deadline(options.timeoutMs ?? TIMEOUT_MS, options.signal)
@@ -128,7 +128,7 @@ export const asApiError = (thrown: unknown): ApiError =>
     ? thrown
     : new ApiError(0, 'PAGE', thrown instanceof Error ? thrown.message : String(thrown))
 
-/** `?a=1&b=x` of what is not empty */
+/** `?a=1&b=x` of the values that are not empty */
 export function query(values: Readonly<Record<string, string | number | boolean | undefined>>): string {
   const parts = Object.entries(values)
     .filter(([, value]) => value !== undefined && value !== '')

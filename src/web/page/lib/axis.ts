@@ -1,5 +1,5 @@
-// The labels of a plot's axes. No two of them are the same and none runs into the next one, whatever the language writes
-// and however narrow the range of the values is. Pure: the width of a text comes from outside.
+// Labels of a plot's axes. No two are the same and none overlaps the next, whatever the language and however narrow the
+// range. Pure: the caller measures the width of texts.
 
 const MINUTE = 60
 const HOUR = 3600
@@ -8,13 +8,13 @@ const DAY = 86_400
 const CLOCK: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit' }
 const DATE: Intl.DateTimeFormatOptions = { month: 'short', day: 'numeric' }
 
-/** Steps between labels of a time axis, seconds: a label of hours and minutes needs a minute at least, a date a day. */
+/** Steps between labels of a time axis, in seconds: labels with hours and minutes need at least a minute, dates a day. */
 export const timeSteps = (range: number): number[] =>
   range > DAY
     ? [1, 2, 3, 4, 7, 14, 28].map(days => days * DAY)
     : [...[1, 2, 5, 10, 15, 30].map(minutes => minutes * MINUTE), ...[1, 2, 3, 6, 12, 24].map(hours => hours * HOUR)]
 
-/** Hours for a day, days for more; the first label of a new day is its date. `locale` left out: that of the browser. */
+/** Hours for a day, days for more; the first label of a new day is its date. `locale` left out: the browser's. */
 export function timeLabels(ticks: readonly number[], range: number, locale?: string): string[] {
   const [date, clock] = [new Intl.DateTimeFormat(locale, DATE), new Intl.DateTimeFormat(locale, CLOCK)]
   const dates = ticks.map(tick => date.format(tick * 1000))
@@ -24,7 +24,7 @@ export function timeLabels(ticks: readonly number[], range: number, locale?: str
   return unique(labels)
 }
 
-/** Pixels from label to label that fit the widest label of the range. */
+/** Pixels between labels, enough for the widest label of the range. */
 export function timeSpace(from: number, to: number, width: (text: string) => number, locale?: string): number {
   const samples = Array.from({ length: 25 }, (_, k) => from + (k * (to - from)) / 24)
   const clock = new Intl.DateTimeFormat(locale, CLOCK)
@@ -56,6 +56,6 @@ function digits(step: number): number {
   return decimals > 0 || step >= 1e7 ? decimals : 0
 }
 
-/** What was written before is left empty. */
+/** A repeated label is left empty. */
 const unique = (labels: readonly string[]): string[] =>
   labels.map((label, k) => (labels.indexOf(label) === k ? label : ''))

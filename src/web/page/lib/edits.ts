@@ -1,10 +1,10 @@
-// What is in a field of the settings → the value the gateway gets, checked here so that a typing mistake shows at once.
-// The gateway checks again.
+// Converts the text in a field of the settings to the value for the gateway, and checks it here, so that a typing
+// mistake is shown immediately. The gateway checks again.
 import type { OptionField, OptionPart } from './types'
 
 type Typed = { readonly value: unknown } | { readonly error: string }
 
-/** A saving's answer as the form takes it: what stays typed, what is wrong with it, and the refusals of no field. */
+/** A save's answer for the form: the remaining edits, their errors, and refusals that belong to no field. */
 export function afterSaving(
   edits: Readonly<Record<string, string>>,
   changed: readonly { readonly key: string }[],
@@ -15,7 +15,7 @@ export function afterSaving(
   const errors: Record<string, string> = {}
   const others: string[] = []
   for (const { key = '', error } of failed) {
-    // the field itself, or the list whose element is refused: gateway.uplinks.0.port
+    // the field itself, or the list with the refused element: gateway.uplinks.0.port
     const field = kept
       .map(([name]) => name)
       .find(name => key === name || key.startsWith(`${name}.`) || key.startsWith(`${name}[`))
@@ -25,7 +25,7 @@ export function afterSaving(
   return { edits: Object.fromEntries(kept), errors, others }
 }
 
-/** Words one after the other: `gateway.log.max_bytes` is found as typed, and `sources` is no part of RESOURCES. */
+/** The words of a text: `gateway.log.max_bytes` is found as typed, and `sources` does not match RESOURCES. */
 const wordsOf = (text: string): string =>
   ` ${text
     .toLowerCase()
@@ -38,14 +38,17 @@ const says = (texts: readonly unknown[], words: readonly string[]): boolean => {
   return words.every(word => text.includes(wordsOf(word)))
 }
 
-/** The parts of a list's elements that have one of the words: what to write in the list. */
+/** The parts of a list's elements that match one of the words: keys that can be written in the list. */
 export const partsWith = (
   { parts = [] }: Pick<OptionField, 'parts'>,
   words: readonly string[],
 ): readonly OptionPart[] =>
   parts.filter(({ key, help, allowed }) => words.some(word => says([key, help, allowed], [word])))
 
-/** A field has all the words, or beginnings of them: in its names, in what it and the parts of its list say, or in a list itself. */
+/**
+ * A field must match all words, or their beginnings: in its names, in the texts of it and of its list's parts, or in
+ * the list itself.
+ */
 export function fits(field: OptionField, words: readonly string[]): boolean {
   const { key, label, help, description, allowed, parts = [], type } = field
   const list = type === 'json' ? shownValue(field) : ''
@@ -53,7 +56,7 @@ export function fits(field: OptionField, words: readonly string[]): boolean {
   return says([key, label, help, description, allowed, list, ...below], words)
 }
 
-/** A value as it is in its field. */
+/** The text of a value in its field. */
 export function shownValue({ type, value }: Pick<OptionField, 'type' | 'value'>): string {
   if (value === null || value === undefined) return ''
   return type === 'json' ? JSON.stringify(value, null, 2) : String(value)
@@ -65,7 +68,7 @@ function bounded(value: number, { min, max }: Pick<OptionField, 'min' | 'max'>):
   return { value }
 }
 
-/** Text of a field → its value, or what is wrong with it. */
+/** Text of a field → its value, or the error. */
 export function typedValue(field: OptionField, text: string): Typed {
   const trimmed = text.trim()
   switch (field.type) {

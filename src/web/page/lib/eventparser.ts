@@ -1,12 +1,12 @@
-// Server-sent events out of the text of a stream. Comments and events that are no JSON are passed over.
-// Written by hand, reasons in docs/dependencies.md.
+// Parses server-sent events from the text of a stream. Comments and events that are not JSON are skipped. Written by
+// hand, reasons in docs/dependencies.md.
 
 export interface Event {
   readonly name: string
   readonly data: unknown
 }
 
-/** Text in any pieces → whole events. */
+/** Text in any pieces → complete events. */
 export class EventParser {
   #pending = ''
 

@@ -1,12 +1,12 @@
-// Server-sent events, read by fetch because EventSource cannot send the token's header. The stream ends with an ApiError or
-// silently; who opened it decides whether to open it again.
+// Server-sent events, read with fetch because EventSource cannot send the token's header. The stream ends with an
+// ApiError or silently; the caller decides whether to open it again.
 import { ApiError, currentToken, deadline, failure, open } from './api'
 import { type Event, EventParser } from './eventparser'
 
-/** a stream may be quiet for long; only its start is bounded */
+/** a stream may be quiet for long; only its start has a time limit */
 const START_MS = 8_000
 
-/** Reads until the stream ends. Throws ApiError: 404 where the gateway has no events, 0 when it went away. */
+/** Reads until the stream ends. Throws ApiError: 404 if the gateway has no events, 0 if the connection was lost. */
 export async function follow(path: string, signal: AbortSignal, take: (event: Event) => void): Promise<void> {
   const sent = currentToken()
   const start = deadline(START_MS, signal)

@@ -1,5 +1,5 @@
-// A packet as bytes → its fields, for the eye: which bytes are what, and whether both checksums fit. Values inside the body
-// are the gateway's to decode. Nothing here throws: bytes that are no packet get a problem.
+// Bytes of a packet → its fields for display: the meaning of each byte, and whether both checksums are valid. The
+// gateway decodes values in the body. Nothing here throws: bytes that are no packet have a problem.
 import { counted } from '../../../lib/counted'
 import { commandName, isData, isSecure } from '../../../wire/commands'
 import { crc8, crc16 } from '../../../wire/crc'
@@ -10,7 +10,7 @@ interface HexField {
   readonly start: number
   readonly end: number
   readonly text: string
-  /** a checksum that does not fit */
+  /** an invalid checksum */
   readonly bad?: boolean
 }
 
@@ -19,7 +19,7 @@ export interface Parts {
   readonly problem: string
 }
 
-/** Hex with blanks, colons and 0x → bytes; null when it is no hex. */
+/** Hex with blanks, colons and 0x → bytes; null if it is not hex. */
 export function parseHex(text: string): Uint8Array | null {
   const hex = text.replace(/0x/gi, '').replace(/[\s:,-]/g, '')
   if (hex.length === 0 || hex.length % 2 !== 0 || !/^[0-9a-f]*$/i.test(hex)) return null
@@ -36,7 +36,7 @@ const hex2 = (value: number, digits: number): string => `0x${value.toString(16).
 
 const readable = (bytes: Uint8Array): string => new TextDecoder().decode(bytes).replace(/\p{Cc}/gu, '·')
 
-/** A frame's time below 1e11 is seconds. */
+/** A frame's time below 1e11 is in seconds. */
 function time(ts: number): string {
   if (ts === 0) return '0 (none)'
   return `${ts} (${new Date(ts < 1e11 ? ts * 1000 : ts).toISOString()})`
@@ -83,7 +83,7 @@ function dataParts(bytes: Uint8Array, cmd: number, first: HexField): Parts {
   const secret = isSecure(cmd)
   const shown = secret ? `${counted(body.length, 'byte')}, encrypted` : readable(body)
   fields.push({ name: 'BODY', start: tid + 7, end, text: body.length === 0 ? 'empty' : shown })
-  // the CRC-8 is that of the plain body, which an encrypted frame does not show
+  // the CRC-8 is that of the plaintext body, which is unknown for an encrypted frame
   const good8 = secret || crc8(body) === bytes[end]
   const received = number(bytes, end + 1, end + 3)
   const good16 = crc16(bytes, 0, end + 1) === received
@@ -102,6 +102,6 @@ function dataParts(bytes: Uint8Array, cmd: number, first: HexField): Parts {
     text: `${hex2(received, 4)} ${word(good16)}`,
     bad: !good16,
   })
-  const problem = !good16 ? 'The packet is damaged: CRC-16 does not fit.' : !good8 ? 'The CRC-8 does not fit.' : ''
+  const problem = !good16 ? 'The packet is damaged: CRC-16 does not match.' : !good8 ? 'The CRC-8 does not match.' : ''
   return { fields, problem }
 }

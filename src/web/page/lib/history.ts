@@ -1,4 +1,4 @@
-// What was seen of each sensor since the page was opened: small lines beside the values, and the right end of the plots.
+// Values of each sensor since the page was opened: for the sparklines, and for the right end of the plots.
 import type { Readings } from './types'
 
 const KEPT = 600
@@ -23,7 +23,7 @@ export class History {
         series = { t: [], v: [] }
         this.#series.set(key, series)
       }
-      // the same reading comes by event and by the next round
+      // the same reading arrives as an event and in the next round
       if (t_raw <= (series.t.at(-1) ?? 0)) continue
       series.t.push(t_raw)
       series.v.push(value)

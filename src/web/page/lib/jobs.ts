@@ -6,16 +6,16 @@ import { quote } from './words'
 export const execute = (command: string, background = false): Promise<Job> =>
   call<Job>('POST', '/api/oscli/execute', { body: { command, background }, timeoutMs: 120_000 })
 
-/** Runs a command that prints one JSON object. Throws what it said when it did not. */
+/** Runs a command that prints one JSON object. Throws its message if it failed. */
 export async function executeJson(words: readonly string[]): Promise<Record<string, unknown>> {
   const job = await execute([...words, '--json'].map(quote).join(' '))
   let value: unknown
   try {
     value = JSON.parse(job.stdout)
   } catch {
-    // what it printed is no JSON: its words are the error
+    // the output is not JSON: use its text as the error
   }
-  // `ok` false is the form of a command that could not run
+  // `ok` false means that a command could not run
   if (typeof value === 'object' && value !== null && !('ok' in value && value.ok === false))
     return value as Record<string, unknown>
   throw new Error(job.stderr.trim() || job.stdout.trim() || `the command ended with ${job.exit_code}`)

@@ -1,6 +1,6 @@
-// Keeps the newest state of the gateway: the dashboard every few seconds, readings and link states between two by events
-// where the gateway sends them. A gateway that does not answer is queried again after a growing, spread pause; while the page
-// is hidden nothing is requested. The newest state stays on the page, marked as old, until the gateway is back.
+// The newest state of the gateway: the dashboard every few seconds; in between readings and link states by events, if
+// the gateway sends them. A gateway that does not answer is queried again after a growing, randomized pause; while the
+// page is hidden nothing is requested. The last state stays on the page, marked as old, until the gateway is back.
 import { asApiError, get, onRefused } from './api'
 import type { Event } from './eventparser'
 import { follow } from './events'
@@ -17,19 +17,19 @@ const POLL_MS = 2_000
 const EVENTS_AGAIN_MS = 15_000
 const DRAW_MS = 200
 const WHOLE_EVERY = 6
-/** of a hidden tab: as long as a session lasts without use */
+/** for a hidden tab: the idle time-out of a session */
 const FORGET_MS = 1_800_000
 
 interface Live {
   connection: 'opening' | 'up' | 'away'
-  /** the words of the gateway, or that it was not reached */
+  /** the error message of the gateway, or that it was not reached */
   problem: string
-  /** ms of this machine's clock: when it is queried next while it is away */
+  /** ms of this machine's clock: next query while it is unreachable */
   retryAt: number
   dashboard: Dashboard | null
   /** the gateway's clock minus this machine's, ms */
   skew: number
-  /** readings and link states come as events */
+  /** readings and link states arrive as events */
   streaming: boolean
 }
 
@@ -48,15 +48,15 @@ export const jobNews = new Store<Job | null>(null)
 
 let timer: ReturnType<typeof setTimeout> | undefined
 let failures = 0
-/** rounds since events come */
+/** rounds since events arrive */
 let light = 0
-/** counts rounds; an answer of an older one is not shown */
+/** counts rounds; an answer of an older one is dropped */
 let round = 0
 let stream: AbortController | undefined
 let streamBlockedUntil = 0
 let drawing: ReturnType<typeof setTimeout> | undefined
 const newest = new Newest()
-/** web_user.ui: pace of the rounds while events come in between */
+/** web_user.ui: interval of the rounds while events arrive */
 let pace = 5_000
 
 /** The gateway's settings of the page. */
@@ -72,7 +72,7 @@ async function learnUi(): Promise<void> {
   try {
     ui.set((await get<{ ui: UiConfig }>('/api/ui/config')).ui)
   } catch {
-    // without settings the page looks as it does by itself; the rounds report trouble with the gateway
+    // without settings the page has its default look; the rounds report trouble with the gateway
   }
 }
 
@@ -87,13 +87,13 @@ function plan(ms: number): void {
 async function poll(): Promise<void> {
   const mine = ++round
   try {
-    // events bring the readings; a whole round now and then makes good what a full stream had to leave out
+    // events bring the readings; a complete round now and then adds what a full stream had to skip
     const whole = !live.value.streaming || light++ % WHOLE_EVERY === 0
     const path = `/api/dashboard?sections=status${whole ? ',latest' : ''}`
     const body = await get<{ dashboard: Round }>(path)
     if (mine !== round) return
     if (failures > 0 || session.value.state !== 'in') void learnUi()
-    // the stream ended with the gateway that is back now
+    // the stream ended because the gateway was down; it is back now
     if (failures > 0) streamBlockedUntil = 0
     failures = 0
     admitted()
@@ -107,7 +107,7 @@ async function poll(): Promise<void> {
 }
 
 function take(dashboard: Round): void {
-  // the stamp is in whole seconds, half a second off on average; a small difference is not corrected
+  // the timestamp is in whole seconds, half a second off on average; a small difference is not corrected
   const difference = dashboard.timestamp * 1000 + 500 - Date.now()
   const skew = Math.abs(difference) > 1_500 ? difference : 0
   newest.round(dashboard)
@@ -122,14 +122,14 @@ function failed(thrown: unknown): void {
   // onRefused below reports it
   if (status === 401) return
   failures++
-  // spread, so that many open pages do not come back at once
+  // randomized, so that many open pages do not return simultaneously
   const wait = retryDelayMs(failures, Math.random())
   const problem = status === 0 ? 'The gateway does not answer.' : `The gateway answers: ${message}.`
   live.patch({ connection: 'away', problem, retryAt: Date.now() + wait })
   plan(wait)
 }
 
-/** Draws what events brought, with what comes within the next moment. */
+/** Draws the changes from events, together with those of the next moment. */
 function drawSoon(): void {
   if (drawing !== undefined) return
   drawing = setTimeout(() => {
@@ -148,7 +148,7 @@ function takeEvent({ name, data }: Event): void {
   }
 }
 
-/** Events make the page quicker, never righter: without them the rounds alone carry it. */
+/** Events only make the page faster: without them the rounds alone are enough. */
 function openStream(): void {
   if (stream || document.hidden || Date.now() < streamBlockedUntil) return
   const mine = new AbortController()
@@ -160,14 +160,14 @@ function openStream(): void {
   })
   opened
     .catch(thrown => {
-      // a gateway without events will not have them in a moment either
+      // a gateway without events will not have them soon
       if (asApiError(thrown).status === 404) streamBlockedUntil = Number.POSITIVE_INFINITY
     })
     .finally(() => {
       if (stream !== mine) return
       streamBlockedUntil = Math.max(streamBlockedUntil, Date.now() + EVENTS_AGAIN_MS)
       stopStream()
-      // it may have ended because the gateway did
+      // it may have ended because the gateway stopped
       plan(0)
     })
 }
@@ -185,7 +185,7 @@ function stopPolling(): void {
   stopStream()
 }
 
-/** Asks now, whatever pause runs. */
+/** Queries now, ending any pause. */
 export function askNow(): void {
   stopPolling()
   void poll()
@@ -193,7 +193,7 @@ export function askNow(): void {
 
 export function startLive(): void {
   onRefused(restarted => {
-    // it may have been back before the next round
+    // the gateway may have returned before the next round
     if (!restarted) return ended()
     streamBlockedUntil = 0
     renew().then(signedIn => (signedIn ? askNow() : ended()), failed)
@@ -227,7 +227,7 @@ export function startLive(): void {
     else if (session.value.state !== 'out') void poll()
   }
   begin()
-  // the link may be opened where the page is open already
+  // the link may be opened while the page is open already
   route.listen(() => {
     if (route.value.values.token !== undefined) begin()
   })

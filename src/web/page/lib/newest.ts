@@ -1,8 +1,8 @@
-// The newest readings and link states between two rounds. Events only mark what changed; the page is drawn again a few
-// times a second, so a thousand devices cost a thousand steps and not a thousand drawings.
+// The newest readings and link states between two rounds. Events only mark changes; the page is drawn a few times a
+// second, so that a thousand devices do not cause a thousand redraws.
 import type { Dashboard, Link, Readings } from './types'
 
-/** what a round brings: readings only where they were requested */
+/** result of a round: readings only if they were requested */
 export type Round = Omit<Dashboard, 'latest'> & Partial<Pick<Dashboard, 'latest'>>
 
 export type NamedLink = Link & { name: string }
@@ -14,7 +14,7 @@ export class Newest {
   readonly #readings = new Map<string, Readings>()
   readonly #links = new Map<string, NamedLink>()
 
-  /** A round brought every link, and every reading where it was requested. */
+  /** A round returned every link, and every reading if requested. */
   round({ latest }: Round): void {
     this.#links.clear()
     if (!latest) return
@@ -22,7 +22,7 @@ export class Newest {
     for (const reading of latest) this.#readings.set(keyOf(reading), reading)
   }
 
-  /** False for what is no reading. */
+  /** False if it is not a reading. */
   putReading(reading: Readings): boolean {
     if (!Array.isArray(reading?.sensors)) return false
     this.#readings.set(keyOf(reading), reading)
@@ -35,7 +35,7 @@ export class Newest {
     return true
   }
 
-  /** The dashboard with what came since. */
+  /** The dashboard with the changes since the last round. */
   over(dashboard: Round): Dashboard {
     const links = { ...dashboard.status.links }
     for (const [name, { name: _, ...link }] of this.#links) {

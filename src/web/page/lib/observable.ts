@@ -1,4 +1,4 @@
-// A value many parts of the page look at.
+// A value that many parts of the page observe.
 import { useEffect, useReducer } from 'preact/hooks'
 
 export class Store<T> {
@@ -24,20 +24,20 @@ export class Store<T> {
     this.set({ ...this.#value, ...change })
   }
 
-  /** Returns how to stop listening. */
+  /** Returns the function that ends it. */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 }
 
-/** The value, and again whenever it changes. */
+/** The current value; redraws whenever it changes. */
 export function useStore<T>(store: Store<T>): T {
   const [, again] = useReducer<number, void>(count => count + 1, 0)
   const drawn = store.value
   useEffect(() => {
     const stop = store.listen(() => again())
-    // it may have changed between the drawing and this effect
+    // it may have changed between drawing and this effect
     if (store.value !== drawn) again()
     return stop
   }, [store])

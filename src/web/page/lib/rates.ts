@@ -4,20 +4,20 @@ import type { Status } from './types'
 const KEPT = 60
 
 /**
- * Ms until a gateway that is away is queried again: four times a second for the half minute that a restart takes, within two seconds
- * for ten minutes, then rarely. `random` (0..1) spreads many open pages.
+ * Ms until the next query of an unreachable gateway: four times a second for the half minute of a restart, within two
+ * seconds for ten minutes, then rarely. `random` (0..1) spreads many open pages.
  */
 export const retryDelayMs = (failures: number, random: number): number =>
   (failures <= 100 ? 200 : failures <= 600 ? 800 : 10_000) * (1 + random / 2)
 
 interface Rates {
-  /** readings taken in */
+  /** readings accepted */
   readings: number
   /** packets received from other nodes */
   packets: number
   /** packets acknowledged by the upstream */
   acked: number
-  /** packets sent best effort: nothing confirms them */
+  /** packets sent best effort: never acknowledged */
   sent: number
   /** bytes of the log */
   bytes: number
@@ -33,7 +33,7 @@ const counters = (status: Status): Rates => ({
   bytes: status.log.bytes_written_today,
 })
 
-/** What comes in: readings, and packets of others where this gateway has no sources of its own. */
+/** Input of the gateway: its readings, or packets of other nodes if it has no sources. */
 export const comesIn = ({ links, intake, received }: Status): 'readings' | 'packets' =>
   received && !intake?.readings && !Object.values(links).some(({ kind }) => kind === 'source') ? 'packets' : 'readings'
 
@@ -48,12 +48,12 @@ export class Meter {
     const last = this.#last
     if (last && at - last.at < 500) return
     this.#last = next
-    // a gateway that started anew counts from zero
+    // after a restart the gateway counts from zero
     if (!last || next.uptime < last.uptime) return
     const seconds = (at - last.at) / 1000
     const rates: Rates = { readings: 0, packets: 0, acked: 0, sent: 0, bytes: 0 }
     for (const kind of KINDS) {
-      // the bytes of a day start anew at midnight
+      // the daily bytes restart at midnight
       rates[kind] = Math.max(0, (next.counters[kind] - last.counters[kind]) / seconds)
       const line = this.lines[kind]
       line.push(rates[kind])

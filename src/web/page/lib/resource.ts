@@ -1,5 +1,5 @@
-// What a view reads: requested when it is shown, again at its own pace, and when the gateway is back. The last answer stays
-// until the next one is there.
+// Data of a view: requested when it is shown, then at its own interval, and when the gateway is back. The last answer
+// stays until the next one arrives.
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, asApiError, get } from './api'
 import { live } from './live'
@@ -11,7 +11,7 @@ export interface Resource<T> {
   reload(): void
 }
 
-/** `path` null: nothing is requested. `everyMs` 0: only once. */
+/** `path` null: no request. `everyMs` 0: only once. */
 export function useResource<T>(path: string | null, everyMs = 0): Resource<T> {
   const [state, setState] = useState<{ path: string | null; data?: T; error?: ApiError; loading: boolean }>({
     path,
@@ -70,7 +70,7 @@ export function useResource<T>(path: string | null, everyMs = 0): Resource<T> {
   }
 }
 
-/** A clock for ages and countdowns: draws again every second. */
+/** A clock for ages and countdowns: redraws every second. */
 export function useSeconds(): void {
   const [, setCount] = useState(0)
   useEffect(() => {

@@ -1,5 +1,5 @@
-// Where the reader is: `#/packets/<uuid>` → ['packets', '<uuid>'], `?device_id=x` after it as values. The address holds it,
-// so that back, forward, reload and a link that is passed on work.
+// The current view: `#/packets/<uuid>` → ['packets', '<uuid>'], with `?device_id=x` after it as values. It is in the
+// address, so that back, forward, reload and shared links work.
 import { Store } from './observable'
 
 interface Route {
@@ -15,7 +15,7 @@ function parseHash(hash: string): Route {
   }
 }
 
-/** A part of a typed address may be no percent text. */
+/** A typed address may contain invalid percent-encoding. */
 function plain(part: string): string {
   try {
     return decodeURIComponent(part)
@@ -33,7 +33,7 @@ export const href = (path: readonly string[], values: Readonly<Record<string, st
 export const route = new Store<Route>(parseHash(location.hash))
 addEventListener('hashchange', () => route.set(parseHash(location.hash)))
 
-/** The token of a link that signs in (`#/?token=…`), taken out of the address so that it stays in no history. */
+/** The token of a sign-in link (`#/?token=…`), removed from the address so that no history contains it. */
 export function takeToken(): string | undefined {
   const { path, values } = route.value
   const { token, ...others } = values

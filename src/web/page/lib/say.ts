@@ -1,11 +1,11 @@
-// What an action came to: one line at the foot of the page, read out once by a screen reader, gone after a while.
+// The result of an action: one line at the foot of the page, read once by a screen reader, removed after a while.
 import { asApiError } from './api'
 import { Store } from './observable'
 
 interface Said {
   readonly text: string
   readonly bad: boolean
-  /** tells two equal texts apart */
+  /** distinguishes two equal texts */
   readonly count: number
 }
 

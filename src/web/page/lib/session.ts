@@ -1,5 +1,5 @@
-// Who is signed in. The gateway's sessions are used where it has them; a bare admin token works as well, since it goes in
-// the same header. Roles only decide what the page offers: the gateway checks every call itself.
+// The signed-in user. Uses the gateway's sessions if it has them; a bare admin token works too, because it is sent in
+// the same header. Roles only decide what the page offers: the gateway checks every call.
 import { ApiError, asApiError, call, currentToken, get, useToken } from './api'
 import { Store } from './observable'
 import type { Role } from './types'
@@ -8,18 +8,18 @@ interface LoginSession {
   /** 'unknown' until the gateway has answered */
   state: 'unknown' | 'in' | 'out'
   role: Role
-  /** the gateway has said which role it is */
+  /** the gateway has reported the role */
   known: boolean
   username: string
-  /** a token is in use, so signing out means something */
+  /** a token is in use, so signing out makes sense */
   token: boolean
-  /** why the reader is out, when he was in */
+  /** why the user was signed out */
   reason: string
 }
 
 const RANK: Record<Role, number> = { viewer: 0, operator: 1, admin: 2 }
 
-/** The gateway has said with the page that it wants a token: without one it would only refuse. */
+/** The page says that the gateway requires a token: a request without one would be refused. */
 const mustSignIn = currentToken() === null && 'signIn' in document.documentElement.dataset
 
 export const session = new Store<LoginSession>({
@@ -33,15 +33,15 @@ export const session = new Store<LoginSession>({
 
 export const may = (role: Role): boolean => RANK[session.value.role] >= RANK[role]
 
-/** in memory only, so that a gateway that started anew, and has forgotten its sessions, can be signed in to again */
+/** only in memory, to sign in again after a restart of the gateway has ended its sessions */
 let kept: Credentials | null = null
 
-/** The next restart of the gateway asks the reader to sign in. */
+/** After the next restart of the gateway the user must sign in. */
 export function forget(): void {
   kept = null
 }
 
-/** The token is no good any more: the reader has to sign in. */
+/** The token is no longer valid: the user must sign in. */
 export function ended(): void {
   forget()
   const had = currentToken() !== null
@@ -51,7 +51,7 @@ export function ended(): void {
   session.patch({ state: 'out', known: false, token: false, reason: why })
 }
 
-/** Signs in with the token of a link; where it is not good, the form says so. */
+/** Signs in with the token of a link; if it is invalid, the form says so. */
 export async function signInByLink(token: string): Promise<void> {
   try {
     await signIn({ token })
@@ -65,8 +65,8 @@ export async function signInByLink(token: string): Promise<void> {
 let renewing: Promise<boolean> | undefined
 
 /**
- * Signs in again with what was used in this tab; false where that is not known or not good any more. Throws ApiError for
- * anything else, as a gateway that went away again.
+ * Signs in again with the credentials of this tab; false if they are unknown or no longer valid. Throws ApiError for
+ * anything else, such as a gateway that is unreachable again.
  */
 export function renew(): Promise<boolean> {
   if (!kept) return Promise.resolve(false)
@@ -84,7 +84,7 @@ export function renew(): Promise<boolean> {
   return renewing
 }
 
-/** Called when a call came through: the token, or none, is good. */
+/** Called after a successful call: the token, or none, is accepted. */
 export function admitted(): void {
   if (session.value.state !== 'in') session.patch({ state: 'in', token: currentToken() !== null, reason: '' })
   if (!session.value.known) void learnRole()
@@ -95,7 +95,7 @@ async function learnRole(): Promise<void> {
     const { role, username } = await get<{ role: Role; username: string }>('/api/session')
     session.patch({ role, username, known: true })
   } catch (thrown) {
-    // a gateway without sessions knows the admin token only; onRefused reports a refusal, the next round asks again
+    // a gateway without sessions knows only the admin token; onRefused reports a refusal, the next round queries again
     if (asApiError(thrown).status === 404) session.patch({ role: 'admin', username: 'admin', known: true })
   }
 }
@@ -111,7 +111,7 @@ interface Opened {
 /** Throws ApiError 401 for wrong credentials, 429 after too many. */
 export async function signIn(credentials: Credentials): Promise<void> {
   try {
-    // a wrong password must not end a session, so this goes without the token in use
+    // a wrong password must not end a session, so this request omits the current token
     const opened = await call<Opened>('POST', '/api/login', { body: credentials, token: '' })
     kept = credentials
     useToken(opened.session)
@@ -124,7 +124,7 @@ export async function signIn(credentials: Credentials): Promise<void> {
   }
 }
 
-/** A gateway that has no sessions takes the token itself. */
+/** A gateway without sessions accepts the token itself. */
 async function signInBare(token: string): Promise<void> {
   await get('/api/dashboard?sections=identity', { token })
   useToken(token)
@@ -136,7 +136,7 @@ export async function signOut(): Promise<void> {
   try {
     await call('POST', '/api/logout', { body: {} })
   } catch (thrown) {
-    // the token is forgotten here in any case; a session the gateway did not end runs out there
+    // the token is removed here in any case; a session that the gateway did not end times out there
     if (!(thrown instanceof ApiError)) throw thrown
   }
   useToken(null)

@@ -1,5 +1,5 @@
-// The stored values of one sensor over a range of time: buckets of all of them, and the line, band and
-// statistics the page makes of them. Pure.
+// The stored values of one sensor over a time range: buckets of all of them, and the line, band and statistics that the
+// page derives. Pure.
 import type { Series } from './history'
 
 interface Bucket {
@@ -15,11 +15,11 @@ export interface Stored {
   readonly buckets: readonly Bucket[]
   readonly since: number
   readonly until: number
-  /** more than one where the unit changed in the range */
+  /** several if the unit changed in the range */
   readonly units: readonly string[]
 }
 
-/** A plot's values: UNIX seconds, rising; a gap is a moment with null. */
+/** A plot's values: UNIX seconds, ascending; a gap is a time with null. */
 export interface Line {
   readonly t: number[]
   readonly mean: (number | null)[]
@@ -27,7 +27,7 @@ export interface Line {
   readonly max: (number | null)[]
 }
 
-/** Buckets with what came since (`seen`, UNIX ms), from `from` on. */
+/** Buckets plus the values since then (`seen`, UNIX ms), from `from` on. */
 export function lineOf({ buckets, until }: Stored, seen: Series, from: number): Line {
   const width = buckets.length > 1 ? buckets[1]!.t - buckets[0]!.t : 1
   const points = buckets
@@ -50,7 +50,7 @@ export function lineOf({ buckets, until }: Stored, seen: Series, from: number): 
   return line
 }
 
-/** Seconds between two points that are no gap: one bucket where each holds many values, else a few times the usual. */
+/** Most seconds between two points without a gap: one bucket if each has many values, else a few times the usual distance. */
 function longest(points: readonly { t: number; count: number }[], width: number): number {
   if (points.length < 2) return Number.POSITIVE_INFINITY
   const values = points.reduce((sum, { count }) => sum + count, 0)
@@ -69,7 +69,7 @@ export interface Statistics {
   readonly max: number
 }
 
-/** Of every stored value of the range and what came since; undefined when there is none. */
+/** Over every stored value of the range and the values since then; undefined if there is none. */
 export function statisticsOf({ buckets, until }: Stored, seen: Series, from: number): Statistics | undefined {
   let [count, sum, min, max] = [0, 0, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
   const add = (n: number, low: number, mean: number, high: number): void => {

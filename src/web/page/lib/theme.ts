@@ -1,4 +1,4 @@
-// Light, dark, or as the device has it. What was chosen stays in this browser.
+// Light, dark, or as the device has it. The choice is stored in this browser.
 import { Store } from './observable'
 
 export type Theme = 'auto' | 'light' | 'dark'
@@ -8,7 +8,7 @@ const THEMES: readonly Theme[] = ['auto', 'light', 'dark']
 
 const isTheme = (text: unknown): text is Theme => THEMES.includes(text as Theme)
 
-/** Storage can be forbidden by the browser; then the choice lasts until the page is left. */
+/** The browser may forbid storage; then the choice lasts until the page is closed. */
 function kept(): Theme | null {
   try {
     const text = localStorage.getItem(KEY)
@@ -35,14 +35,14 @@ export function chooseTheme(next: Theme): void {
   }
 }
 
-/** The gateway's own wish (web_user.ui.ui_theme) counts until the user chooses. */
+/** The gateway's suggestion (web_user.ui.ui_theme) applies until the user chooses. */
 export function suggestTheme(wish: unknown): void {
   if (kept() === null && isTheme(wish)) theme.set(wish)
 }
 
 const media = matchMedia('(prefers-color-scheme: dark)')
 
-/** Called when colours changed; returns how to stop. */
+/** Calls `listener` when colours change; returns the function that ends it. */
 export function onColours(listener: () => void): () => void {
   media.addEventListener('change', listener)
   const stop = theme.listen(listener)

@@ -1,4 +1,4 @@
-// The forms of the HTTP interface as far as the page reads them.
+// The data of the HTTP interface, as far as the page reads it.
 import type { News } from '../format'
 
 export type Role = 'viewer' | 'operator' | 'admin'
@@ -24,7 +24,7 @@ export interface Uplink {
   cursor: number
   backlog: number
   acked: number
-  /** handed to the medium best effort */
+  /** sent best effort */
   sent?: number
   resent: number
   refused?: number
@@ -84,7 +84,7 @@ export interface Sensor {
   value: number | null
 }
 
-/** The newest readings of one device by one way. */
+/** The newest readings of one device over one medium. */
 export interface Readings {
   device_id: string
   t_raw: number
@@ -153,11 +153,11 @@ export interface Plugin {
   loaded: boolean
   running?: boolean
   failures?: number
-  /** why it does not run */
+  /** why it is not running */
   error?: string
 }
 
-/** What can be searched by words. */
+/** Texts that a search can match. */
 export interface OptionPart {
   key: string
   help?: string
@@ -171,7 +171,7 @@ export interface OptionField extends OptionPart {
   value: unknown
   writable: boolean
   choices: readonly unknown[] | null
-  /** lists: what the parts of an element are called and mean, to be found by */
+  /** lists: names and meanings of an element's parts, for the search */
   parts?: readonly OptionPart[]
   restart?: boolean
   min?: number

@@ -1,12 +1,12 @@
-// Settings that were typed and are not saved: a look at another view does not cost them, the end of the session does, and
-// leaving the page asks first.
+// Edited settings that are not saved: they survive a change of view but not the end of the session, and leaving the
+// page asks first.
 
 import { Store } from './observable'
 import { session } from './session'
 
 type Texts = Readonly<Record<string, string>>
 
-/** what was typed by key, and what is wrong with it */
+/** edits by key, and their errors */
 export const unsaved = new Store<{ edits: Texts; errors: Texts }>({ edits: {}, errors: {} })
 
 export const forget = (): void => unsaved.set({ edits: {}, errors: {} })

@@ -1,4 +1,4 @@
-// One setting of the schema as a form field: its input by type, its help, what it needs, and what is wrong with it.
+// One setting of the schema as a form field: its input by type, its help, its requirements, and its error.
 import type { TargetedInputEvent } from 'preact'
 import { partsWith, shownValue } from '../lib/edits'
 import type { OptionField } from '../lib/types'
@@ -6,16 +6,16 @@ import { Chip, Problem, Switch } from './parts'
 
 interface Props {
   field: OptionField
-  /** what was typed and is not saved; undefined: untouched */
+  /** typed but not saved; undefined: untouched */
   edit: string | undefined
   error: string | undefined
   disabled: boolean
-  /** what was searched for */
+  /** words of the search */
   words: readonly string[]
   onEdit(text: string | undefined): void
 }
 
-/** which keys a phone shows */
+/** keyboard layout on a phone */
 const KEYBOARDS: Readonly<Record<string, 'numeric' | 'decimal'>> = { int: 'numeric', float: 'decimal' }
 
 const range = ({ min, max }: OptionField): string => {

@@ -1,4 +1,4 @@
-// Bytes and fields side by side: pointing at one, or moving to it with the keyboard, marks the other.
+// Bytes and fields next to each other: pointing at one, or moving to it with the keyboard, highlights the other.
 import { useState } from 'preact/hooks'
 import type { Parts } from '../lib/hex'
 import { Table } from './parts'

@@ -1,4 +1,4 @@
-// The small drawings of the navigation: 24 × 24, lines only, in the colour of the text around.
+// The icons of the navigation: 24 × 24, lines only, in the colour of the surrounding text.
 const SHAPES = {
   overview: 'M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-4H4zM14 8h6V4h-6z',
   readings: 'M3 12h4l3-8 4 16 3-8h4',

@@ -1,4 +1,4 @@
-// Pieces every view is made of. Text of a device or of the gateway only ever becomes a text node.
+// Components shared by all views. Text of a device or of the gateway only ever becomes a text node.
 import type { ComponentChildren, ComponentProps } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { numberText, type Scale, valueText } from '../../../units/display'
@@ -30,19 +30,19 @@ export function Card({
   )
 }
 
-/** A state with its colour and its own sign, so that colour is never alone. */
+/** A state with its colour and a sign, because colour alone is not accessible. */
 export const Pill = ({ state, text }: { state: string; text?: string | undefined }) => (
   <span class="pill" data-state={state}>
     {text ?? state}
   </span>
 )
 
-/** A button that is no form's. */
+/** A button that submits no form. */
 export const Button = (props: ComponentProps<'button'>) => <button type="button" class="plain" {...props} />
 
 export const Chip = ({ children }: { children: ComponentChildren }) => <span class="chip">{children}</span>
 
-/** What a reader sees where nothing is, or something went wrong. */
+/** Shown if there is no data, or after an error. */
 export const Empty = ({ children }: { children: ComponentChildren }) => <p class="empty">{children}</p>
 
 function troubleText(error: ApiError, what: string): string {
@@ -64,7 +64,7 @@ export const Problem = ({ children }: { children: ComponentChildren }) => (
   </p>
 )
 
-/** Draws what a resource brought, or says why there is nothing yet. */
+/** Shows the data of a resource, or why there is none yet. */
 export function Loaded<T>({
   from,
   what,
@@ -86,7 +86,7 @@ export function Loaded<T>({
   )
 }
 
-/** The items of a list that a resource brought, each as a row; `empty` where there are none. */
+/** The items of a resource's list, each as a row; `empty` if there are none. */
 export const Items = <T, I>({
   from,
   what,
@@ -105,7 +105,7 @@ export const Items = <T, I>({
   </Loaded>
 )
 
-/** A table that scrolls sideways; a column is its title, and its class. */
+/** A table that scrolls sideways; a column is its title and its class. */
 export const Table = ({
   columns,
   class: more,
@@ -208,7 +208,7 @@ export function Switch({
   )
 }
 
-/** Choices of which exactly one counts, as buttons side by side. */
+/** A choice of exactly one option, as adjacent buttons. */
 export function Choice<T extends string>({
   label,
   value,
@@ -232,7 +232,7 @@ export function Choice<T extends string>({
   )
 }
 
-/** A canonical value in everyday units, those of `scale` where several values share them; the canonical one is in the tooltip. */
+/** A canonical value in display units, those of `scale` if several values share them; the tooltip has the canonical value. */
 export function Value({ value, unit, scale }: { value: number | null; unit: string; scale?: Scale }) {
   const text = value === null ? { value: '—', unit: '' } : valueText(value, unit, scale)
   return (
@@ -254,7 +254,7 @@ export const Spark = ({ values, kept = 60 }: { values: readonly number[]; kept?:
   </svg>
 )
 
-/** Asks before something that cannot be taken back. The browser's own dialog keeps focus and Escape right. */
+/** Asks before an irreversible action. The browser's own dialog handles focus and Escape correctly. */
 export function Confirm({
   title,
   action,

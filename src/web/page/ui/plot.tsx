@@ -1,5 +1,5 @@
-// One plot of one sensor over time (uPlot), in the colours of the page, as wide as its place. Its words are for those who
-// cannot see it; the table beside it has the numbers.
+// One plot of one sensor over time (uPlot), in the colours of the page, as wide as its container. Its text is for users
+// who cannot see it; the table next to it has the numbers.
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import { numberText } from '../../../units/display'
@@ -13,7 +13,7 @@ const colour = (name: string): string => getComputedStyle(document.documentEleme
 
 interface Props {
   line: Line
-  /** what is written at the axis */
+  /** the label of the axis */
   unit: string
   /** the range of time shown, UNIX seconds */
   from: number
@@ -81,7 +81,7 @@ export function Plot(props: Props) {
   const newest = useRef(props)
   newest.current = props
 
-  // another unit has another plot; what else changes comes below
+  // another unit needs another plot; other changes are handled below
   useEffect(() => {
     const box = place.current!
     const make = (): void => {

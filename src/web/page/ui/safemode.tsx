@@ -1,4 +1,4 @@
-// Safe mode, on every view: why the gateway keeps its links off, and the way out for who may take it.
+// Safe mode, on every view: why the gateway keeps its links off, and the button to leave it for users who may.
 import { useAction } from '../lib/action'
 import { call } from '../lib/api'
 import { askNow, live } from '../lib/live'

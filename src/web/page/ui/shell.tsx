@@ -1,5 +1,5 @@
-// What is around every view: header with the state of the connection, navigation, and the line that says what an action
-// came to. On a phone the navigation is a bar at the foot with the first four views and a panel for the rest.
+// The frame around every view: header with the state of the connection, navigation, and the line with results of
+// actions. On a phone the navigation is a bar at the foot with the first four views and a panel for the others.
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { duration } from '../../../units/display'
@@ -80,7 +80,7 @@ function Header() {
   )
 }
 
-/** The gateway is away: said once to a screen reader, with a countdown only for the eye. */
+/** The gateway is unreachable: announced once to a screen reader; the countdown is only visible. */
 function Away() {
   const { connection, problem, retryAt } = useStore(live)
   const { state } = useStore(session)

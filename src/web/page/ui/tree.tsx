@@ -1,4 +1,4 @@
-// Any JSON as nested lists, lists of rows as tables; long ones are closed at first.
+// Any JSON as nested lists, lists of rows as tables; long ones are initially closed.
 import { numberText } from '../../../units/display'
 import { momentText } from '../format'
 import { Table } from './parts'

@@ -1,11 +1,12 @@
-// A backup as a file of the browser, and putting one back, in pieces: the gateway checks it, stops, and starts with its state.
+// Downloads a backup as a file, and restores one, uploaded in pieces: the gateway checks it, stops, and starts with its
+// state.
 import { useRef, useState } from 'preact/hooks'
 import { fieldsOf, useAction } from '../lib/action'
 import { call, currentToken, failure, open } from '../lib/api'
 import { may } from '../lib/session'
 import { Button, Card, Confirm } from '../ui/parts'
 
-/** Hands the file to the browser under the name that the gateway gave it. */
+/** Saves the file in the browser under the gateway's name for it. */
 async function keep(answer: Response): Promise<void> {
   const link = document.createElement('a')
   link.href = URL.createObjectURL(await answer.blob())

@@ -1,5 +1,5 @@
-// The command line of the gateway: commands of os-node, run in the gateway, never a shell. Foreground commands show their
-// output at once; background ones are in the list of jobs.
+// The command line of the gateway: os-node commands, run in the gateway, never by a shell. Foreground commands show
+// their output when they end; background ones are in the list of jobs.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { age } from '../format'
 import { useAction } from '../lib/action'
@@ -24,7 +24,7 @@ interface Line {
   readonly text: string
 }
 
-/** What was typed, for the arrow keys. */
+/** The typed commands, for the arrow keys. */
 const typed: string[] = []
 let count = 0
 

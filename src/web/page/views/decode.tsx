@@ -1,4 +1,5 @@
-// Any packet in hex: its bytes and fields side by side at once, its values by the gateway, which knows the templates.
+// Any packet in hex: its bytes and fields are shown immediately, its values after the gateway has decoded it with the
+// templates.
 import { useState } from 'preact/hooks'
 import { numberText } from '../../../units/display'
 import { parseHex, parts, toHex } from '../lib/hex'
@@ -46,7 +47,7 @@ export function ReadingsTable({ fact }: { fact: Readonly<Record<string, unknown>
   )
 }
 
-/** Bytes with their fields, and what the gateway reads in them. */
+/** Bytes with their fields, and the gateway's decoded values. */
 export function Decoded({ bytes }: { bytes: Uint8Array }) {
   const [state, setState] = useState<{ fact?: Record<string, unknown>; error?: string; busy?: boolean }>({})
   async function ask(): Promise<void> {

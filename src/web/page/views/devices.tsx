@@ -1,5 +1,5 @@
-// Every device the database knows, the newest first, with the media its readings come by; and devices heard before the database
-// has them.
+// Every device in the database, the newest first, with the media of its readings; and devices heard that are not in the
+// database yet.
 import { age, number } from '../format'
 import { live, now } from '../lib/live'
 import { useStore } from '../lib/observable'

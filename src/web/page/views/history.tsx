@@ -1,5 +1,5 @@
-// The history of one sensor: a plot over a chosen range, its least, mean and greatest value (of all values: the
-// gateway sums them up), and the newest readings as a table. Where nothing is stored, what was seen since the page was opened.
+// The history of one sensor: a plot over a chosen range, its minimum, mean and maximum (over all values: the gateway
+// computes them), and the newest readings as a table. If nothing is stored, the values since the page was opened.
 import { useEffect, useState } from 'preact/hooks'
 import { type Scale, scaled, scaleOf } from '../../../units/display'
 import { counted } from '../format'
@@ -23,7 +23,7 @@ const NAMES: readonly (readonly [Range, string])[] = [
   ['7d', '7 d'],
 ]
 const ROWS = 20
-/** on a screen of any width a bucket takes some pixels */
+/** enough for any screen: a bucket takes a few pixels */
 const BUCKETS = 300
 
 const NOTHING: Stored = { buckets: [], since: 0, until: 0, units: [] }
@@ -33,7 +33,7 @@ interface Read {
   error?: ApiError
 }
 
-/** Asked again as the range moves on; the last answer stays meanwhile. */
+/** Queried again as the range advances; the last answer stays meanwhile. */
 function useStored(device: string, sensor: string, range: Range): Read {
   const [state, setState] = useState<Read>({})
   const away = useStore(live).connection === 'away'
@@ -70,7 +70,7 @@ function unitOf(device: string, sensor: string): string | undefined {
 
 interface Shown {
   readonly unit: string
-  /** all values of a sensor share it */
+  /** shared by all values of a sensor */
   readonly scale: Scale
 }
 
@@ -103,7 +103,7 @@ interface Row {
   readonly v: number | null
 }
 
-/** The newest readings, what came since the page asked included. */
+/** The newest readings, including those since the page's query. */
 function useNewest(device: string, sensor: string): Row[] {
   const path = `/api/data/sensors${query({ device_id: device, sensor_id: sensor, limit: ROWS })}`
   const { data } = useResource<{ sensors: readonly SensorRecord[] }>(path)
@@ -116,7 +116,7 @@ function useNewest(device: string, sensor: string): Row[] {
 
 export function SensorHistory({ device, sensor }: { device: string; sensor: string }) {
   const [range, setRange] = useState<Range>('10min')
-  // drawn again as readings come
+  // redraws when readings arrive
   useStore(live)
   const { stored, error } = useStored(device, sensor, range)
   const rows = useNewest(device, sensor)

@@ -1,4 +1,4 @@
-// The newest lines of the gateway's own log, the newest first, filtered by level and text.
+// The newest lines of the gateway's log, the newest first, filtered by level and text.
 import { useState } from 'preact/hooks'
 import { useResource } from '../lib/resource'
 import type { LogLine } from '../lib/types'

@@ -1,4 +1,4 @@
-// Signing in: with the admin token of the first start, or as a user with a password.
+// Signing in: with the admin token of the first start, or with user name and password.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { fieldsOf } from '../lib/action'
 import { asApiError } from '../lib/api'
@@ -23,7 +23,7 @@ export function Login() {
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState('')
   const first = useRef<HTMLInputElement>(null)
-  // another way to sign in has another first field
+  // each way to sign in has its own first field
   useEffect(() => first.current?.focus(), [way])
 
   async function submit(event: SubmitEvent): Promise<void> {

@@ -1,4 +1,4 @@
-// How the page looks: the colours of this browser, and what the gateway suggests to every browser.
+// Appearance of the page: the colours of this browser, and the gateway's suggestion for every browser.
 import { fieldsOf, useAction } from '../lib/action'
 import { call } from '../lib/api'
 import { ui } from '../lib/live'

@@ -1,4 +1,4 @@
-// How the gateway is: what needs attention first, then throughput, loss, flash and time, then every link.
+// The state of the gateway: problems first, then throughput, loss, flash and time, then every link.
 import { viewProblem } from '../../../storage/view-problem'
 import { bytes, bytesText, duration } from '../../../units/display'
 import { age, counted, notices, number } from '../format'
@@ -9,7 +9,7 @@ import { useSeconds } from '../lib/resource'
 import type { Link, Status, Uplink } from '../lib/types'
 import { Card, Empty, Pill, Spark } from '../ui/parts'
 
-/** how what an uplink sends is confirmed */
+/** how the packets of an uplink are acknowledged */
 const WAYS: Record<string, string> = {
   acked: 'acknowledged',
   best_effort: 'best effort',
@@ -77,13 +77,13 @@ function Facts({ status }: { status: Status }) {
   const unreadable = log.check?.unreadable.length ?? 0
   const lost = log.lost + damaged + sum([dropped.rows, dropped.packets, dropped.records])
   const backlog = forwarding?.backlog ?? Math.max(0, ...Object.values(status.uplinks).map(uplink => uplink.backlog))
-  // what this machine does not have is no fault
+  // a device that this machine lacks is no fault
   const states = Object.values(status.links).flatMap(link => (link.state === 'absent' ? [] : [link.state]))
   const up = states.filter(state => state === 'up').length
   const rates = meter.rates
   const comes = comesIn(status)
   const uplinks = Object.values(status.uplinks)
-  // the one that carries says how; before one does, any
+  // the active uplink; if there is none yet, any
   const way = uplinks.find(({ carrying }) => carrying) ?? uplinks[0]
   const bestEffort = way?.delivery === 'best_effort'
   const stored = bytes(log.bytes)
@@ -244,7 +244,7 @@ function Uplinks({ status }: { status: Status }) {
 
 function UplinkRow({ name, uplink, link }: { name: string; uplink: Uplink; link: string }) {
   const { backlog, acked, sent, resent, carrying, secure, round_trip_ms } = uplink
-  // a few records are always on their way
+  // a few records are always in transit
   const behind = backlog > 100
   return (
     <li>

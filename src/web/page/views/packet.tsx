@@ -1,4 +1,4 @@
-// One stored packet: its readings, what else it says, and on demand the bytes it has as a FULL packet on the wire.
+// One stored packet: its readings, its other data, and on request its bytes as a FULL packet on the wire.
 import { useState } from 'preact/hooks'
 import { asApiError } from '../lib/api'
 import { parseHex } from '../lib/hex'
@@ -12,7 +12,7 @@ import { Tree } from '../ui/tree'
 import { Decoded, ReadingsTable, readingsOf } from './decode'
 import { packetTime } from './packets'
 
-/** The log keeps what a packet said, not its bytes; the gateway's own pipeline makes them again. */
+/** The log has the content of a packet, not its bytes; the gateway's own pipeline encodes it again. */
 async function bytesOf(packet: Packet): Promise<Uint8Array> {
   const { payload_json: fact, device_id, device_status } = packet
   const sensors = readingsOf(fact)
@@ -34,7 +34,7 @@ async function bytesOf(packet: Packet): Promise<Uint8Array> {
   return bytes
 }
 
-/** the longest text of hex digits in a result, wherever it is */
+/** the longest hex text in a result, at any depth */
 function findHex(value: unknown): string {
   if (typeof value === 'string') return /^[0-9a-f]{32,}$/i.test(value) ? value : ''
   if (typeof value !== 'object' || value === null) return ''

@@ -1,5 +1,5 @@
-// The stored packets, filtered and page by page; one packet with its readings and as bytes on the wire; and a place to take
-// any packet in hex apart.
+// The stored packets, filtered, in pages; one packet with its readings and its bytes on the wire; and a form to decode
+// any packet in hex.
 import { readingText } from '../../../units/display'
 import { number } from '../format'
 import { fieldsOf } from '../lib/action'
@@ -21,7 +21,7 @@ interface List {
   total: number
 }
 
-/** `cpu_busy 12 % · …`, and how many more there are */
+/** `cpu_busy 12 % · …`, and the number of further ones */
 function summary(payload: Record<string, unknown>): { text: string; more: number } {
   const parts: string[] = []
   let count = 0
@@ -59,7 +59,7 @@ function Row({ packet }: { packet: Packet }) {
   )
 }
 
-/** What a date field says → whole UNIX seconds; undefined for none. */
+/** The text of a date field → whole UNIX seconds; undefined if empty. */
 const seconds = (text: string | undefined): number | undefined => {
   const ms = text ? Date.parse(text) : Number.NaN
   return Number.isNaN(ms) ? undefined : Math.floor(ms / 1000)
@@ -118,7 +118,7 @@ function Stored({ values }: { values: Readonly<Record<string, string>> }) {
     limit: LIMIT,
     offset,
   })}`
-  // a page further back does not move under the reader
+  // an older page does not change while the user reads it
   const list = useResource<List>(path, offset === 0 ? REFRESH_MS : 0)
   const to = (next: number): string => href(['packets'], { ...values, offset: next > 0 ? String(next) : '' })
   return (

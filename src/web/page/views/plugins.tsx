@@ -25,7 +25,7 @@ const DONE: Record<Action, string> = {
 
 type Answer = Readonly<Record<string, unknown>>
 
-/** What a command printed: most print one JSON document. */
+/** A command's output: most print one JSON document. */
 function printed(stdout: unknown): unknown {
   try {
     return JSON.parse(String(stdout))
@@ -47,7 +47,7 @@ function Command({ name }: { name: string }) {
       setState({ answer })
     } catch (thrown) {
       const error = asApiError(thrown)
-      // a command that ran and failed brings what it printed
+      // a failed command includes its output
       setState({ error, answer: 'exit_code' in error.body ? { ...error.body } : undefined })
     }
   }
@@ -128,7 +128,7 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
       </div>
       {error && <p class="error">{error}</p>}
       <div class="buttons gap-above">
-        {/* one button in one place, so that the keyboard stays on it */}
+        {/* the same button in the same place, so that the keyboard focus stays on it */}
         {running === true ? button('stop', 'Stop') : button('start', 'Start')}
         {running === undefined && button('stop', 'Stop')}
         {!loaded && button('load', 'Load')}

@@ -1,5 +1,5 @@
-// The live readings: one card per device and way, one tile per sensor with value, age and the line of what was seen since
-// the page was opened; or lines of a table where web_user.ui.ui_layout is `list`. Each leads to the history of its sensor.
+// The live readings: one card per device and medium, one tile per sensor with value, age and a sparkline since the page
+// was opened; or table rows if web_user.ui.ui_layout is `list`. Each links to the history of its sensor.
 import { useState } from 'preact/hooks'
 import { age, number } from '../format'
 import { history, live, now, ui } from '../lib/live'
@@ -10,9 +10,9 @@ import type { Readings as Latest, Sensor } from '../lib/types'
 import { Chip, Empty, Search, Spark, Value } from '../ui/parts'
 import { SensorHistory } from './history'
 
-/** a value this much older than the newest of its device is shown as old */
+/** a value this much older than the newest of its device is marked as old */
 const OLD_MS = 120_000
-/** devices drawn at once, and from how many on there is a search */
+/** devices shown, and the number from which on there is a search */
 const SHOWN = 40
 const SEARCH_FROM = 6
 const UNASSIGNED = 4294967295
@@ -30,7 +30,7 @@ interface Group {
   tiles: Map<string, Tile>
 }
 
-/** Sources of one device that came the same way share a card; own sensors first, then by name. */
+/** Sources of one device over the same medium share a card; own sensors first, then by name. */
 function groups(latest: readonly Latest[]): Group[] {
   const found = new Map<string, Group>()
   for (const { device_id, medium, source_aid, t_raw, sensors } of latest) {
@@ -129,7 +129,7 @@ function GroupView({ group }: { group: Group }) {
   )
 }
 
-/** every word is in the device's name or in one of its sensors' */
+/** every word is in the device's name or in one of its sensors' names */
 const fits = ({ device_id, medium, tiles }: Group, words: readonly string[]): boolean => {
   const text = `${device_id} ${medium} ${[...tiles.keys()].join(' ')}`.toLowerCase()
   return words.every(word => text.includes(word))

@@ -1,5 +1,4 @@
-// The sections of the display providers, whatever they are: the list comes from the gateway, each section is requested when
-// it is opened.
+// The sections of the display providers: the list comes from the gateway, each section is requested when it is opened.
 import { useState } from 'preact/hooks'
 import { ui } from '../lib/live'
 import { useStore } from '../lib/observable'
@@ -11,7 +10,7 @@ import { Tree } from '../ui/tree'
 const LEAST_REFRESH_S = 2
 
 type Format = 'json' | 'text'
-/** the data as the page shows any data, or the provider's own words; its HTML is for pages that trust it */
+/** the data in the page's own form, or the provider's text; its HTML is for pages that trust it */
 const FORMATS: readonly (readonly [Format, string])[] = [
   ['json', 'Data'],
   ['text', 'Text'],

@@ -1,5 +1,6 @@
-// The settings, made from the gateway's own schema: found by name, changed many at once, saved together. What could not be
-// saved keeps what was typed and says why; what counts from the next start on only is shown after saving.
+// The settings, generated from the gateway's schema: found by name, edited together, saved together. A setting that
+// could not be saved keeps its edit and shows the error; settings that take effect at the next start are listed after
+// saving.
 import { useState } from 'preact/hooks'
 import { useAction } from '../lib/action'
 import { call } from '../lib/api'
@@ -83,7 +84,7 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
     .map(category => ({
       category,
       fields: category.fields.filter(
-        // who looks for a setting wants to see it, also one that cannot be changed here
+        // a search also shows settings that cannot be changed here
         field =>
           edits[field.key] !== undefined || ((words.length > 0 || readOnly || field.writable) && fits(field, words)),
       ),
@@ -171,7 +172,7 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
   )
 }
 
-/** Refused updates come with 200 and ok false, which `call` takes for a failure. */
+/** Refused updates have status 200 and ok false, which `call` treats as a failure. */
 async function send(updates: readonly object[]): Promise<Saved> {
   try {
     return await call<Saved>('PUT', '/api/options', { body: { updates } })
@@ -182,7 +183,7 @@ async function send(updates: readonly object[]): Promise<Saved> {
   }
 }
 
-/** The file was edited by hand. */
+/** For a file that was edited by hand. */
 function Reload({ reload }: { reload(): void }) {
   const { busy, act } = useAction()
   const again = async (): Promise<string> => {

@@ -1,4 +1,5 @@
-// What can be switched: media, outputs of sources, plugins. Switching off what links use needs a confirmation.
+// Everything that can be switched: media, outputs of sources, plugins. Disabling something that links use needs a
+// confirmation.
 import { useState } from 'preact/hooks'
 import { useAction } from '../lib/action'
 import { call } from '../lib/api'

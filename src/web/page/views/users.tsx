@@ -1,4 +1,4 @@
-// Users of the page and of the HTTP interface: who they are, what they may, and making, changing and removing them.
+// Users of the page and of the HTTP interface: their names and roles; creating, changing and removing them.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { fieldsOf, useAction } from '../lib/action'
 import { asApiError, call } from '../lib/api'

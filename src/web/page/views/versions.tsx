@@ -1,4 +1,4 @@
-// Versions of the SD image, and installing a new one. Elsewhere nothing is shown: only the image has slots.
+// Versions of the SD image, and installing a new one. Without the image nothing is shown, because only it has slots.
 import { fieldsOf, useAction } from '../lib/action'
 import { call } from '../lib/api'
 import { live } from '../lib/live'

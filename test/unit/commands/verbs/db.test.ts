@@ -1,4 +1,4 @@
-// db export as a command: what it prints, its exit codes, and that a gateway writes no files for a caller.
+// db export as a command: its output, its exit codes, and that a gateway writes no files for a caller.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -51,7 +51,7 @@ async function cli(...argv: string[]) {
   return { code, stdout, stderr }
 }
 
-test('db export prints what is in the file, here also while a gateway owns the data directory', async () => {
+test('db export prints the content of the file in the calling process, also while a gateway owns the data directory', async () => {
   const file = join(root, 'out.sqlite')
   const lock = await acquireLock(join(root, 'data'), 'run')
   const { code, stdout } = await cli('db', 'export', file, '--json')
@@ -63,7 +63,7 @@ test('db export prints what is in the file, here also while a gateway owns the d
   assert.equal(bytes % 4096, 0)
   const again = await cli('db', 'export', file)
   assert.deepEqual([again.code, again.stdout], [2, ''])
-  assert.match(again.stderr, /out\.sqlite is there already\n.*--force/)
+  assert.match(again.stderr, /out\.sqlite already exists\n.*--force/)
   const forced = await cli('db', 'export', '--file', file, '--force')
   assert.equal(forced.code, 0)
   assert.match(forced.stdout, /out\.sqlite: 3 packets, 3 sensor values, 16 KiB\n$/)
@@ -96,7 +96,7 @@ test('a name that ends in .csv makes one row per sensor reading', async () => {
   rmSync(file)
 })
 
-test('a window that is left out is named, with exit code 4', async () => {
+test('a missing window is named, with exit code 4', async () => {
   const windows = join(root, 'data/sql')
   const { Database } = await import('../../../../src/storage')
   const log = await FlashLog.open({ dir: join(root, 'data/log'), commitIntervalMs: 5, ackCommitMs: 2 })
@@ -116,14 +116,14 @@ test('a window that is left out is named, with exit code 4', async () => {
   assert.deepEqual([code, ok, rows.os_packets, left_out], [4, false, 3, [`${name}: its summary is damaged`]])
 })
 
-test('a gateway writes no file for a caller, and only an admin would be asked', async () => {
+test('a gateway writes no file for a caller, and only an admin may request one', async () => {
   const { context } = fake(ConfigStore.load({ cwd: root, env: {}, keep: false }), { inGateway: true })
   await assert.rejects(runRequest(context, { id: 1, command: 'db export', options: { file: '/x' } }), { code: 'USAGE' })
   const verb = VERBS.find(({ name }) => name === 'db export')!
   assert.equal(roleOf(verb, { file: '/x' }), 'admin')
 })
 
-test('without a file it is wrong usage, and its help has examples', async () => {
+test('db export without a file is wrong usage, and its help has examples', async () => {
   assert.equal((await cli('db', 'export')).code, 2)
   assert.match((await cli('db', '--help')).stdout, /db export/)
   assert.match((await cli('db', 'export', '--help')).stdout, /--force[\s\S]*os-node db export packets\.sqlite/)

@@ -1,4 +1,5 @@
-// flash as a command: its list, its options, and what it says without what it needs. Nothing here writes a disk.
+// flash as a command: its list of disks, its options, and its errors when something is missing. Nothing here writes a
+// disk.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, writeFileSync } from 'node:fs'
@@ -18,14 +19,14 @@ function cli(script: string, ...line: string[]): { status: number | null; answer
 }
 const program = join(root, 'dist/os-node.js')
 
-test('without a device it lists disks', () => {
+test('flash without a device lists disks', () => {
   const { status, answer } = cli(program)
   assert.equal(status, 0)
   assert.equal(answer.ok, true)
   assert.ok(Array.isArray(answer.disks))
 })
 
-test('a call that lacks something, or names what is not there, is refused with what to do', () => {
+test('missing arguments and missing files or devices are refused with what to do', () => {
   const image = join(dir, 'x.img')
   writeFileSync(image, 'no image')
   const cases: [string[], number, string, RegExp][] = [
@@ -33,7 +34,7 @@ test('a call that lacks something, or names what is not there, is refused with w
     [['/dev/null', '--image', image, '--board', 'rpi-4'], 2, 'USAGE', /--image FILE or --board NAME/],
     [['/dev/null', '--board', 'rpi-4'], 1, 'E_FLASH', /no image for rpi-4/],
     [['/dev/null', '--image', join(dir, 'none.img')], 1, 'E_FLASH', /there is no file/],
-    [['/dev/null', '--image', image], 1, 'E_FLASH', /\/dev\/null is no disk/],
+    [['/dev/null', '--image', image], 1, 'E_FLASH', /\/dev\/null is not a disk/],
     [['/dev/null', '--image', image, '--key', join(dir, 'none')], 2, 'BAD_ARGUMENT', /--key/],
     [['/dev/null', '--image', image, '--wifi', 'Home:short'], 2, 'BAD_ARGUMENT', /wifi_password/],
     [['/dev/null', '--image', image, '--wifi', 'Home'], 2, 'USAGE', /password of Home/],
@@ -46,7 +47,7 @@ test('a call that lacks something, or names what is not there, is refused with w
   }
 })
 
-test('the program without the file beside it says so', () => {
+test('the program reports a missing companion file', () => {
   const lone = join(dir, 'os-node.js')
   copyFileSync(program, lone)
   const { status, answer } = cli(lone)

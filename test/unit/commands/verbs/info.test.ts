@@ -33,7 +33,7 @@ const text = async (context: CommandContext, ...argv: string[]): Promise<string>
   return verb.text!((await verb.run(context, options)).value!, paint)
 }
 
-test('inject prints each stage up to the one asked for', async () => {
+test('inject prints each stage up to the requested one', async () => {
   const { context } = fake(config({ assigned_id: 7, device_id: 'D' }))
   const keys = async (...argv: string[]) => Object.keys((await run(context, 'inject', ...argv)).value)
   assert.deepEqual(await keys('--module', 'standardize'), ['standardize'])
@@ -43,7 +43,7 @@ test('inject prints each stage up to the one asked for', async () => {
   await assert.rejects(run(context, 'inject', '--module', 'send'), { code: 'USAGE' })
 })
 
-test('what inject makes is what a peer reads: canonical unit, compressed text, a FULL packet of the id', async () => {
+test('a peer can read what inject produces: canonical unit, compressed text, a FULL packet with the id', async () => {
   const { context, calls } = fake(config({ assigned_id: 7, device_id: 'D' }))
   const { value, exitCode } = await run(context, 'inject', '--sensor-id', 'P1', '--value', '1.5', '--unit', 'kPa')
   assert.equal(exitCode, 0)
@@ -58,7 +58,7 @@ test('what inject makes is what a peer reads: canonical unit, compressed text, a
   assert.deepEqual(calls, [], 'nothing is transmitted')
 })
 
-test('inject works without an id and without a name, and tells the rows that were refused', async () => {
+test('inject works without an id and without a name, and lists refused rows', async () => {
   const { context } = fake(config())
   const { value } = await run(context, 'inject')
   const decoded = new Fusion(null, { registryDir: null }).decompress(Buffer.from(value.fuse.hex, 'hex'))
@@ -80,7 +80,7 @@ test('inject follows the unit dialect and the precision of the configuration', a
   assert.deepEqual(Object.keys(value.standardize).includes('t_raw'), false, 'the fact of the reference')
 })
 
-test('inject reads a file on the calling side only', async () => {
+test('inject reads a file in the calling process only', async () => {
   const { verb, options } = parseCommand(VERBS, ['inject', '--sensors-file', 'r.json'])
   const prepared = await verb.prepare?.(
     options,
@@ -92,7 +92,7 @@ test('inject reads a file on the calling side only', async () => {
   await assert.rejects(verb.run(fake(config()).context, options), { code: 'USAGE' })
 })
 
-test('id-info tells name, id and where an id comes from', async () => {
+test('id-info shows name, id and where the id comes from', async () => {
   const { context } = fake(config({ device_id: 'D', Client_Core: { server_host: '192.0.2.1', server_port: 99 } }))
   const { value } = await run(context, 'id-info')
   assert.deepEqual([value.device_id, value.assigned_id, value.assigned], ['D', 4294967295, false])
@@ -105,7 +105,7 @@ test('id-info tells name, id and where an id comes from', async () => {
   assert.match(await text(known, 'id-info'), /id +7\n/)
 })
 
-test('snapshot has identity, services and the media that can be used', async () => {
+test('snapshot shows identity, services and the available media', async () => {
   const services = { mode: 'runtime', mount_index: ['tui'], runtime_index: [], config_index: {} }
   const plugins = async () => ({ manager: { snapshot: () => services } }) as never
   const { context } = fake(config({ assigned_id: 7, device_id: 'D' }), { plugins })
@@ -113,7 +113,7 @@ test('snapshot has identity, services and the media that can be used', async () 
   assert.deepEqual(value, { device_id: 'D', assigned_id: 7, services, transporters: [] })
 })
 
-test('pipeline-info and db-status add what a gateway counts', async () => {
+test('pipeline-info and db-status add the counters of a running gateway', async () => {
   const local = fake(config({ engine_settings: { precision: 6 } })).context
   assert.equal((await run(local, 'pipeline-info')).value.precision, 6)
   assert.equal((await run(local, 'pipeline-info')).value.intake, undefined)
@@ -124,12 +124,12 @@ test('pipeline-info and db-status add what a gateway counts', async () => {
     cloud: { carrying: undefined, acked: 4, sent: 2, resent: 0, backlog: 5, in_flight: undefined },
   })
   assert.deepEqual((await run(inGateway, 'db-status')).value, { enabled: false, dialect: 'sqlite', lag_records: 0 })
-  // a view that rests is asked: it counts nothing by itself
+  // an idle view is queried: it does not count on its own
   const gateway = { ...inGateway.gateway!, database: { counted: async () => ({ packets: 90 }) } as never }
   assert.equal((await run({ ...inGateway, gateway }, 'db-status')).value.packets, 90)
 })
 
-test('core names the cores of this build and refuses others', async () => {
+test('core lists the cores of this build and refuses others', async () => {
   const store = config()
   const { context } = fake(store)
   assert.deepEqual((await run(context, 'core')).value, {
@@ -144,7 +144,7 @@ test('core names the cores of this build and refuses others', async () => {
   )
 })
 
-test('log-level is read and kept in the configuration', async () => {
+test('log-level shows the level and stores it in the configuration', async () => {
   const store = config()
   const { context } = fake(store)
   assert.deepEqual((await run(context, 'log-level')).value, { level: 'info' })

@@ -1,4 +1,5 @@
-// What the log of a stopped gateway says of damage that is mended: `status` and `log verify` name the records as a running one does.
+// What the log of a stopped gateway reports about repaired damage: `status` and `log verify` name the records as a running gateway
+// does.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,7 +16,7 @@ const dataDir = mkdtempSync(join(tmpdir(), 'os-node-log-verb-'))
 after(() => rmSync(dataDir, { recursive: true, force: true }))
 const plain = { bold: String, dim: String, good: String, bad: String, warn: String }
 
-test('records lost to damage that is mended are named by status and log verify of a stopped gateway', async () => {
+test('status and log verify of a stopped gateway name the records that were lost to repaired damage', async () => {
   const dir = join(dataDir, 'log')
   for (const start of [1, 2, 3]) {
     const log = await FlashLog.open({ dir })

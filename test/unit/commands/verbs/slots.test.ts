@@ -1,4 +1,4 @@
-// update and slots where there is no SD image: each says so, and what to do.
+// update and slots on a machine without the SD image: each says so, and what to do.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, mkdtempSync } from 'node:fs'
@@ -18,7 +18,7 @@ function cli(script: string, ...line: string[]): { status: number | null; answer
   return { status, answer: JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<string, unknown> }
 }
 
-test('slots and update are refused on a machine without the SD image, with the file of updates and without it', () => {
+test('slots and update are refused on a machine without the SD image, with or without an update file', () => {
   const lone = join(dir, 'os-node.js')
   copyFileSync(join(root, 'dist/os-node.js'), lone)
   for (const script of [join(root, 'dist/os-node.js'), lone])

@@ -1,4 +1,5 @@
-// What `os-node status` says of flash (fill, oldest record, bytes of today and wear) and of a database that does not work.
+// What `os-node status` reports about flash (fill, oldest record, bytes written today, wear) and about a database that
+// does not work.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { status } from '../../../../src/commands/verbs/status'
@@ -17,7 +18,7 @@ const FLASH: FlashReport = {
 const text = (change: Partial<GatewayStatus>): string[] =>
   status.text!({ ...STATUS, ...change, via: 'gateway' } as never, plain as never).split('\n')
 
-test('the log says how full it is and how far back it goes, the flash how fast it wears', async () => {
+test('status shows how full the log is and how far back it goes, and how fast the flash wears', async () => {
   const oldest = Date.now() - 3 * 86_400_000 - 1000
   const text = (change: Partial<GatewayStatus>): string[] =>
     status.text!({ ...STATUS, ...change, via: 'gateway' } as never, plain as never).split('\n')
@@ -27,11 +28,11 @@ test('the log says how full it is and how far back it goes, the flash how fast i
   assert.equal(lines[3], 'flash mmcblk0p3: written today 41 MiB, 0.18 % of 8 TB in a year')
   assert.match(text({ log: { ...log, oldest: null } })[2]!, /\(25 % full\), /)
   assert.equal(text({ log, flash: { ...FLASH, wear_percent_year: null } })[3], 'flash mmcblk0p3: written today 41 MiB')
-  // read from the files: nothing is known of the bound
+  // read from the files: the limit is unknown
   assert.match(text({})[2]!, /^log: 9 records, 100 B, /)
 })
 
-test('a database that does not work is in the status with its reason, one that works, rests or begins is not', () => {
+test('status shows a failing database with its reason, but not one that works, is idle or starts', () => {
   const { storage } = STATUS
   const lines = (change: Partial<typeof storage>): string[] =>
     text({ storage: { ...storage, dialect: 'postgresql', ...change } }).filter(line => line.startsWith('database'))
@@ -45,7 +46,7 @@ test('a database that does not work is in the status with its reason, one that w
   assert.deepEqual(lines({ state: 'down', reason: 'no worker' }), [`database: postgresql is down: no worker; ${why}`])
 })
 
-test('what waits for an uplink is shown, but not in safe mode, where the gateway has no uplinks', () => {
+test('status shows the records that wait for an uplink, but not in safe mode, where the gateway has no uplinks', () => {
   const forwarding = { uplink: 'main', since: 0, cursor: 117_440_529, backlog: 3 }
   const lines = (change: object): string[] =>
     text({ forwarding, ...change } as Partial<GatewayStatus>).filter(line => line.startsWith('upstream'))

@@ -1,4 +1,4 @@
-// The token is told once: as text, as a link that logs in, and as a QR code of that link.
+// The token is shown once: as text, as a login link, and as a QR code of that link.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,14 +20,14 @@ function config(values: object): ConfigStore {
   return ConfigStore.load({ cwd: root, env: {}, keep: false })
 }
 
-/** Half blocks → modules, true for dark. */
+/** Half blocks → modules, true means dark. */
 function modules(text: string): boolean[][] {
   return text
     .split('\n')
     .flatMap(line => [[...line].map(c => c === ' ' || c === '▄'), [...line].map(c => c === ' ' || c === '▀')])
 }
 
-test('the QR code holds the link, with a light border around it', () => {
+test('the QR code contains the link, with a light border around it', () => {
   const link = loginUrl('http://192.0.2.7:8765', 'a-_token')
   assert.equal(link, 'http://192.0.2.7:8765/#/?token=a-_token')
   const drawn = modules(qrCode(link))
@@ -42,7 +42,7 @@ test('the QR code holds the link, with a light border around it', () => {
   )
 })
 
-test('a page that listens everywhere is named by an address that others can use', () => {
+test('a page that listens on all addresses is shown with an address that other machines can use', () => {
   const of = (address: string, internal: boolean, family = 'IPv4') => ({ address, internal, family }) as never
   const interfaces = {
     lo: [of('127.0.0.1', true)],
@@ -54,7 +54,7 @@ test('a page that listens everywhere is named by an address that others can use'
   assert.equal(loginUrl('http://0.0.0.0:8765', 't', {}), 'http://127.0.0.1:8765/#/?token=t')
   assert.equal(loginUrl('http://127.0.0.1:8765', 't', interfaces), 'http://127.0.0.1:8765/#/?token=t')
   assert.equal(openable('http://0.0.0.0:8765', interfaces), 'http://192.0.2.9:8765')
-  // the network of the default route comes first; those of containers and tunnels are in no phone's reach
+  // the network of the default route comes first; a phone cannot reach those of containers and tunnels
   const many = { docker0: [of('172.17.0.1', false)], ...interfaces, wlan1: [of('192.0.2.77', false)] }
   assert.equal(lanAddress(many, []), '192.0.2.9')
   assert.equal(lanAddress(many, ['wlan1']), '192.0.2.77')
@@ -62,7 +62,7 @@ test('a page that listens everywhere is named by an address that others can use'
   assert.equal(lanAddress({ docker0: [of('172.17.0.1', false)] }, ['docker0']), undefined)
 })
 
-test('the banner names a page that can be opened', () => {
+test('the banner shows an address of the page that can be opened', () => {
   const gateway = {
     identity: { deviceId: 'gw', assigned: true, assignedId: 7 },
     config: config({}),
@@ -74,7 +74,7 @@ test('the banner names a page that can be opened', () => {
   assert.doesNotMatch(said('https://[::]:8765'), /0\.0\.0\.0|\[::\]/)
   assert.equal(said('http://127.0.0.1:8765'), 'http://127.0.0.1:8765')
   assert.match(said(null), /^os-node tui/)
-  // run --lan says what a phone meets; a certificate of one's own needs no word
+  // run --lan says what the browser of a phone will warn of; with a certificate of the user it says nothing
   const lan = (url: string, token: string | null, values = {}): string =>
     banner({ ...(gateway as object), config: config(values) } as never, 'run', url, token, { lan: true })
   assert.match(
@@ -87,19 +87,19 @@ test('the banner names a page that can be opened', () => {
   assert.doesNotMatch(lan('https://192.0.2.7:8765', 'a', own), /self-signed|no address/)
 })
 
-test('without a gateway the link is where the configuration has the page', () => {
+test('without a running gateway the link uses the page address of the configuration', () => {
   const plugins = { service_plugins: { web_user: { host: '::1', port: 9 } } }
   assert.equal(configuredUrl(config({ RESOURCES: plugins })), 'http://[::1]:9')
   assert.equal(configuredUrl(config({ web_user: { tls: 'self_signed' } })), 'https://127.0.0.1:8765')
 })
 
-test('token --new prints token, link and QR code; in a gateway the link of its page', async () => {
+test("token --new prints token, link and QR code; in a gateway it prints the link of that gateway's page", async () => {
   const { verb, options } = parseCommand(VERBS, ['token', '--new'])
   const paint = Object.fromEntries(['bold', 'dim', 'good', 'bad', 'warn'].map(how => [how, (t: string) => t])) as never
   const local = await verb.run(fake(config({})).context, options)
   assert.deepEqual(local.value, { token: 'a-new-token', login_url: 'http://127.0.0.1:8765/#/?token=a-new-token' })
   assert.match(verb.text!(local.value!, paint), /^a-new-token\n[\s\S]*#\/\?token=a-new-token\n/)
-  // no phone can open the loopback of this machine
+  // a phone cannot open the loopback address of this machine
   assert.doesNotMatch(verb.text!(local.value!, paint), /█/)
   const running = fake(config({}), { inGateway: true, webUrl: () => 'http://192.0.2.7:1234' }).context
   const there = await verb.run(running, options)
@@ -109,7 +109,7 @@ test('token --new prints token, link and QR code; in a gateway the link of its p
   await assert.rejects(bare.verb.run(running, bare.options), { code: 'USAGE' })
 })
 
-test('a new token also opens the upstream that the gateway started for itself; nothing is made where there is none', async () => {
+test('a new token also works for the local upstream that the gateway started; without one, no file is made', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-token-'))
   try {
     const kept = () => readFileSync(join(dir, 'upstream/token.json'), 'utf8')

@@ -1,4 +1,4 @@
-// transporter-toggle, transport-status, reload-protocol, and what stands behind them with and without a gateway.
+// transporter-toggle, transport-status and reload-protocol, with and without a running gateway.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type CommandContext, parseCommand, VERBS } from '../../../../src/commands'
@@ -32,7 +32,7 @@ test('transporter-toggle needs a name and one of --enable and --disable', async 
   ])
 })
 
-test('reload-protocol says what was made anew; exit 1 when there is nothing', async () => {
+test('reload-protocol lists what was rebuilt, and is exit 1 when nothing was', async () => {
   const { context } = fake(new FakeWorld().config())
   assert.deepEqual(await run(context, 'reload-protocol', '--medium', 'udp'), {
     value: { medium: 'UDP', reloaded: true },
@@ -43,7 +43,7 @@ test('reload-protocol says what was made anew; exit 1 when there is nothing', as
   })
 })
 
-test('transport-status: every medium with layer, flag, driver, port, and the links over it', async () => {
+test('transport-status lists every medium with layer, flag, driver, port, and its links', async () => {
   const world = new FakeWorld()
   const config = world.config({
     gateway: {
@@ -56,7 +56,7 @@ test('transport-status: every medium with layer, flag, driver, port, and the lin
   const manager = new TransporterManager({ config, registry: world.registry('UDP', 'TCP') })
   const report = { rx: 0, tx: 0, errors: 0, opens: 0 }
   const links = () => ({
-    // a link that could not be made is known by the configuration only
+    // a link that failed to be created appears in the configuration only
     a: { ...report, kind: 'line' as const, state: 'down' as const, reason: 'TCP is switched off' },
     b: { ...report, kind: 'medium' as const, type: 'UDP', state: 'up' as const },
     loopback: { ...report, kind: 'medium' as const, type: 'UDP', state: 'opening' as const },
@@ -88,7 +88,7 @@ test('transport-status: every medium with layer, flag, driver, port, and the lin
   assert.match(lines[2]!, /^TCP +L4 +off +yes +8888 +a down \(TCP is switched off\)$/)
 })
 
-test('a switch is written, dispatch has it at once, and the links are told; unknown media are refused', async () => {
+test('a switched medium is written to the file, used by dispatch immediately, and reported to its links; unknown media are refused', async () => {
   const world = new FakeWorld()
   const config = world.config({ gateway: { uplinks: [{ name: 'up', medium: 'TCP' }] } })
   const registry = world.registry('UDP', 'TCP')

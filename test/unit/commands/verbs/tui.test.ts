@@ -1,4 +1,4 @@
-// The verbs of the terminal UI: what they read, what they print, and what they refuse.
+// The verbs of the terminal UI: what they read, print and refuse.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type CommandContext, findVerb, parseCommand, runRequest, VERBS } from '../../../../src/commands'
@@ -46,7 +46,7 @@ async function print(line: string, within = context()): Promise<{ text: string; 
   return { text: verb.text?.(value, paint) ?? '', exitCode }
 }
 
-test('render gives every section or those named: as JSON for scripts, as text and each format for people', async () => {
+test('render prints all sections or the named ones: as JSON for scripts, as text and in each format', async () => {
   const before = Date.now() / 1000
   const json = async (line: string): Promise<Record<string, unknown>> => {
     const { verb, options } = parseCommand(VERBS, line.split(' '))
@@ -73,21 +73,21 @@ test('render gives every section or those named: as JSON for scripts, as text an
   assert.match((await print('tui render identity --format html')).text, /^identity\n<table/)
 })
 
-test('render of a section that does not exist is exit 1, of an unknown format wrong usage', async () => {
+test('render of a section that does not exist is exit 1; an unknown format is wrong usage', async () => {
   const missing = await print('tui render garden:trees')
   assert.equal(missing.exitCode, 1)
   assert.match(missing.text, /^garden:trees\n.*section not found/s)
   await assert.rejects(print('tui render --format pdf'), (error: unknown) => (error as OsError).code === 'BAD_REQUEST')
 })
 
-test('sections lists them in their order, by category and least priority', async () => {
+test('sections are listed in order, filtered by category and minimum priority', async () => {
   assert.match((await print('tui sections')).text, /^section +title[\s\S]*garden:beds[\s\S]*identity/)
   assert.doesNotMatch((await print('tui sections --category garden')).text, /identity/)
   assert.doesNotMatch((await print('tui sections --min-priority 60')).text, /identity/)
   assert.equal((await print('tui sections --category none')).text, 'no section')
 })
 
-test('the live views get interval and sections; their exit code is the commandâ€™s', async () => {
+test('the live views get interval and sections, and exit with the code of the command', async () => {
   const calls: unknown[] = []
   const within = context(calls)
   await print('tui', within)
@@ -101,7 +101,7 @@ test('the live views get interval and sections; their exit code is the commandâ€
   assert.throws(() => parseCommand(VERBS, ['tui', '--interval', '0']), /interval must be/)
 })
 
-test('both spellings name the same verb', () => {
+test('both spellings of a command name the same verb', () => {
   for (const mode of ['render', 'interactive', 'bios', 'sections'])
     for (const argv of [
       ['tui', mode, '--json'],
@@ -115,7 +115,7 @@ test('both spellings name the same verb', () => {
   assert.equal(findVerb(VERBS, ['tui', '--cmd', 'nothing']).verb.name, 'tui interactive')
 })
 
-test('inside a gateway only what is not live runs', async () => {
+test('inside a gateway only non-live views run', async () => {
   const answer = await runRequest(context(), { id: 1, command: 'tui sections' })
   assert.equal((answer.result as { sections: unknown[] }).sections.length, 2)
   for (const command of ['tui interactive', 'tui bios'])

@@ -1,4 +1,4 @@
-// watch and demo: rows with what changed, an invented greenhouse that is fed into a gateway, a browser that is or is not there.
+// watch and demo: rows with changes, a simulated greenhouse that feeds a gateway, a browser that is present or missing.
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -39,7 +39,7 @@ async function rowsOf(context: CommandContext, ...argv: string[]): Promise<Async
 }
 const next = async (rows: AsyncIterator<Row>): Promise<Row> => (await rows.next()).value
 
-test('watch: the first row has the whole state, the next ones name what changed in the file', async () => {
+test('watch: the first row has the complete state, later rows name what changed in the file', async () => {
   const store = config({ device_id: 'a', gateway: { uplinks: [{ name: 'x', medium: 'UDP', password: 'secret' }] } })
   const rows = await rowsOf(fake(store).context, '--module', 'config')
   const first = await next(rows)
@@ -55,7 +55,7 @@ test('watch: the first row has the whole state, the next ones name what changed 
   assert.equal(rowText!({ ...third, changed: [] }, paint), '')
 })
 
-test('watch: each module in a gateway shows what the gateway counts', async () => {
+test("watch: with a running gateway each module shows that gateway's counters", async () => {
   const status = { ...STATUS, received: { facts: 1 } }
   const made = fake(config(), { inGateway: true }).context
   const context = { ...made, gateway: { ...made.gateway!, status: () => status } }
@@ -74,7 +74,7 @@ test('watch: each module in a gateway shows what the gateway counts', async () =
   })
 })
 
-test('watch ends after its duration, and at once when it is stopped', async () => {
+test('watch ends after its duration, or immediately when it is stopped', async () => {
   const seen: unknown[] = []
   const { verb, options } = parseCommand(VERBS, [
     'watch',
@@ -113,7 +113,7 @@ test('the greenhouse is warm at noon, damp at night, and alarms when it is hot',
   assert.deepEqual([...statuses].sort(), ['ALARM', 'OK'])
 })
 
-test('demo feeds the gateway it started, opens the page, and says so where there is no browser', async () => {
+test('demo feeds the gateway it started, opens the page, and reports a missing browser', async () => {
   const lines: string[] = []
   const submitted: unknown[] = []
   let stop = (): void => undefined
@@ -161,7 +161,7 @@ test('demo feeds the gateway it started, opens the page, and says so where there
   assert.equal((submitted[0] as { device_id: string }).device_id, 'greenhouse')
 })
 
-test('the place of a demo is a folder of its own with a valid configuration, and goes away', () => {
+test('demo uses its own temporary folder with a valid configuration, and removes it', () => {
   const { verb } = parseCommand(VERBS, ['demo'])
   const place = verb.place!()
   const store = ConfigStore.load({ path: place.config, dataDir: place.dataDir, env: {}, cwd: root, keep: false })
@@ -170,7 +170,7 @@ test('the place of a demo is a folder of its own with a valid configuration, and
   assert.ok(!existsSync(dirname(place.config)))
 })
 
-test('a link is opened by the first program that there is; without a screen nobody is asked', async () => {
+test('a link is opened by the first installed program; without a display no program is started', async () => {
   const [program, seen] = [join(root, 'browser'), join(root, 'seen')]
   writeFileSync(program, `#!/bin/sh\nprintf %s "$1" > ${seen}\n`, { mode: 0o755 })
   assert.equal(await openUrl('http://h/#a b;c', { platform: 'linux', env: { BROWSER: program } }), true)

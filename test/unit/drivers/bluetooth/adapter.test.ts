@@ -1,4 +1,4 @@
-// The adapter without a radio: who shares it, when it scans, and what is done against silence (R20).
+// The adapter without a radio: who shares it, when it scans, and how it reacts to silence (R20).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { advertisementSources, createBluetooth } from '../../../../drivers/bluetooth'
@@ -71,7 +71,7 @@ function world() {
 }
 const listening = { lost: () => undefined, degraded: () => undefined }
 
-test('the first user opens, the last closes, and it scans while somebody listens', async () => {
+test('the first user opens the adapter, the last closes it, and it scans while a user listens', async () => {
   const { adapter, radio, timers, user, took } = world()
   const other = { ...listening }
   await Promise.all([adapter.join(user), adapter.join(other)])
@@ -88,7 +88,7 @@ test('the first user opens, the last closes, and it scans while somebody listens
   assert.deepEqual([took(), radio.events], [['close'], undefined])
 })
 
-test('silence: scan anew, then reset, then open anew, each after the same time; then after twice the time', async () => {
+test('on silence the scan restarts, then the adapter is reset, then reopened, each after the same interval; after that the interval doubles', async () => {
   const { adapter, timers, user, told, took, radio } = world()
   await adapter.join(user, { silenceMs: 10_000 })
   adapter.listen(PEER, () => undefined)
@@ -110,7 +110,7 @@ test('silence: scan anew, then reset, then open anew, each after the same time; 
   assert.equal(adapter.detail.scan_restarts, 2)
 })
 
-test('a library that does not open again is a loss, and the next user opens it anew', async () => {
+test('a library that cannot reopen is a lost link, and the next user opens it again', async () => {
   const { adapter, timers, user, told, took, radio } = world()
   await adapter.join(user, { silenceMs: 1000 })
   adapter.listen(PEER, () => undefined)
@@ -123,7 +123,7 @@ test('a library that does not open again is a loss, and the next user opens it a
   assert.equal(took().at(0), 'open')
 })
 
-test('thousands of strangers leave nothing behind', async () => {
+test('thousands of unknown addresses leave nothing in memory', async () => {
   const { adapter, user, radio } = world()
   await adapter.join(user)
   let heard = 0
@@ -133,7 +133,7 @@ test('thousands of strangers leave nothing behind', async () => {
   assert.deepEqual([heard, adapter.listeners, adapter.detail.advertisements], [1, 1, 5001])
 })
 
-test('a packet is cut at the MTU, and only its last piece waits for a response', async () => {
+test('a packet is split at the MTU, and only its last piece waits for a response', async () => {
   const { adapter, timers, clock, radio } = world()
   const medium = createBluetooth(
     'air',
@@ -158,7 +158,7 @@ test('a packet is cut at the MTU, and only its last piece waits for a response',
   await medium.close()
 })
 
-test('a peer that is not heard is said so', async () => {
+test('a peer that is not heard is reported', async () => {
   const { adapter, timers, clock, radio } = world()
   const options = { peers: ['office'], find_timeout_ms: 1000 }
   const medium = createBluetooth('air2', options, { clock, logger: silentLogger }, { adapter, timers })
@@ -168,7 +168,7 @@ test('a peer that is not heard is said so', async () => {
   )
   await timers.advance(1500)
   await opening
-  // watched for while it is down, and no longer than that
+  // watched while the peer is down, and no longer
   const before = adapter.listeners
   let back = 0
   const end = medium.onReturn!(() => back++)
@@ -182,17 +182,17 @@ test('a peer that is not heard is said so', async () => {
   assert.deepEqual([back, adapter.listeners], [heard, before])
 })
 
-test('options that cannot be are refused with their key', () => {
+test('invalid options are refused with their key', () => {
   const { adapter, timers, clock } = world()
   const make = (options: unknown) => () =>
     createBluetooth('air', options, { clock, logger: silentLogger }, { adapter, timers })
-  assert.throws(make({}), /peers: name the devices/)
+  assert.throws(make({}), /peers: list them/)
   assert.throws(make({ peers: ['a', 'b'] }), /one peer/)
   assert.throws(make({ peers: ['a', 'A'] }), /twice/)
   assert.throws(make({ mode: 'udp_shim', host: 'somewhere' }), /IP address/)
 })
 
-test('a test of a source waits 12 s for all channels together: what came late does not hide what was heard', async () => {
+test('a source test waits 12 s for all channels together: a late one does not hide those that were heard', async () => {
   const { adapter, radio, timers, clock } = world()
   const options = { address: PEER, channels: { temperature: {}, door: {} } }
   const source = advertisementSources.bthome.create(
@@ -222,7 +222,7 @@ test('a test of a source waits 12 s for all channels together: what came late do
   await source.close()
 })
 
-test('one adapter scans in one way: a user that asks for the other is refused and told which', async () => {
+test('one adapter scans in one mode: a user that requests the other is refused with the reason', async () => {
   const { clock, user, radio, took } = world()
   const context = { clock, logger: silentLogger }
   const plain = sharedAdapter('hci9', false, context, radio)

@@ -1,5 +1,5 @@
-// A receiver with several peers on a radio without air: all are connected at once, and each of them comes, goes and speaks
-// for itself. (In the rig there is one: the virtual radio numbers a second connection wrongly.)
+// A receiver with several peers on a simulated radio: all are connected at the same time, and each connects, disconnects
+// and sends independently. (The rig has only one: its virtual radio misnumbers a second connection.)
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createBluetooth } from '../../../../drivers/bluetooth'
@@ -48,7 +48,7 @@ class ManyRadio implements Radio {
   }
 }
 
-test('several peers are connected at once, by address and by name; one that goes disturbs no other', async () => {
+test('several peers are connected at the same time, by address and by name; one that disconnects does not affect the others', async () => {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
   const radio = new ManyRadio()
@@ -104,7 +104,7 @@ test('several peers are connected at once, by address and by name; one that goes
   assert.equal(radio.connected.size, 0)
 })
 
-test('an adapter lost and used again a hundred times leaves nobody listening', async () => {
+test('an adapter lost and reopened a hundred times leaves no listeners behind', async () => {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
   const radio = new ManyRadio()

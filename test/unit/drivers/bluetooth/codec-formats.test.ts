@@ -1,4 +1,4 @@
-// Each format with the examples its publisher gives; the bytes are those of the page.
+// Each format with the examples of its publisher; the bytes are those of its page.
 import assert from 'node:assert/strict'
 import { createCipheriv } from 'node:crypto'
 import { test } from 'node:test'
@@ -27,7 +27,7 @@ function heard(decoder: Decoder, data: Uint8Array, now = 0, rssi = -60): { verdi
 const bthome = (hex: string): Buffer => serviceDataOf(0xfcd2, hex)
 const values = (hex: string): Values => heard(new BthomeDecoder(), bthome(hex)).values
 
-test('the structures of an advertisement', () => {
+test('the structures of an advertisement are split', () => {
   const data = Buffer.from('0201060b094449592d73656e736f720a16d2fc4002c40903bf13', 'hex')
   assert.equal(localName(data), 'DIY-sensor')
   const short = Buffer.from(data)
@@ -105,7 +105,7 @@ test('BTHome: the examples of its table', () => {
   for (const [hex, key, value] of table) assert.deepEqual(values(`40${hex}`), { [key]: value }, hex)
 })
 
-test('BTHome: a second object of a kind has a number; one nobody knows ends the packet', () => {
+test('BTHome: a second object of a kind gets a number; an unknown object ends the packet', () => {
   assert.deepEqual(values('4002ca0902c409fe0102'), { temperature: 25.06, temperature_2: 25 })
   assert.deepEqual(values('405304414243440161'), { battery: 97 }, 'text is passed over')
   assert.deepEqual(values('40f0010002ca09f1000204000161'), { temperature: 25.06, battery: 97 })
@@ -113,7 +113,7 @@ test('BTHome: a second object of a kind has a number; one nobody knows ends the 
   assert.match(String(heard(new BthomeDecoder(), bthome('2002ca09')).verdict), /version 1/)
 })
 
-test('BTHome: events are counted once however often they are sent', () => {
+test('BTHome: an event is counted once however often it is sent', () => {
   const decoder = new BthomeDecoder()
   assert.deepEqual(heard(decoder, bthome('44000a3a01')).values, { button: 1, button_count: 1 })
   assert.deepEqual(heard(decoder, bthome('44000a3a01')).values, {})
@@ -137,7 +137,7 @@ test('BTHome: the encrypted example of its page; a wrong key, a replay and a dow
   assert.deepEqual(heard(decoder, sealed).values, {}, 'the same one again')
   const wrong = new BthomeDecoder(new BthomeCipher(Buffer.alloc(16)))
   assert.match(String(heard(wrong, sealed).verdict), /bind_key does not fit/)
-  assert.match(String(heard(decoder, bthome('4002ca09')).verdict), /plainly/)
+  assert.match(String(heard(decoder, bthome('4002ca09')).verdict), /plaintext/)
   assert.match(String(heard(new BthomeDecoder(), sealed).verdict), /bind_key/)
   const changed = Buffer.from(sealed)
   changed[8]! ^= 1
@@ -151,11 +151,11 @@ test('BTHome: the encrypted example of its page; a wrong key, a replay and a dow
   )
 })
 
-test('BTHome: a frame with the address inside is read behind it, and the key is tried with that address', () => {
-  const mac = 'a5808fe64854' // as it lies in the air
+test('BTHome: a frame that contains the address is parsed after it, and the key is used with that address', () => {
+  const mac = 'a5808fe64854' // as sent on the air
   assert.deepEqual(values(`42${mac}02ca0903bf13`), { temperature: 25.06, humidity: 50.55 })
   assert.equal(heard(new BthomeDecoder(), bthome(`42${mac.slice(2)}`)).verdict, 'too short')
-  // sealed by another address than the one it is heard from
+  // encrypted with another address than the one it is received from
   const counter = Buffer.from('00112233', 'hex')
   const nonce = Buffer.concat([Buffer.from('0a0b0c0d0e0f', 'hex'), Buffer.from('d2fc43', 'hex'), counter])
   const cipher = createCipheriv('aes-128-ccm', KEY, nonce, { authTagLength: 4 })
@@ -168,7 +168,7 @@ test('BTHome: a frame with the address inside is read behind it, and the key is 
   assert.match(String(heard(new BthomeDecoder(new BthomeCipher(Buffer.alloc(16))), frame).verdict), /does not fit/)
 })
 
-test('iBeacon', () => {
+test('iBeacon: UUID, major, minor and power are read', () => {
   const data = manufacturerDataOf(0x004c, '0215e2c56db5dffb48d2b060d0f5a71096e000010002c5')
   const uuid = 'e2c56db5dffb48d2b060d0f5a71096e0'
   assert.deepEqual(parseIbeacon(data), { uuid, major: 1, minor: 2, measuredPower: -59 })
@@ -182,7 +182,7 @@ test('iBeacon', () => {
   assert.equal(distance(-59, -59, 2), 1)
 })
 
-test('Eddystone telemetry: values, and those a device does not measure', () => {
+test('Eddystone telemetry: values, and those that a device does not measure', () => {
   const tlm = (hex: string): Values => heard(new EddystoneDecoder(), serviceDataOf(0xfeaa, hex)).values
   assert.deepEqual(tlm('20000bb8198000000064000003e8'), {
     battery: 3000,
@@ -278,7 +278,7 @@ test('Ruuvi formats 6 and E1: the test vectors of their pages', () => {
   })
 })
 
-test('Ruuvi formats 6 and E1: the largest and smallest numbers are values, the one beyond says not available', () => {
+test('Ruuvi formats 6 and E1: the largest and smallest numbers are values, the next code means not available', () => {
   const climate = { temperature: 163.835, humidity: 163.835, pressure: 115_534 }
   assert.deepEqual(ruuvi('067ffffffefffefffefffefffffe000000000000'), {
     ...{ ...climate, pm2_5: 6553.4, co2: 65_534, voc: 510, nox: 510, illuminance: 65_535, sequence: 0 },
@@ -295,7 +295,7 @@ test('Ruuvi formats 6 and E1: the largest and smallest numbers are values, the o
   assert.deepEqual(Object.values(ruuvi(`e18000${'ff'.repeat(37)}`)), Array(12).fill(null))
 })
 
-test('Ruuvi format 6: a packet as a device sent it', () => {
+test('Ruuvi format 6: a packet recorded from a device', () => {
   const seen = ruuvi('0610833ba0c086001b02320500ffffddd08fbabe')
   assert.equal(seen.temperature, 21.135)
   assert.equal(seen.humidity, 38.16)

@@ -1,4 +1,4 @@
-// The newest values of one device out of its advertisements: what is counted, kept, told and forgotten.
+// The newest values of one device from its advertisements: what is counted, kept, reported and dropped.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Adapter, AdapterUser } from '../../../../drivers/bluetooth/adapter'
@@ -44,7 +44,7 @@ async function world(keys: readonly string[] = ['temperature', 'rssi', 'presence
     joins: (with_: () => Promise<void>) => {
       join = with_
     },
-    /** what it took of one advertisement */
+    /** what it read from one advertisement */
     hear(verdict: Verdict, values: [string, number | null][] = [], rssi: number | null = -60) {
       Object.assign(said, { verdict, values })
       hear?.({ data: Uint8Array.of(1, 0xab), address: ADDRESS, rssi } as Report)
@@ -54,7 +54,7 @@ async function world(keys: readonly string[] = ['temperature', 'rssi', 'presence
   }
 }
 
-test('an advertisement is counted as used or refused, with its reason; one of another kind is neither', async () => {
+test('an advertisement is counted as used, or as refused with its reason; one of another kind is not counted', async () => {
   const { feed, hear } = await world()
   let heard = 0
   feed.onHeard(() => heard++)
@@ -81,7 +81,7 @@ test('an advertisement is counted as used or refused, with its reason; one of an
   assert.deepEqual([feed.raw(0), feed.raw(2)], ['01ab', '01ab'])
 })
 
-test('of ever new names 64 are kept; a known one is still renewed, and a channel still gets its value', async () => {
+test('when names keep changing, 64 are kept; a known one is still updated, and a channel still gets its value', async () => {
   const { feed, hear } = await world(['last'])
   hear('', [['known', 1], ...Array.from({ length: 80 }, (_, k): [string, number] => [`name${k}`, k])], null)
   assert.equal(feed.heard.size, 64)
@@ -95,7 +95,7 @@ test('of ever new names 64 are kept; a known one is still renewed, and a channel
   assert.deepEqual([feed.heard.get('known')?.value, feed.heard.has('last')], [2, false])
 })
 
-test('a device that is not heard is away, again and again, until it is heard; nobody is told after the close', async () => {
+test('a device that is not heard is reported away repeatedly until it is heard; after close nothing is reported', async () => {
   const { feed, hear, timers, taken } = await world(['presence'])
   await timers.advance(999)
   assert.deepEqual(hear(''), [[0, 1]])
@@ -114,7 +114,7 @@ test('a device that is not heard is away, again and again, until it is heard; no
   assert.equal(none.pending, 0, 'no channel asks for it')
 })
 
-test('a close gives the adapter back once; one that comes while it opens leaves nobody listening', async () => {
+test('close releases the adapter once; a close during the opening leaves no listener', async () => {
   const { feed, hear, left, listens, open, joins } = await world()
   hear('cut short', [['temperature', 1]])
   await feed.close()

@@ -14,7 +14,7 @@ const CONNECTED = (handle: number, type: number, subEvent = 1, status = 0): stri
 }
 const hex = (byte: number): string => byte.toString(16).padStart(2, '0')
 
-/** The addon with an adapter whose packets the test says, and a list of what was asked of it. */
+/** The addon with an adapter whose packets the test supplies, and a list of the calls made to it. */
 function world(results: Partial<Record<'openHci' | 'hciInfo' | 'sendOne' | 'holdLe', number>> = {}) {
   const calls: string[] = []
   const waiting: (string | number)[] = []
@@ -63,7 +63,7 @@ function world(results: Partial<Record<'openHci' | 'hciInfo' | 'sendOne' | 'hold
   socket.on('error', (error: NodeJS.ErrnoException) => heard.push(`error ${error.syscall} ${error.code}`))
   socket.on('state', () => heard.push(`state ${socket.isDevUp()}`))
   const said = (): string[] => calls.splice(0)
-  /** what was heard of these packets, and what was asked meanwhile */
+  /** what was received of these packets, and which calls were made meanwhile */
   const hear = (...packets: (string | number)[]): [string[], string[]] => {
     waiting.push(...packets)
     wake(1)
@@ -72,7 +72,7 @@ function world(results: Partial<Record<'openHci' | 'hciInfo' | 'sendOne' | 'hold
   return { socket, hear, said }
 }
 
-test('packets come as they are, whatever is read after them', () => {
+test('a packet keeps its bytes, whatever is read after it', () => {
   const { socket, hear, said } = world()
   assert.equal(socket.bindRaw(3), 3)
   socket.start()
@@ -91,7 +91,7 @@ test('packets come as they are, whatever is read after them', () => {
   )
 })
 
-test('a connection is held from its beginning to its end, and all of them until the socket closes', () => {
+test('a connection is kept open from its begin to its end, and all connections end when the socket closes', () => {
   const { socket, hear, said } = world()
   socket.bindRaw(0)
   socket.start()
@@ -113,7 +113,7 @@ test('a connection is held from its beginning to its end, and all of them until 
   assert.deepEqual([said(), socket.isDevUp()], [[], false])
 })
 
-test('on the user channel there is no kernel to hold a connection against', () => {
+test('on the user channel no kernel connection has to be kept open', () => {
   const { socket, hear, said } = world()
   socket.bindUser(1)
   socket.start()
@@ -121,7 +121,7 @@ test('on the user channel there is no kernel to hold a connection against', () =
   assert.deepEqual(hear(CONNECTED(0x41, 0))[1], [])
 })
 
-test('what the kernel refuses is thrown when opening, and an event later', () => {
+test('a refusal by the kernel is thrown while opening, and is an event later', () => {
   assert.throws(() => world({ openHci: EBUSY }).socket.bindUser(0), { code: 'EBUSY', syscall: 'bind' })
   const { socket, hear } = world({ sendOne: ENETDOWN, holdLe: ENODEV })
   socket.bindRaw(0)
@@ -130,7 +130,7 @@ test('what the kernel refuses is thrown when opening, and an event later', () =>
   assert.deepEqual(hear(CONNECTED(0x41, 0))[0], ['error write ENETDOWN', 'error connect ENODEV', CONNECTED(0x41, 0)])
 })
 
-test('an adapter that is pulled out closes the socket, and is not up any more', () => {
+test('an adapter that is unplugged closes the socket, and is no longer up', () => {
   const { socket, hear, said } = world()
   socket.bindRaw(0)
   socket.start()

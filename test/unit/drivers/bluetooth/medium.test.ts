@@ -1,5 +1,5 @@
-// The course of media and sources that share an adapter, beside medium-trace.txt: what the radio has to do, what they hear, count
-// and report, while peers come and go, writes are late, and the radio falls silent or is lost.
+// A trace of media and sources that share an adapter, compared with medium-trace.txt: what the radio does, what they receive,
+// count and report, while peers come and go, writes are late, and the radio falls silent or is lost.
 import { test } from 'node:test'
 import { advertisementSources, createBluetooth } from '../../../../drivers/bluetooth'
 import { Adapter } from '../../../../drivers/bluetooth/adapter'
@@ -20,7 +20,7 @@ const ADVERTS = [
   '0201060a16d2fc4002ca094002',
 ].map(text => Buffer.from(text, 'hex'))
 
-test('the course of media and sources that share an adapter', async t => {
+test('media and sources that share an adapter behave as medium-trace.txt has it', async t => {
   const trace = new Trace('unit/drivers/bluetooth/medium-trace.txt')
   const { below, chance, pick } = dice(83)
   t.mock.method(Math, 'random', prng(5))

@@ -1,5 +1,5 @@
-// A stream over noble's objects, on ones of the test: what is connected is ended by disconnect(), by a step that fails and by the
-// deadline, whatever state the library's object is in, and nothing is asked of it afterwards.
+// A stream over noble's objects, played by the test: every connection is ended by disconnect(), by a failed step and by the
+// deadline, whatever state the library's object is in, and the object is not used after that.
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
@@ -65,7 +65,7 @@ function world() {
   return { peripheral, peripherals, notify, timers, lost, got, connect }
 }
 
-test('a connection hands over what is notified, and disconnect() ends it in the library, once', async () => {
+test('a connection passes on notifications, and disconnect() ends it in the library, once', async () => {
   const { peripheral, peripherals, notify, timers, lost, got, connect } = world()
   const connection = await connect()
   notify.emit('data', Buffer.from('one'))
@@ -80,7 +80,7 @@ test('a connection hands over what is notified, and disconnect() ends it in the 
   assert.deepEqual([peripheral.calls, peripheral.asked], [['disconnect'], 1])
 })
 
-test('a peer without the service is disconnected and forgotten; one that does not answer is given up', async () => {
+test('a peer without the service is disconnected and forgotten; one that does not answer times out', async () => {
   const without = world()
   without.peripheral.services = []
   await assert.rejects(without.connect(), { code: 'NOT_FOUND' })
@@ -93,7 +93,7 @@ test('a peer without the service is disconnected and forgotten; one that does no
   assert.deepEqual([silent.peripheral.calls, silent.peripherals.size], [['cancelConnect'], 0])
 })
 
-test('the installed noble has every private field that is used; one that is missing is NO_DRIVER and named', async () => {
+test('the installed noble has every private field that is used; a missing one is NO_DRIVER with its name', async () => {
   const { default: Noble } = await import('@stoprocent/noble/lib/noble.js')
   const { default: Bindings } = await import('@stoprocent/noble/lib/hci-socket/bindings.js')
   const { default: Hci } = await import('@stoprocent/noble/lib/hci-socket/hci.js' as string)
@@ -125,7 +125,7 @@ test('the installed noble has every private field that is used; one that is miss
       const [noble, hci, socket] = parts.map((part, k) => (k === at ? without : part)) as [object, object, object]
       assert.throws(() => checkLibrary(noble, hci, socket), {
         code: 'NO_DRIVER',
-        message: new RegExp(`has no \\w+\\.${name}$`),
+        message: new RegExp(`lacks \\w+\\.${name}$`),
       })
     }
 })

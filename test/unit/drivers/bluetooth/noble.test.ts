@@ -1,5 +1,5 @@
-// The course of a radio on a library that the test plays, beside noble-trace.txt: what is asked of it, what is reported and
-// counted, while the adapter changes its state, does not answer, and peers come and go.
+// A trace of a radio on a library that the test plays, compared with noble-trace.txt: calls, reports and counters while the
+// adapter changes its state, does not answer, and peers come and go.
 import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
 import { NobleRadio } from '../../../../drivers/bluetooth/noble'
@@ -13,7 +13,7 @@ type Options = ConstructorParameters<typeof NobleRadio>[0]
 const SYS = '/sys/class/bluetooth'
 const ID = 'c0ffee000001'
 
-test('the course of a radio on a library that the test plays', async () => {
+test('a radio on a library that the test plays behaves as noble-trace.txt has it', async () => {
   const trace = new Trace('unit/drivers/bluetooth/noble-trace.txt')
   const { below, chance, pick } = dice(71)
   const timers = new ManualTimers(new ManualClock())
@@ -31,7 +31,7 @@ test('the course of a radio on a library that the test plays', async () => {
     files.files.set(path, { data: Buffer.from(text), durable: Buffer.alloc(0) })
   }
   let first = 'unknown'
-  /** calls back at once, later or never */
+  /** calls back immediately, later or never */
   const back = (run: () => void): void => {
     const after = pick([0, 0, 0, 10, 2999, 3001, -1])
     if (after === 0) run()

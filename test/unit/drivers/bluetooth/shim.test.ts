@@ -1,4 +1,4 @@
-// The UDP stand-in: raw packets, one per datagram, both ways; and only where it is asked for.
+// The UDP substitute for a radio: raw packets, one per datagram, in both directions; used only when configured.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createBluetooth } from '../../../../drivers/bluetooth'
@@ -9,7 +9,7 @@ import { freeUdpPort } from '../../../lib/gateway'
 const context = { clock: systemClock, logger: silentLogger }
 const events = { lost: () => undefined, degraded: () => undefined }
 
-test('packets go to the port and answers come back; a port that is taken is said', async () => {
+test('packets go to the port and answers are received; a port in use is reported', async () => {
   const port = await freeUdpPort()
   const listener = createBluetooth('in', { mode: 'listen', shim: 'udp', port }, context)
   const sender = createBluetooth('out', { mode: 'udp_shim', port }, context)
@@ -37,7 +37,7 @@ test('packets go to the port and answers come back; a port that is taken is said
   }
 })
 
-test('nobody at the port is told, and the link stays', async () => {
+test('when no process listens at the port, that is reported, and the link stays open', async () => {
   const port = await freeUdpPort()
   const sender = createBluetooth('out', { shim: 'udp', port }, context)
   try {

@@ -1,4 +1,4 @@
-// The user channel as another process opens it: what is asked of it, what comes back, and that the connection is closed whatever happens.
+// The user channel as another process opens it: the request, the answer, and that the connection is closed in every case.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HciSocket } from '../../../../drivers/bluetooth/hci-socket'
@@ -11,7 +11,7 @@ import { ManualClock, ManualTimers } from '../../../lib/manual'
 const EACCES = -13
 const EBUSY = -16
 
-/** The addon with a helper that answers `answer`, at once or never. */
+/** The addon with a helper that answers `answer`, immediately or never. */
 function world({
   connection = 'connection' as string | number,
   answer = 'channel' as string | number,
@@ -37,19 +37,19 @@ function world({
   return { calls, timers, addon, channel: openUserChannel(3, timers, addon) }
 }
 
-test('the helper is asked for the adapter, and its channel is taken; the connection is closed', async () => {
+test('the helper gets a request for the adapter, its channel is used, and the connection is closed', async () => {
   const { calls, channel } = world()
   assert.equal(await channel, 'channel')
   assert.deepEqual(calls, [`connect ${HELPER}`, 'send 3', 'close connection'])
 })
 
-test('an adapter that another program has is LINK_DOWN with the reason of the system', async () => {
+test('an adapter in use by another program is LINK_DOWN with the reason of the system', async () => {
   const { calls, channel } = world({ answer: EBUSY })
   await assert.rejects(channel, { code: 'LINK_DOWN', message: 'hci-open could not open hci3: bind EBUSY' })
   assert.equal(calls.at(-1), 'close connection')
 })
 
-test('without a helper it is NO_ACCESS with what to do; one that never answers is TIMEOUT', async () => {
+test('without a helper it is NO_ACCESS with what to do; a helper that never answers is TIMEOUT', async () => {
   const none = world({ connection: EACCES })
   await assert.rejects(none.channel, (error: Error & { code: string; hint: string }) => {
     assert.deepEqual([error.code, error.message], ['NO_ACCESS', `${HELPER}: connect EACCES`])
@@ -62,7 +62,7 @@ test('without a helper it is NO_ACCESS with what to do; one that never answers i
   assert.equal(silent.calls.at(-1), 'close connection')
 })
 
-test('a socket that was handed a channel uses that, once', () => {
+test('a socket that was passed a channel uses it, once', () => {
   const { calls, addon } = world()
   const socket = new HciSocket(addon, 'channel' as unknown as Descriptor)
   socket.bindUser(3)
@@ -73,7 +73,7 @@ test('a socket that was handed a channel uses that, once', () => {
   assert.equal(calls.at(-1), 'close opened 3')
 })
 
-test('no right to use an adapter is trouble only where no helper listens', () => {
+test('missing permission for an adapter is a fault only where no helper listens', () => {
   const files = (helper: boolean): Files =>
     ({
       list: () => ['hci0'],

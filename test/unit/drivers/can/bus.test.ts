@@ -1,4 +1,5 @@
-// One CAN interface beside bus.txt: it comes, goes and has errors, on a kernel and with timers that the test plays.
+// One CAN interface compared with bus.txt: it appears, disappears and has errors, on a kernel and with timers that the
+// test plays.
 import { test } from 'node:test'
 import { type BusEdges, CanBus } from '../../../../drivers/can/bus'
 import { OsError } from '../../../../src/lib/errors'
@@ -8,7 +9,7 @@ import type { CanLink } from '../../../../src/native/can-link'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
 import { dice, Trace } from '../../../lib/trace'
 
-test('a CAN interface comes, goes and has errors', async () => {
+test('a CAN interface that appears, disappears and has errors behaves as bus.txt has it', async () => {
   const trace = new Trace('unit/drivers/can/bus.txt')
   const { below, chance, pick } = dice(8)
   for (let round = 0; round < 4; round++) {

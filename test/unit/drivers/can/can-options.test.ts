@@ -1,4 +1,4 @@
-// Options of the CAN medium: ids in both spellings, and the lists of peers that cannot work, refused with the reason.
+// Options of the CAN medium: ids in both spellings; lists of peers that cannot work are refused with the reason.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { canDriver } from '../../../../drivers/can'
@@ -25,12 +25,12 @@ const refused = (options: Record<string, unknown>, message: RegExp, key?: string
 }
 const peer = (tx_id: number | string, rx_id: number | string, more = {}) => ({ tx_id, rx_id, ...more })
 
-test('a peer and nothing else is enough; 4095 bytes go in one packet', () => {
+test('a peer alone is enough; 4095 bytes fit one packet', () => {
   const medium = make({ peers: [peer('0x7E0', 2024)] })
   assert.deepEqual([medium.name, medium.medium, medium.maxPacket], ['bus', 'CAN', 4095])
 })
 
-test('what the socket of a peer is opened with', () => {
+test('the socket of a peer is opened with the options of that peer', () => {
   const isotp = (more: object): object => {
     const options = checkOptions(canOptions, { interface: 'vcan9', peers: [peer(1, 0x7ff, more)] }, 'bus')
     return settingsOf(options.peers[0]!, options).isotp
@@ -45,14 +45,14 @@ test('what the socket of a peer is opened with', () => {
   assert.deepEqual(fd, { ...ids, fd: { dataBytes: 32, brs: false }, blockSize: 3, stMin: 2 })
 })
 
-test('keys of the gateway that mean nothing here are no fault', () => {
+test('keys of the gateway that this medium does not use are allowed', () => {
   make({ peers: [peer(1, 2)], host: undefined, port: undefined, delivery: 'auto', full_every: 5 })
 })
 
-test('who is sent to must be clear', () => {
+test('without a clear destination the options are refused', () => {
   const peers = [peer(1, 2, { aid: 7 }), peer(3, 4, { aid: 8 })]
   refused({}, /peers: at least one is needed, with its tx_id and rx_id/, 'peers')
-  refused({ peers }, /peer: name the aid of the one that is sent to/, 'peer')
+  refused({ peers }, /set the aid of the one to send to/, 'peer')
   refused({ peers, peer: 9 }, /none of the peers has the aid 9/, 'peer')
   make({ peers, peer: 8 })
   make({ mode: 'listen', peers })
@@ -66,7 +66,7 @@ test('ids: numbers or hexadecimal text, within 29 bits, and 11 where ext is fals
   make({ peers: [peer(0x1fff_ffff, 0)] })
 })
 
-test('pairs of ids that are not apart are refused, with the two peers named', () => {
+test('id pairs that overlap are refused, with the two peers named', () => {
   const listen = (...peers: object[]) => ({ mode: 'listen', peers })
   refused(listen(peer(1, 1)), /peers\.0: tx_id and rx_id are the same/)
   refused(listen(peer(1, 2), peer(3, '0x2')), /peers\.0 and peers\.1 have the same rx_id/)
@@ -75,7 +75,7 @@ test('pairs of ids that are not apart are refused, with the two peers named', ()
   refused(listen(peer(1, 2, { aid: 5 }), peer(3, 4, { aid: 5 })), /have the same aid/)
 })
 
-test('unknown and impossible settings of a peer are refused by name', () => {
+test('unknown and invalid settings of a peer are refused by name', () => {
   refused({ peers: [peer(1, 2, { txid: 3 })] }, /peers\.0\.txid/, undefined, 'UNKNOWN_KEY')
   refused({ peers: [peer(1, 2, { padding: 256 })] }, /peers\.0\.padding/)
   refused({ peers: [peer(1, 2, { frame_bytes: 10 })] }, /peers\.0\.frame_bytes/)
@@ -84,7 +84,7 @@ test('unknown and impossible settings of a peer are refused by name', () => {
   refused({ interface: 'a very long name of nothing', peers: [peer(1, 2)] }, /the name of an interface/)
 })
 
-test('error frames tell the state of the bus', () => {
+test('error frames set the state of the bus', () => {
   const frame = (id: number, controller: number) => stateOf(id, Uint8Array.of(0, controller, 0, 0, 0, 0, 0, 0))
   assert.deepEqual(
     [frame(0x2000_0040, 0), frame(0x2000_0100, 0), frame(0x2000_0004, 0x10), frame(0x2000_0004, 0x20)],
@@ -97,7 +97,7 @@ test('error frames tell the state of the bus', () => {
   assert.equal(stateOf(0x2000_0004, new Uint8Array(0)), undefined)
 })
 
-test('what is said of a bus names the counters, and what to do', () => {
+test('the report of a bus names the counters, and what to do', () => {
   const link = { tx_errors: 128, rx_errors: 3, restart_ms: 100 } as CanLink
   assert.equal(complaint('can0', 'error-active', link), '')
   assert.equal(complaint('can0', 'unknown', link), '')

@@ -1,11 +1,11 @@
-// An ISO-TP socket of a kernel that the test plays: what it answers, what comes in, what it waits for.
+// An ISO-TP socket of a kernel that the test plays: its results, its incoming packets, and what it waits for.
 import assert from 'node:assert/strict'
 import type { PeerSocket } from '../../../../drivers/can/peer'
 import { AGAIN, WRITABLE } from '../../../../src/native'
 
 export class Kernel implements PeerSocket {
   readonly sent: string[] = []
-  /** what send() answers, one after the other; then: taken */
+  /** the results of send(), one after the other; after them: accepted */
   readonly answers: number[] = []
   readonly incoming: (string | number)[] = []
   pending = 0
@@ -45,7 +45,7 @@ export class Kernel implements PeerSocket {
   close(): void {
     this.closed = true
   }
-  /** the packet on its way has arrived, or not */
+  /** the packet being sent has arrived, or not */
   done(error = 0): void {
     assert.ok(this.events & WRITABLE, 'the end is not waited for')
     this.pending = error

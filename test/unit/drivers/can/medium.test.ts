@@ -1,5 +1,5 @@
-// The course of a medium with two peers, beside medium-trace.txt: what it sends, hands on, counts and reports while the kernel that
-// the test plays is full, late, silent or gone.
+// A trace of a medium with two peers, compared with medium-trace.txt: what it sends, passes on, counts and reports while the kernel
+// that the test plays is full, late, silent or gone.
 import { constants } from 'node:os'
 import { test } from 'node:test'
 import { CanMedium, settingsOf } from '../../../../drivers/can/medium'
@@ -14,7 +14,7 @@ import { Kernel } from './kernel'
 const ECOMM = 70
 const { EBADMSG, EILSEQ, EMSGSIZE, ENETDOWN } = constants.errno
 
-test('the course of a medium with two peers', async () => {
+test('a medium with two peers behaves as medium-trace.txt has it', async () => {
   const trace = new Trace('unit/drivers/can/medium-trace.txt')
   const { chance, pick } = dice(17)
   for (const [round, mode] of (['send', 'listen', 'send'] as const).entries()) {

@@ -1,4 +1,4 @@
-// The queue in front of an ISO-TP socket, on a kernel that the test plays: order, full queues, silence, time-outs, loss.
+// The queue before an ISO-TP socket, on a kernel that the test plays: order, full queues, silence, time-outs, loss.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { test } from 'node:test'
@@ -50,7 +50,7 @@ async function world() {
 }
 let worlds = 0
 
-test('one packet is on its way at a time, the others follow in order', async () => {
+test('one packet is sent at a time, the others follow in order', async () => {
   const { kernel, send, results, timers, peer } = await world()
   for (const text of ['a', 'b', 'c']) send(text)
   assert.deepEqual(kernel.sent, ['a'])
@@ -65,7 +65,7 @@ test('one packet is on its way at a time, the others follow in order', async () 
   assert.deepEqual([peer.counters.tx, peer.counters.errors], [3, 0])
 })
 
-test('a full queue of the device is tried again by a timer, and not watched', async () => {
+test('when the queue of the device is full, the send is retried by a timer, not by polling the socket', async () => {
   const { kernel, send, results, timers, detail } = await world()
   kernel.answers.push(NO_BUFFERS, NO_BUFFERS)
   send('a')
@@ -82,7 +82,7 @@ test('a full queue of the device is tried again by a timer, and not watched', as
   assert.equal(detail().queue_full, 2)
 })
 
-test('a kernel that is still at work on the last packet is asked again when it is done', async () => {
+test('a kernel that is still sending the last packet gets the next one when it is done', async () => {
   const { kernel, send, timers, results } = await world()
   kernel.answers.push(AGAIN)
   send('a')
@@ -94,7 +94,7 @@ test('a kernel that is still at work on the last packet is asked again when it i
   assert.deepEqual(results, ['a true'])
 })
 
-test('a silent peer: false and degraded; well again when it is heard', async () => {
+test('a silent peer makes the send false and the link degraded; it recovers when the peer is heard', async () => {
   const { kernel, send, results, timers, degraded, detail } = await world()
   send('a')
   kernel.incoming.push(-ECOMM)
@@ -109,7 +109,7 @@ test('a silent peer: false and degraded; well again when it is heard', async () 
   assert.equal(detail().not_taken, 1)
 })
 
-test('what failed while the queue was full goes again, some times', async () => {
+test('a packet that failed while the queue was full is retried a few times', async () => {
   const { kernel, send, results, timers } = await world()
   kernel.answers.push(NO_BUFFERS)
   send('a')
@@ -121,7 +121,7 @@ test('what failed while the queue was full goes again, some times', async () => 
   assert.deepEqual(results, ['a false'])
 })
 
-test('a reception that breaks off is counted and disturbs no packet', async () => {
+test('a reception that breaks off is counted and does not disturb other packets', async () => {
   const { kernel, send, results, timers, detail, lost } = await world()
   send('a')
   kernel.incoming.push(-EILSEQ)
@@ -131,7 +131,7 @@ test('a reception that breaks off is counted and disturbs no packet', async () =
   assert.deepEqual([results, detail().rx_broken, lost], [['a true'], 1, []])
 })
 
-test('a packet that takes too long is false, and the socket is made anew', async () => {
+test('a packet that takes too long is false, and the socket is reopened', async () => {
   const { kernels, kernel, send, results, timers, degraded, detail } = await world()
   send('a')
   send('b')
@@ -142,13 +142,13 @@ test('a packet that takes too long is false, and the socket is made anew', async
   assert.match(degraded.join('|'), /^the peer at can\d+:0x7e8 does not take packets$/)
   assert.equal(detail().not_taken, 1)
   assert.deepEqual(kernels[1]!.sent, ['b'])
-  kernel.wake(READABLE) // of the old one: nothing
+  kernel.wake(READABLE) // from the old socket: nothing
   kernels[1]!.done()
   await timers.advance(0)
   assert.deepEqual(results, ['a false', 'b true'])
 })
 
-test('an interface that is lost is told once; all that waits is false, and later packets too', async () => {
+test('a lost interface is reported once; all waiting packets are false, and later packets too', async () => {
   const { kernel, send, results, timers, lost, peer } = await world()
   send('a')
   send('b')
@@ -163,7 +163,7 @@ test('an interface that is lost is told once; all that waits is false, and later
   await peer.close()
 })
 
-test('what no packet can be is refused, and so is more than may wait', async () => {
+test('packets of impossible size are refused, and so are more than the queue allows', async () => {
   const { peer, timers, results, send } = await world()
   assert.equal(await peer.send(new Uint8Array(0)), false)
   assert.equal(await peer.send(new Uint8Array(101)), false)
@@ -177,7 +177,7 @@ test('what no packet can be is refused, and so is more than may wait', async () 
   assert.equal(results.length, 1030)
 })
 
-test('a handler that throws costs one packet; a packet is a view that is gone with the next', async () => {
+test('a handler that throws loses one packet; a packet is a view that is valid only until the next', async () => {
   const { peer, kernel } = await world()
   const got: string[] = []
   peer.onPacket((packet, origin) => {
@@ -191,7 +191,7 @@ test('a handler that throws costs one packet; a packet is a view that is gone wi
   assert.deepEqual([peer.counters.rx, peer.counters.errors], [2, 1])
 })
 
-test('one wake takes eight packets, each whole, so that other links get their turn; the rest waits in the kernel', async () => {
+test('one wake reads eight complete packets, so that other links get their turn; the others wait in the kernel', async () => {
   const { peer, kernel } = await world()
   const got: string[] = []
   peer.onPacket(packet => got.push(Buffer.from(packet).toString()))

@@ -5,7 +5,7 @@ import { prng } from '../../../lib/random'
 
 type Level = 0 | 1
 
-/** What the readings say; each step: the edges that came before it, and the level of the line when it was read. */
+/** The readings; each step: the edges before it, and the level of the line when it was read. */
 function readings(...steps: [edges: Level[], line: Level][]): Level[] {
   const latch = new Latch()
   return steps.map(([edges, line]) => {
@@ -14,21 +14,21 @@ function readings(...steps: [edges: Level[], line: Level][]): Level[] {
   })
 }
 
-test('a pulse is read, whether its edges come together, one by one, or when the line is back already', () => {
+test('a pulse is reported, whether its edges arrive together, one by one, or when the line is back already', () => {
   assert.deepEqual(readings([[], 0], [[1, 0], 0], [[], 0]), [0, 1, 0])
   assert.deepEqual(readings([[], 0], [[1], 0], [[0], 0]), [0, 1, 0])
   assert.deepEqual(readings([[], 0], [[1], 1], [[0], 0]), [0, 1, 0])
-  // the kernel asked for the level when the line was back: one edge, or two, to where it was
+  // the kernel read the level after the line was back: one edge, or two, to where it was
   assert.deepEqual(readings([[], 0], [[0], 0], [[], 0]), [0, 1, 0])
   assert.deepEqual(readings([[], 1], [[1, 1], 1], [[], 1]), [1, 0, 1])
 })
 
-test('a level that is ahead of its edges or behind makes no pulse', () => {
+test('a level ahead of its edges or behind them makes no pulse', () => {
   assert.deepEqual(readings([[], 0], [[1], 1], [[], 0], [[0], 0], [[], 0]), [0, 1, 1, 0, 0])
   assert.deepEqual(readings([[], 0], [[1], 1], [[0], 1], [[], 0]), [0, 1, 0, 0])
 })
 
-test('edges that the kernel dropped are a pulse too, and the last one says the level', () => {
+test('edges that the kernel dropped also make a pulse, and the last one gives the level', () => {
   const latch = new Latch()
   latch.read(0)
   latch.changed(0, 8)
@@ -41,7 +41,7 @@ test('edges that the kernel dropped are a pulse too, and the last one says the l
   )
 })
 
-test('no pulse is missed, no change is made up, and the last reading says the level, however late edges come', () => {
+test('no pulse is missed, no change is invented, and the last reading has the level, however late edges arrive', () => {
   for (let seed = 1; seed <= 300; seed++) {
     const random = prng(seed)
     const latch = new Latch()

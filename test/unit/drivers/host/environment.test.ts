@@ -8,7 +8,7 @@ import { silentLogger } from '../../../../src/lib/logger'
 
 const env = hostEnvironment({ clock: systemClock, logger: silentLogger })
 
-/** the files of /proc that this process holds open */
+/** the files of /proc that this process has open */
 const open = (): string[] =>
   readdirSync('/proc/self/fd').flatMap(fd => {
     try {
@@ -19,7 +19,7 @@ const open = (): string[] =>
     }
   })
 
-test('the files of a source are opened by its scan, so that it reads on without a free descriptor', async () => {
+test('the scan opens the files of a source, so that reads continue without a free descriptor', async () => {
   for (const [probe, files] of [
     [new CpuProbe(env), ['stat', 'loadavg']],
     [new MemoryProbe(env), ['meminfo']],
@@ -34,7 +34,7 @@ test('the files of a source are opened by its scan, so that it reads on without 
   }
 })
 
-test('a file of /proc is opened once, and each read has its text of that moment', async () => {
+test('a file of /proc is opened once, and each read returns its current text', async () => {
   const opened = (): number => open().filter(path => path === '/proc/uptime').length
   const uptimes = [procText(env, 'uptime')]
   await new Promise(resolve => setTimeout(resolve, 20))

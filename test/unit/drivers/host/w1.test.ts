@@ -30,14 +30,14 @@ function tree(t: TestContext, files: Record<string, string>) {
   return { root, put, take }
 }
 
-test('what w1_slave holds: values, a wrong CRC, a line held low, the value after power-up', () => {
+test('w1_slave is parsed: values, a wrong CRC, a line held low, the power-up value', () => {
   assert.deepEqual(parseW1(GOOD), { raw: '72 01 4b 46 7f ff 0e 10 57', value: 23.125 })
   assert.deepEqual(parseW1(COLD), { raw: '5e ff 4b 46 7f ff 02 10 d8', value: -10.125 })
   const error = (text: string): string => (parseW1(text) as { error: string }).error
   assert.match(error(slave('72 01 4b 46 7f ff 0e 10 00', 'NO', 23_125)), /wrong CRC/)
   assert.match(error(slave('00 00 00 00 00 00 00 00 00', 'YES', 0)), /held low/)
   assert.match(error(slave('50 05 4b 46 7f ff 0c 10 1c', 'YES', 85_000)), /after power-up/)
-  // 85 °C that was measured
+  // 85 °C that was really measured
   assert.deepEqual(parseW1(slave('50 05 4b 46 7f ff 10 10 03', 'YES', 85_000)), {
     raw: '50 05 4b 46 7f ff 10 10 03',
     value: 85,
@@ -45,7 +45,7 @@ test('what w1_slave holds: values, a wrong CRC, a line held low, the value after
   for (const text of ['', 'x', '72 01', `${GOOD.split('\n')[0]}\n`]) assert.match(error(text), /is not what/)
 })
 
-test('every thermometer there is, each read in a thread of its own', async t => {
+test('every thermometer present is read, each in its own thread', async t => {
   heldClock(t)
   const { root, put, take } = tree(t, { '28-0316a2795fff': GOOD, '10-000802b4ba0e': COLD, w1_bus_master1: '' })
   const source = createW1('cellar', { sys_root: root }, context)
@@ -65,7 +65,7 @@ test('every thermometer there is, each read in a thread of its own', async t => 
   await source.close()
 })
 
-test('named sensors keep their order and place; without any the link says what to enable', async t => {
+test('named sensors keep their order and slot; without any the link says what to enable', async t => {
   heldClock(t)
   const { root } = tree(t, { '28-0316a2795fff': GOOD, '28-000000000002': COLD })
   const sensors = [
@@ -86,7 +86,7 @@ test('named sensors keep their order and place; without any the link says what t
   assert.throws(() => createW1('x', { sensors: [{ device: 'thermometer', id: 'a' }] }, context), /a number as in/)
 })
 
-test('a bus that holds the kernel up loses the link instead of hanging it', async t => {
+test('a bus that blocks the kernel loses the link instead of hanging it', async t => {
   const { root } = tree(t, { '28-0316a2795fff': GOOD })
   let closed = 0
   const reader = () => ({
@@ -103,7 +103,7 @@ test('a bus that holds the kernel up loses the link instead of hanging it', asyn
   assert.equal(closed, 1)
 })
 
-test('the sensors of one bus convert together, and are read once none of them converts any more', async t => {
+test('the sensors of one bus convert together, and are read when all conversions are done', async t => {
   const root = mkdtempSync(join(tmpdir(), 'w1-'))
   t.after(() => rmSync(root, { recursive: true, force: true }))
   const folder = join(root, 'bus/w1/devices')
@@ -114,7 +114,7 @@ test('the sensors of one bus convert together, and are read once none of them co
   }
   for (const device of ['28-000000000001', '28-000000000002', '28-000000000003']) put(1, device)
   put(2, '28-000000000004')
-  /** the kernel: what was asked of it, in its order; -1 while the bus converts */
+  /** the kernel: calls in their order; -1 while the bus converts */
   const asked: string[] = []
   let [converting, refused] = [0, '']
   const nameOf = (path: string): string => path.split('/').slice(-2).join('/')
@@ -162,7 +162,7 @@ test('the sensors of one bus convert together, and are read once none of them co
     asked.join(),
   )
   assert.equal(asked.length, 1 + 4 + 4)
-  // an older kernel, or no right to write: each read converts by itself
+  // an older kernel, or no write permission: each read converts on its own
   for (refused of ['EACCES', 'ENOENT']) assert.equal((await source.read())[0]![2], 23.125)
   assert.deepEqual(source.counters.detail, { conversions_together: 1, conversions_refused: 2 })
   await source.close()

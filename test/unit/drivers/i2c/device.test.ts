@@ -1,4 +1,4 @@
-// One chip as a source's probe: when it is set up, what its failures become, and who may have it.
+// One chip as the probe of a source: when it is set up, what its failures become, and who may use it.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type ChipIo, ChipProbe } from '../../../../drivers/i2c/device'
@@ -6,7 +6,7 @@ import { OsError } from '../../../../src/lib/errors'
 
 const events = { lost: () => undefined, degraded: () => undefined }
 
-/** A probe on a bus that notes its transfers; the chip reads two bytes from register 5 for two channels. */
+/** A probe on a bus that records its transfers; the chip reads two bytes from register 5 for two channels. */
 function probe(name = 'a', places: number[] = [1, 0], path = '/nowhere/i2c-9') {
   const world = {
     said: [] as string[],
@@ -43,7 +43,7 @@ function probe(name = 'a', places: number[] = [1, 0], path = '/nowhere/i2c-9') {
   return { world, probe: new ChipProbe(chip, { name, path, address: 0x40, places, openBus }) }
 }
 
-test('it is set up once, and anew after a failure of the chip, which is an error of its channels only', async () => {
+test('a chip is set up once, and again after a failure, which is an error of its own channels only', async () => {
   const { world, probe: one } = probe()
   await assert.rejects(one.sample(), { code: 'LINK_DOWN', message: /0x40 is closed/ })
   await one.open(events)
@@ -72,7 +72,7 @@ test('it is set up once, and anew after a failure of the chip, which is an error
   assert.equal(world.opened, 0)
 })
 
-test('one source has a chip, until it is closed; an opening that failed or came too late leaves nothing behind', async () => {
+test('one source owns a chip until it is closed; an opening that failed or was too late leaves nothing behind', async () => {
   const [first, second] = [probe('first'), probe('second')]
   await first.probe.open(events)
   await first.probe.open(events)

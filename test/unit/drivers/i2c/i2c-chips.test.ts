@@ -1,4 +1,4 @@
-// The drivers of the chips against models of them behind a bus; what the kernel adds is tested in the rig.
+// The drivers of the chips against models of them on a simulated bus; the rig tests what the kernel adds.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 type Model = (write: Uint8Array | null, read: Uint8Array | null) => void
 
-/** Chips by address on one bus. */
+/** Chips on one bus by address. */
 class World {
   readonly chips = new Map<number, Model>()
   readonly asked: number[] = []
@@ -55,7 +55,7 @@ class World {
   }
 }
 
-/** A chip of registers: the first byte written is the register, what follows goes into it and the next ones. */
+/** A chip with registers: the first byte written is the register, the following bytes go into it and the next ones. */
 function registers(memory: Uint8Array): Model {
   let at = 0
   return (write, read) => {
@@ -101,7 +101,7 @@ export function bme280Memory(id = 0x60): Uint8Array {
   return memory
 }
 
-test('BME280: set up, measured on demand, raw bytes shown; a BMP280 has no humidity', async () => {
+test('BME280: set up, measured on demand, raw bytes shown; a BMP280 has no humidity channel', async () => {
   const world = new World()
   const memory = bme280Memory()
   world.chips.set(0x76, registers(memory))
@@ -137,7 +137,7 @@ test('BME280: set up, measured on demand, raw bytes shown; a BMP280 has no humid
   await without.close()
 })
 
-test('another chip at the address is refused with what was found', async () => {
+test('another chip at the address is refused with the id that was found', async () => {
   const world = new World()
   world.chips.set(0x76, registers(bme280Memory(0x61)))
   await assert.rejects(world.source('bme280').open(events), { code: 'NOT_FOUND', message: /no BME280: .* id 0x61/ })
@@ -147,7 +147,7 @@ test('another chip at the address is refused with what was found', async () => {
   assert.equal(world.open, 0)
 })
 
-test('a chip that goes away is an ERROR with the reason, the others go on, and it is set up anew when it is back', async () => {
+test('a chip that vanishes is an ERROR with the reason, the others continue, and it is set up again when it returns', async () => {
   const world = new World()
   const memory = bme280Memory()
   world.chips.set(0x76, registers(memory))
@@ -171,7 +171,7 @@ test('a chip that goes away is an ERROR with the reason, the others go on, and i
   await clock.close()
 })
 
-test('SHT3x: command, pause, two words with a CRC each', async () => {
+test('SHT3x: command, delay, two words with a CRC each', async () => {
   const world = new World()
   const word = (value: number): number[] => [value >> 8, value & 0xff, crcSht(Uint8Array.of(value >> 8, value & 0xff))]
   let command = 0
@@ -199,7 +199,7 @@ test('SHT3x: command, pause, two words with a CRC each', async () => {
   await source.close()
 })
 
-test('ADS1115: each input with its own range; a voltage beyond it is no value; lost settings are told', async () => {
+test('ADS1115: each input with its own range; a voltage outside it is no value; lost settings are reported', async () => {
   const world = new World()
   const memory = new Map([
     [0, 0],
@@ -210,7 +210,7 @@ test('ADS1115: each input with its own range; a voltage beyond it is no value; l
   world.chips.set(
     0x48,
     words(memory, (register, config) => {
-      // A0: 1.5 V; A2-A3: -0.1 V; everything else beyond
+      // A0: 1.5 V; A2-A3: -0.1 V; everything else out of range
       const input = (config >> 12) & 7
       const range = [6.144, 4.096, 2.048, 1.024, 0.512, 0.256][(config >> 9) & 7]!
       const v = input === 4 ? 1.5 : input === 3 ? -0.1 : 99
@@ -255,7 +255,7 @@ test('INA219: calibrated, read, and set up again after it lost power', async () 
       ['ina219_shunt_voltage', 0.02],
     ],
   )
-  // a current beyond what the shunt may show is none: the registers stand still there
+  // a current above the configured range is no value: the registers saturate there
   for (const end of [32_000, -32_000]) {
     memory.set(1, end)
     const [voltage, ...others] = await source.readRaw!()
@@ -271,7 +271,7 @@ test('INA219: calibrated, read, and set up again after it lost power', async () 
   await source.close()
 })
 
-test('closed while it opens, and opened again: one bus is held, and let go at the end', async () => {
+test('closed while it opens, and opened again: one bus handle is open, and it is released at the end', async () => {
   const world = new World()
   world.chips.set(0x68, registers(new Uint8Array(32)))
   const source = world.source('ds3231')
@@ -285,7 +285,7 @@ test('closed while it opens, and opened again: one bus is held, and let go at th
   assert.equal(world.open, 0)
 })
 
-test('R20: a stuck transfer takes the link down with its reason, and it comes back with the bus; nothing hangs', async () => {
+test('R20: a stuck transfer takes the link down with its reason, and the link returns with the bus; nothing hangs', async () => {
   const world = new World()
   world.chips.set(0x68, registers(new Uint8Array(32)))
   const clock = new ManualClock()
@@ -308,12 +308,12 @@ test('R20: a stuck transfer takes the link down with its reason, and it comes ba
   await supervisor.stop()
 })
 
-test('an address that a driver of the kernel holds is refused before anything is sent to it, with what to do', async t => {
+test('an address used by a kernel driver is refused before any transfer, with what to do', async t => {
   const root = mkdtempSync(join(tmpdir(), 'i2c-'))
   t.after(() => rmSync(root, { recursive: true, force: true }))
   const device = join(root, 'bus/i2c/devices/1-0068')
   mkdirSync(device, { recursive: true })
-  // a device without a driver holds nothing
+  // a device without a driver is not in use
   refuseHeld(join(root, 'i2c-1'), 0x68, root)
   writeFileSync(join(root, 'i2c-1'), '')
   refuseHeld(join(root, 'i2c-1'), 0x68, root)
@@ -329,7 +329,7 @@ test('an address that a driver of the kernel holds is refused before anything is
     return true
   })
   assert.deepEqual([world.asked, world.open], [[], 0])
-  // another address of that bus, and the same one of another
+  // another address of that bus, and the same address on another
   refuseHeld(join(root, 'i2c-1'), 0x69, root)
   refuseHeld(join(root, 'i2c-2'), 0x68, root)
 })

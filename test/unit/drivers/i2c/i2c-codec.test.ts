@@ -33,7 +33,7 @@ test('BME280: the data sheet example gives 25.08 °C and 100653 Pa', () => {
   assert.equal(pascal(415148, t, { ...EXAMPLE, P: [0, 0, 0, 0, 0, 0, 0, 0, 0] }), null)
 })
 
-/** The 32-bit formula of the BME280 data sheet (4.2.3), as it stands there, in 1/1024 %. */
+/** The 32-bit formula of the BME280 data sheet (4.2.3), as printed there, in 1/1024 %. */
 function integerHumidity(adc: number, t: number, { H }: Calibration): number {
   const mul = Math.imul
   const a = t - 76800
@@ -44,7 +44,7 @@ function integerHumidity(adc: number, t: number, { H }: Calibration): number {
   return Math.min(419430400, Math.max(0, v)) >> 12
 }
 
-test('BME280: humidity agrees with the integer formula of the data sheet', () => {
+test('BME280: humidity matches the integer formula of the data sheet', () => {
   const random = prng(5)
   for (let k = 0; k < 2000; k++) {
     const adc = 20_000 + Math.floor(random() * 25_000)
@@ -53,7 +53,7 @@ test('BME280: humidity agrees with the integer formula of the data sheet', () =>
   }
 })
 
-test('BME280: calibration registers, the crooked ones of humidity too', () => {
+test('BME280: calibration registers, including the split ones of humidity', () => {
   const low = new Uint8Array(26)
   const view = new DataView(low.buffer)
   view.setUint16(0, 27504, true)
@@ -78,7 +78,7 @@ test('SHT3x: the CRC example of the data sheet, and its formulas', () => {
 })
 
 test('ADS1115: codes of table 8-1, the power-up word of the data sheet', () => {
-  // 0x8583 is what the config register holds after a reset: A0-A1, 2.048 V, single shot, 128 per second, done
+  // 0x8583 is the config register after a reset: A0-A1, 2.048 V, single shot, 128 per second, done
   assert.equal(configWord('A0-A1', 2.048, 128), 0x8583)
   assert.equal(configWord('A3', 6.144, 860), 0xf1e3)
   assert.deepEqual(RATES, [8, 16, 32, 64, 128, 250, 475, 860])
@@ -97,18 +97,18 @@ test('INA219: the example of the data sheet (8.5.1): 2 mΩ, 1 mA, 11.98 V, 10 A,
   near(watts(Uint8Array.of(0x17, 0x66), 0.001), 119.8, 1e-9)
   assert.equal(shuntVolts(Uint8Array.of(0x83, 0x00)), -0.32)
   assert.equal(overflowed(Uint8Array.of(0x5d, 0x99)), true)
-  // the usual board: 0.1 Ω, 3.2 A
+  // the common board: 0.1 Ω, 3.2 A
   const usual = calibrate({ shuntOhm: 0.1, maxA: 3.2 })
   assert.deepEqual([usual.lsb, usual.register], [0.0001, 4096])
   assert.equal(usual.config, 0x399f)
 })
 
-test('INA219: over the whole range of shunts and currents the chip, as its data sheet has it, shows the true current', () => {
+test('INA219: over the full range of shunts and currents, the chip as in its data sheet shows the true current', () => {
   const random = prng(9)
   let widened = 0
   for (let k = 0; k < 20_000; k++) {
     const shuntOhm = 10 ** (random() * 9 - 6)
-    // of what the shunt voltage register can show: 10 µV to 0.32 V
+    // within what the shunt voltage register can show: 10 µV to 0.32 V
     const maxA = 10 ** (Math.log10(1e-5) + random() * Math.log10(0.32 / 1e-5)) / shuntOhm
     const { lsb, register } = calibrate({ shuntOhm, maxA })
     // equation 1: 16 bits, of which bit 0 is not used
@@ -146,7 +146,7 @@ test('INA219: a current that the chip cannot show is refused', () => {
     calibrate({ shuntOhm, maxA })
 })
 
-test('DS3231: quarter degrees with a sign, the example of the data sheet', () => {
+test('DS3231: signed quarter degrees, the example of the data sheet', () => {
   assert.equal(ds3231Celsius(0b0001_1001, 0b0100_0000), 25.25)
   assert.equal(ds3231Celsius(0xff, 0xc0), -0.25)
   assert.equal(ds3231Celsius(0xe7, 0x40), -24.75)

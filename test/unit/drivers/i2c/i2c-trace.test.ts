@@ -1,4 +1,4 @@
-// What is written to the chips of I2C, and what their registers become, beside i2c-trace.txt.
+// What is written to I2C chips, and the values of their registers, compared with i2c-trace.txt.
 import { test } from 'node:test'
 import { Ads1115, INPUTS, RANGES, RATES } from '../../../../drivers/i2c/ads1115'
 import { Bme280, OVERSAMPLINGS } from '../../../../drivers/i2c/bme280'
@@ -8,7 +8,7 @@ import * as ina219 from '../../../../drivers/i2c/ina219'
 import { crcSht, REPEATABILITY, Sht3x } from '../../../../drivers/i2c/sht3x'
 import { dice, digest, Trace } from '../../../lib/trace'
 
-test('what is written to chips of I2C, and what their registers become', async () => {
+test('writes to I2C chips, and the values of their registers, are as i2c-trace.txt has them', async () => {
   const trace = new Trace('unit/drivers/i2c/i2c-trace.txt')
   const { below, chance, pick } = dice(5)
   const chips = {

@@ -22,7 +22,7 @@ const schema = v.optional(
   {},
 )
 
-test('an option nobody knows is refused with the nearest name', () => {
+test('an unknown option is refused with the nearest name', () => {
   const check = (raw: unknown) => () => checkOptions(schema as v.GenericSchema<unknown, unknown>, raw, 'cellar')
   assert.throws(check({ intervall_ms: 5000 }), {
     code: 'UNKNOWN_KEY',
@@ -40,7 +40,7 @@ test('an option nobody knows is refused with the nearest name', () => {
   assert.deepEqual(checkOptions(schema as v.GenericSchema<unknown, unknown>, {}, 'x'), { interval_ms: 1000 })
 })
 
-test('the first rule whose bounds all hold gives the status', () => {
+test('the first rule whose limits all match gives the status', () => {
   const rules = [
     { above: 90, status: 'CRITICAL' },
     { above: 80, status: 'ALARM' },
@@ -52,7 +52,7 @@ test('the first rule whose bounds all hold gives the status', () => {
   assert.deepEqual(words, ['CRITICAL', 'ALARM', 'ALARM', 'OK', 'LOW', 'LOW', 'OK', 'OK', 'FROST', 'MARK', 'MARK'])
 })
 
-test('a channel scales, shifts and names; tenths come out as tenths', () => {
+test('a channel is scaled, shifted and renamed; decimals come out exact', () => {
   const tenths = new ValueChannel({ id: 't', unit: 'Cel', scale: 0.1, offset: -40 })
   assert.deepEqual(tenths.reading(634), ['t', 'OK', 23.4, 'Cel'])
   const random = prng(1)
@@ -66,7 +66,7 @@ test('a channel scales, shifts and names; tenths come out as tenths', () => {
   }
 })
 
-test('no value, NaN and what a rule calls ERROR keep their place without a value', () => {
+test('a missing value, NaN and a value that a rule calls ERROR keep their slot without a value', () => {
   const channel = new ValueChannel({ id: 't', unit: 'Cel', scale: 0.1, status: [{ equals: 3276.8, status: 'ERROR' }] })
   for (const raw of [null, Number.NaN, Number.POSITIVE_INFINITY, 0x8000])
     assert.deepEqual(channel.reading(raw), ['t', 'ERROR', null, 'Cel'])
@@ -81,7 +81,7 @@ test('no value, NaN and what a rule calls ERROR keep their place without a value
   })
 })
 
-test('channels of a known device are named after their source, renamed or left out', () => {
+test('channels of a known device are named after their source, renamed or omitted', () => {
   const specs = [
     { key: 'temperature', unit: 'Cel' },
     { key: 'humidity', unit: '%' },
@@ -97,7 +97,7 @@ test('channels of a known device are named after their source, renamed or left o
 
 const two = [new ValueChannel({ id: 'a', unit: 'V' }), new ValueChannel({ id: 'b', unit: 'A', scale: 0.001 })]
 
-test('a polled source keeps the place of a channel that fails and tells why', async () => {
+test('a polled source keeps the slot of a failed channel and reports why', async () => {
   let samples: Sample[] = [
     { value: 3, raw: '03' },
     { value: 1500, raw: '05 dc' },
@@ -122,7 +122,7 @@ test('a polled source keeps the place of a channel that fails and tells why', as
   assert.equal(b!.error, 'no answer from slave 7')
 })
 
-test('a test and the schedule never sample at once, and a failed sample stops nobody', async () => {
+test('a test and the schedule never sample at the same time, and a failed sample blocks no other', async () => {
   let running = 0
   let most = 0
   let calls = 0
@@ -158,7 +158,7 @@ function latest(maxAgeMs = 5000) {
   return { source, clock, timers, take: ((...args) => take(...args)) as Take }
 }
 
-test('values that arrive by themselves count until they are too old', async () => {
+test('values that arrive unrequested count until they are too old', async () => {
   const { source, clock, take } = latest()
   const { events, reasons } = heard()
   await source.open(events)
@@ -188,7 +188,7 @@ test('values that arrive by themselves count until they are too old', async () =
     (await source.readRaw()).map(row => row.error),
     ['was not heard for 5 s', 'says it is broken'],
   )
-  // after a reopening the old values are no values
+  // after a reopening the old values do not count
   await source.close()
   await source.open(events)
   take(0, 1)
@@ -198,7 +198,7 @@ test('values that arrive by themselves count until they are too old', async () =
   )
 })
 
-test('a test of such a source waits for what was not heard yet, but not for ever', async () => {
+test('a test of such a source waits for channels not heard yet, but not forever', async () => {
   const { source, timers, take } = latest(60_000)
   await source.open(heard().events)
   const first = source.readRaw()
@@ -225,7 +225,7 @@ test('a test of such a source waits for what was not heard yet, but not for ever
   assert.equal(timers.pending, 0)
 })
 
-test('the deadband of the gateway holds for readings of the kit: a status that changes passes at once', () => {
+test('the deadband of the gateway applies to readings of the kit: a changed status passes immediately', () => {
   const channel = new ValueChannel({ id: 't', unit: 'Cel', scale: 0.1, status: [{ above: 80, status: 'ALARM' }] })
   const band = new Deadband({ t: 5 })
   const passes = [700, 740, 760, 801, 805, null, null, 805].map((raw, k) =>

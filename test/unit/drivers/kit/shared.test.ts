@@ -79,7 +79,7 @@ function shared() {
   return { radios, member }
 }
 
-test('opened by the first, closed by the last', async () => {
+test('the first user opens, the last closes', async () => {
   const { radios, member } = shared()
   const a = member('a', 'send')
   const b = member('b', 'listen')
@@ -93,7 +93,7 @@ test('opened by the first, closed by the last', async () => {
   assert.equal(radios[0]!.closes, 1)
 })
 
-test('answers go to who sends, the rest to who listens; alone, each gets all', async () => {
+test('answers go to the sender, other packets to the listener; a single user gets all', async () => {
   const { radios, member } = shared()
   const a = member('a', 'send')
   const b = member('b', 'listen')
@@ -117,7 +117,7 @@ test('answers go to who sends, the rest to who listens; alone, each gets all', a
   await b.medium.close()
 })
 
-test('a lost one is told to all, and the next opening opens it anew', async () => {
+test('a loss is reported to all users, and the next opening reopens it', async () => {
   const { radios, member } = shared()
   const a = member('a', 'send')
   const b = member('b', 'listen')
@@ -129,14 +129,14 @@ test('a lost one is told to all, and the next opening opens it anew', async () =
   await a.medium.close()
   await a.medium.open(a.events)
   assert.equal(radios[0]!.opens, 2)
-  // the other one's late close of what was lost leaves the new opening alone
+  // a late close by the other user of the lost one leaves the new opening alone
   await b.medium.close()
   assert.equal(await a.medium.send(Uint8Array.of(9)), true)
   assert.equal(radios[0]!.closes, 1)
   await a.medium.close()
 })
 
-test('other settings are refused while it is open, and taken when it is free', async () => {
+test('other settings are refused while it is open, and accepted when it is closed', async () => {
   const { radios, member } = shared()
   const a = member('a', 'send', { baudrate: 9600 })
   await a.medium.open(a.events)
@@ -155,7 +155,7 @@ test('other settings are refused while it is open, and taken when it is free', a
   await c.medium.close()
 })
 
-test('a failed opening fails for all that waited for it, and may be tried again', async () => {
+test('a failed opening fails for all that waited for it, and may be retried', async () => {
   const { radios, member } = shared()
   const a = member('a', 'send')
   const b = member('b', 'listen')
@@ -171,7 +171,7 @@ test('a failed opening fails for all that waited for it, and may be tried again'
   await b.medium.close()
 })
 
-test('what one handler throws does not keep the packet from the next', async () => {
+test('an exception in one handler does not keep the packet from the next', async () => {
   const { radios, member } = shared()
   const a = member('a', 'listen')
   const b = member('b', 'listen')
@@ -187,7 +187,7 @@ test('what one handler throws does not keep the packet from the next', async () 
   await b.medium.close()
 })
 
-test('a member closed while it opens does not keep the hardware', async () => {
+test('a member closed while it opens releases the hardware', async () => {
   const { radios, member } = shared()
   const a = member('a', 'send')
   const opening = a.medium.open(a.events)
@@ -196,7 +196,7 @@ test('a member closed while it opens does not keep the hardware', async () => {
   assert.equal(radios[0]!.events, undefined)
 })
 
-test('the course of four media of one piece of hardware', async () => {
+test('four media that share one device behave as recorded', async () => {
   const trace = new Trace('unit/drivers/kit/shared-trace.txt')
   const { below, chance, pick } = dice(31)
   for (let round = 0; round < 8; round++) {

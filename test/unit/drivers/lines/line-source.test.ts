@@ -1,4 +1,4 @@
-// The sources `line` and `nmea` over a cable in memory: readings, age, questions and answers, options.
+// The sources `line` and `nmea` over a cable in memory: readings, age, requests and answers, options.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { lineSource, nmeaSource } from '../../../../drivers/lines'
@@ -14,12 +14,12 @@ interface World {
   source: Source
   timers: ManualTimers
   lost: string[]
-  /** what the device heard */
+  /** what the device received */
   heard: string[]
-  /** the device answers this to each question */
+  /** the device sends this answer to each request */
   answer: (question: string) => string
   says(text: string): Promise<void>
-  /** a byte of the device comes with a wrong parity or stop bit */
+  /** a byte of the device arrives with a wrong parity or stop bit */
   damage(byte: number): void
 }
 
@@ -56,14 +56,14 @@ async function world(type: 'line' | 'nmea', options: Record<string, unknown>): P
   return made
 }
 
-/** A read while time goes on. */
+/** A read while the clock runs. */
 async function reading(at: World): Promise<unknown> {
   const read = at.source.read()
   await at.timers.advance(1000)
   return read
 }
 
-test('named groups are channels; the newest line counts; what is silent too long is an error', async () => {
+test('named groups are channels; the newest line counts; a source silent too long is an error', async () => {
   const at = await world('line', {
     pattern: ['T=(?<temp>\\S+)', 'DOOR (?<door>\\w+)'],
     channels: {
@@ -98,7 +98,7 @@ test('named groups are channels; the newest line counts; what is silent too long
   )
 })
 
-test('a line with a damaged byte is no line, wherever the byte is; a break between two lines belongs to none', async () => {
+test('a line with a damaged byte is dropped, wherever the byte is; a break between two lines belongs to neither', async () => {
   const at = await world('line', { pattern: 'T=(?<temp>-?\\d+)' })
   const temp = async (): Promise<unknown> => (await at.source.read())[0]![2]
   await at.says('T=1\n')
@@ -106,7 +106,7 @@ test('a line with a damaged byte is no line, wherever the byte is; a break betwe
     ['T=', '2\n'],
     ['', 'T=2\n'],
     ['T=2', '\n'],
-    ['T=2', 'T=3\n'], // the end of the line itself
+    ['T=2', 'T=3\n'], // the line end itself
   ] as const) {
     await at.says(before)
     at.damage(0x2d)
@@ -134,7 +134,7 @@ test('a sentence of NMEA with a damaged byte is dropped, also without a checksum
   assert.equal(at.source.counters.detail?.damaged_lines, 1)
 })
 
-test('a question is asked before every reading; an old answer is none', async () => {
+test('a request is sent before every reading; an old answer does not count', async () => {
   const at = await world('line', { pattern: '(?<level>\\d+)', poll: 'READ?\\r\\n', interval_ms: 5000 })
   at.answer = () => '42\r\n'
   assert.deepEqual(await reading(at), [['s', 'OK', 42, '1']])
@@ -148,7 +148,7 @@ test('a question is asked before every reading; an old answer is none', async ()
   assert.equal((await raw)![0]!.raw, '43')
 })
 
-test('a test of a source that asks takes as long as its answer may, not twice as long', async () => {
+test('a test of a source with requests takes as long as one answer may take, not twice as long', async () => {
   const at = await world('line', { pattern: '(?<a>\\d+)', poll: '?', timeout_ms: 9000, interval_ms: 10_000 })
   const raw = at.source.readRaw!()
   await at.timers.advance(9000)
@@ -156,7 +156,7 @@ test('a test of a source that asks takes as long as its answer may, not twice as
   assert.deepEqual([(await raw)![0]!.error, at.timers.pending], ['was not heard yet', 0])
 })
 
-test('a question that cannot be written loses the link', async () => {
+test('a request that cannot be written loses the link', async () => {
   const at = await world('line', { pattern: '(?<a>\\d)', poll: '?' })
   await at.source.close()
   await assert.rejects(at.source.read(), { code: 'LINK_DOWN' })
@@ -171,7 +171,7 @@ test('lines with a wrong checksum do not count', async () => {
 
 const RMC = '$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A\r\n'
 
-test('a receiver: position in degrees, the rest in the units of the table, checksums asked for', async () => {
+test('a GNSS receiver: position in degrees, other values in the units of the table, checksums required', async () => {
   const at = await world('nmea', { read: ['lat', 'course', 'fix'] })
   await at.says(RMC)
   assert.deepEqual(await at.source.read(), [
@@ -189,7 +189,7 @@ test('a receiver: position in degrees, the rest in the units of the table, check
   )
 })
 
-test('transducers come in the unit that was asked for, or not at all', async () => {
+test('transducers are reported in the requested unit, or not at all', async () => {
   const at = await world('nmea', {
     read: [],
     require_checksum: false,
@@ -202,7 +202,7 @@ test('transducers come in the unit that was asked for, or not at all', async () 
   assert.equal((await at.source.readRaw!())![2]!.error, 'comes in deg, not in V')
 })
 
-test('options that cannot be meant are refused', () => {
+test('nonsensical options are refused', () => {
   const context = { clock: new ManualClock(), logger: silentLogger }
   const refused = (
     driver: typeof lineSource,

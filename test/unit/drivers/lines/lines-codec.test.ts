@@ -1,4 +1,4 @@
-// Lines out of bytes, checksums, numbers out of text, NMEA sentences: with the public examples of the standard.
+// Lines from bytes, checksums, numbers from text, NMEA sentences: with the public examples of the standard.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { checkedEnd } from '../../../../drivers/lines/checksum'
@@ -24,13 +24,13 @@ function split(
   return { lines, tooLong: splitter.tooLong }
 }
 
-test('lines end at their separator; empty ones are none; a carriage return before a line feed belongs to the end', () => {
+test('lines end at their separator; empty ones are skipped; a carriage return before a line feed belongs to the separator', () => {
   assert.deepEqual(split('a\r\n\r\n\nbc\n\rd\nrest').lines, ['a', 'bc', '\rd'])
   assert.deepEqual(split('a\rb\r\r', { separator: '\r' }).lines, ['a', 'b'])
   assert.deepEqual(split('a<>b><>c<<>', { separator: '<>' }).lines, ['a', 'b>', 'c<'])
 })
 
-test('a line of the bound is whole, a longer one is left out, the next is well', () => {
+test('a line of the maximum length is complete, a longer one is dropped, the next is received', () => {
   for (const separator of ['\n', '<>'])
     assert.deepEqual(split(['12345678', '123456789', '1'.repeat(50), 'ok', ''].join(separator), { separator }), {
       lines: ['12345678', 'ok'],
@@ -39,7 +39,7 @@ test('a line of the bound is whole, a longer one is left out, the next is well',
   assert.deepEqual(split('12345678\r\n123456789\r\nok\n').lines, ['12345678', 'ok'])
 })
 
-test('however the bytes come in chunks, the lines are the same', () => {
+test('however the bytes are split into chunks, the lines are the same', () => {
   const random = prng(11)
   for (let k = 0; k < 500; k++) {
     const bytes = Array.from({ length: 200 }, () => 'abc<>\n\r'[Math.floor(random() * 7)]).join('')
@@ -53,7 +53,7 @@ test('however the bytes come in chunks, the lines are the same', () => {
   }
 })
 
-test('checksums as the field writes them', () => {
+test('checksums are found in the common notations', () => {
   const end = (text: string, kind: 'none' | 'nmea' | 'xor', required?: boolean): number =>
     checkedEnd(Buffer.from(text, 'latin1'), kind, required)
   const gga = '$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47'
@@ -71,7 +71,7 @@ test('checksums as the field writes them', () => {
   assert.equal(end('anything', 'none'), 8)
 })
 
-test('numbers of the field: signs, commas, exponents, hex, words; what is none is none', () => {
+test('numbers in the common notations: signs, commas, exponents, hex, words; anything else is no number', () => {
   const cases: [string, number, Parameters<typeof numberOf>[1]?][] = [
     [' +23.5 ', 23.5],
     ['-0,25', -0.25],
@@ -91,7 +91,7 @@ test('numbers of the field: signs, commas, exponents, hex, words; what is none i
   for (const [text, value, options] of cases) assert.ok(Object.is(numberOf(text, options), value), text)
 })
 
-test('groups have names, in their order; expressions that would stop the gateway are known', () => {
+test('groups have names, in their order; expressions that could block the gateway are recognized', () => {
   assert.deepEqual(groupsOf('T=(?<temp>[-0-9.]+)(?:,H=(?<hum>\\d+))?'), ['temp', 'hum'])
   assert.deepEqual(groupsOf('^(\\d+)$'), [])
   assert.throws(() => groupsOf('(?<a>'), SyntaxError)
@@ -122,7 +122,7 @@ function read(...sentences: string[]): Record<string, number | null | string> {
 const near = (value: unknown, expected: number): void =>
   assert.ok(Math.abs((value as number) - expected) < 1e-9, `${value}`)
 
-test('where, how high, how fast: GGA, RMC, GLL, VTG, GSA', () => {
+test('position, altitude and speed from GGA, RMC, GLL, VTG, GSA', () => {
   const gga = read('$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47')
   near(gga.lat, 48 + 7.038 / 60)
   near(gga.lon, 11 + 31 / 60)
@@ -146,7 +146,7 @@ test('where, how high, how fast: GGA, RMC, GLL, VTG, GSA', () => {
   })
 })
 
-test('without a fix there is no position, whatever the fields hold', () => {
+test('without a fix there is no position, whatever the fields contain', () => {
   assert.deepEqual(read('$GPGGA,123519,4807.038,N,01131.000,E,0,00,99.9,0.0,M,,M,,'), {
     fix: 0,
     lat: null,
@@ -161,7 +161,7 @@ test('without a fix there is no position, whatever the fields hold', () => {
   assert.deepEqual(read('$GPVTG,,T,,M,,N,,K,N'), { course: null, speed: null })
 })
 
-test('a value counts only where the sentence says that it is valid, and in the unit it is known in', () => {
+test('a value counts only if the sentence marks it valid, and in its known unit', () => {
   const where = '4916.45,N,12311.12,W'
   for (const [text, expected] of [
     ['$GPVTG,054.7,T,034.4,M,005.5,N,010.2,K,A', { course: 54.7, speed: (5.5 * 1852) / 3600 }],
@@ -193,7 +193,7 @@ test('a value counts only where the sentence says that it is valid, and in the u
   }
 })
 
-test('positions that cannot be are none', () => {
+test('impossible positions are dropped', () => {
   for (const where of [
     '4860.000,N,01131.000,E',
     '9100.000,N,01131.000,E',
@@ -208,7 +208,7 @@ test('positions that cannot be are none', () => {
   }
 })
 
-test('satellites in view are summed over the systems', () => {
+test('satellites in view are summed over the constellations', () => {
   assert.deepEqual(
     read('$GPGSV,2,1,08,01,40,083,46*00', '$GPGSV,2,2,08,01,40,083,46*00', '$GLGSV,1,1,03,65,40,083,46*00'),
     {
@@ -217,7 +217,7 @@ test('satellites in view are summed over the systems', () => {
   )
 })
 
-test('a system that says nothing for 15 s counts no more; more systems than there are do not count', () => {
+test('a constellation silent for 15 s no longer counts; more constellations than exist do not count', () => {
   const reader = new NmeaReader()
   const view = (talker: string, count: string, now: number): number | null | undefined => {
     let seen: number | null | undefined
@@ -238,7 +238,7 @@ test('a system that says nothing for 15 s counts no more; more systems than ther
   assert.equal(view('ZZ', '01', 40_000), 12)
 })
 
-test('on board: wind, depth, water, heading, transducers', () => {
+test('ship sensors: wind, depth, water, heading, transducers', () => {
   const wind = read('$WIMWV,214.8,R,36.0,K,A*28', '$WIMWV,045.0,T,10.0,N,A')
   assert.deepEqual([wind.wind_angle, wind.wind_speed, wind.wind_angle_true], [214.8, 10, 45])
   near(wind.wind_speed_true, 5.14444444444444)
@@ -247,7 +247,7 @@ test('on board: wind, depth, water, heading, transducers', () => {
     read('$SDDBT,7.8,f,2.4,M,1.3,F', '$YXMTW,17.75,C*5D', '$HEHDT,274.07,T*03', '$HCHDG,101.1,,,7.1,W*3C'),
     { depth: 2.4, water_temperature: 17.75, heading: 274.07, heading_magnetic: 101.1 },
   )
-  // the compass is told with its deviation: east is added, west taken off, over north too
+  // the compass sends its deviation: east is added, west subtracted, across north too
   assert.deepEqual(read('$HCHDG,98.3,1.5,E,12.6,W'), { heading_magnetic: 99.8 })
   assert.deepEqual(read('$HCHDG,1.5,2,W,,'), { heading_magnetic: 359.5 })
   assert.deepEqual(read('$HCHDG,359,2,E,,'), { heading_magnetic: 1 })
@@ -262,7 +262,7 @@ test('on board: wind, depth, water, heading, transducers', () => {
   assert.equal(transducerUnit('constructor', 'name'), '1')
 })
 
-test('what is no sentence, or none we know, says nothing', () => {
+test('text that is no sentence, or an unknown one, gives nothing', () => {
   const reader = new NmeaReader()
   const sink = { put: () => assert.fail('nothing'), transducer: () => assert.fail('nothing') }
   for (const text of [

@@ -1,4 +1,4 @@
-// The transfers of one chip, one after the other: a bus that fails at any of them ends what was going on, at once.
+// The transfers of one chip, one after the other: a bus error at any of them ends the running operation immediately.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LoraChip } from '../../../../drivers/lora/chip'
@@ -12,7 +12,7 @@ import { FakeAir, FakeChip } from './fake'
 const options = { region: 'none', frequency_hz: 868_100_000, bandwidth_khz: 20.8 }
 const modem = modemOf(checkOptions(loraOptions, options, 'radio') as never)
 
-/** A chip that is set up; the transfer `failAt` from now on fails, and no other may begin before one has ended. */
+/** A chip that is set up; the transfer `failAt` from now on fails, and no other may start before one has ended. */
 async function world() {
   const timers = new ManualTimers(new ManualClock())
   const bus = { failAt: 0, begun: 0, busy: false }
@@ -38,7 +38,7 @@ async function world() {
   return { chip, bus, fake, sleep }
 }
 
-test('a bus that fails at any transfer ends it with that error, and nothing is sent behind it', async () => {
+test('a bus error at any transfer ends the operation with that error, and no transfer follows', async () => {
   const steps: Record<string, (chip: LoraChip, sleep: (ms: number) => Promise<void>) => Promise<unknown>> = {
     setUp: (chip, sleep) => chip.setUp(sleep),
     receive: chip => chip.receive(),

@@ -1,4 +1,4 @@
-// R18: the duty cycle is never exceeded, in any window, in any band of the region table, over restarts too.
+// R18: the duty cycle is never exceeded, in any window, in any band of the region table, also over restarts.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import { ManualClock } from '../../../lib/manual'
 import { prng } from '../../../lib/random'
 import { mostSent, type Sending } from './fake'
 
-/** Sends as often as it may, with pauses and lengths by chance; real sendings end a little late, as in life. */
+/** Sends as often as allowed, with random intervals and lengths; the transmissions end a little late, as real ones do. */
 function drive(limits: readonly Limit[], seed: number, hours: number, greedy: boolean): Sending[] {
   const random = prng(seed)
   const duty = new DutyCycle(limits)
@@ -36,7 +36,7 @@ function drive(limits: readonly Limit[], seed: number, hours: number, greedy: bo
 
 for (const region of REGIONS.filter(name => name !== 'none'))
   for (const band of bandsOf(region).filter(({ limits }) => limits.length > 0))
-    test(`R18: ${region} ${band.name}: no window ever holds more than its budget, and greed gets nearly all of it`, () => {
+    test(`R18: ${region} ${band.name}: no window ever contains more than its budget, and a greedy sender gets nearly all of it`, () => {
       for (const greedy of [true, false]) {
         const sent = drive(band.limits, 7 + band.fromHz, greedy ? 3 : 30, greedy)
         for (const { windowMs, budgetMs } of band.limits) {
@@ -47,7 +47,7 @@ for (const region of REGIONS.filter(name => name !== 'none'))
       }
     })
 
-test('a packet longer than the whole budget never may, one that fits may at once', () => {
+test('a packet longer than the full budget is never allowed, one that fits is allowed immediately', () => {
   const duty = new DutyCycle([{ windowMs: 20_000, budgetMs: 400 }])
   assert.equal(duty.readyAt(401, 5), Number.POSITIVE_INFINITY)
   assert.equal(duty.readyAt(400, 5), 5)
@@ -84,7 +84,7 @@ const world = (t: TestContext) => {
   return { path, clock, start }
 }
 
-test('R18: what was sent counts after a restart: exactly after a stop, and never less after a kill', t => {
+test('R18: airtime used counts after a restart: exactly after a stop, and never less after a kill', t => {
   const { clock, start } = world(t)
   const first = start()
   for (let k = 0; k < 10; k++) first.send(1000)
@@ -99,7 +99,7 @@ test('R18: what was sent counts after a restart: exactly after a stop, and never
   assert.equal(start().used(), 0)
 })
 
-test('a radio that changes bands to and fro keeps what it sent in each', t => {
+test('a radio that switches between bands keeps the airtime used in each', t => {
   const { clock, start } = world(t)
   const [here, there] = [start('here'), start('there')]
   for (const { send, book } of [here, there, here]) {
@@ -109,7 +109,7 @@ test('a radio that changes bands to and fro keeps what it sent in each', t => {
   assert.deepEqual([start('here').used(), start('there').used()], [4000, 2000])
 })
 
-test('a clock that went back makes nothing older, and a broken file counts as a whole budget', t => {
+test('a clock set back makes no entry older, and a damaged file counts as a full budget', t => {
   const { path, clock, start } = world(t)
   const first = start()
   first.send(20_000)
@@ -122,7 +122,7 @@ test('a clock that went back makes nothing older, and a broken file counts as a 
   assert.equal(start().used(), 36_000)
 })
 
-test('flash is written about twenty times for a whole budget', t => {
+test('the airtime file is written about twenty times per budget', t => {
   const { path, start } = world(t)
   const { send } = start()
   let written = 0
@@ -134,6 +134,6 @@ test('flash is written about twenty times for a whole budget', t => {
     last = text
   }
   assert.equal(written, 19)
-  // a twentieth counts as used until the next writing
+  // a twentieth counts as used until the next write
   assert.equal(JSON.parse(last).x.reserved_ms, 1800)
 })

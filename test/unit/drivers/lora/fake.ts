@@ -1,6 +1,6 @@
-// An SX127x of registers in memory, on an air that others share, with a clock moved by hand: the hardware that the driver's radio
-// is given in unit tests. It does what the data sheet says of LoRa mode, and has faults. The one of test/rig/sx127x sits behind
-// a real device; this one is quick, and its times are exact.
+// An SX127x of registers in memory, on an air shared with others, with a clock moved by hand: the hardware under the driver's
+// radio in unit tests. It does what the data sheet says of LoRa mode, and has faults. The one of test/rig/sx127x is behind a real
+// device; this one is fast, and its times are exact.
 import { type AirSettings, airtimeMs } from '../../../../drivers/lora/airtime'
 import type { Hardware, InputPin, OutputPin, Spi } from '../../../../drivers/lora/hardware'
 import { OsError } from '../../../../src/lib/errors'
@@ -11,7 +11,7 @@ export interface Sending {
   readonly to: number
 }
 
-/** The most that was sent within any window of that length: one that ends with a sending holds the most. */
+/** The maximum that was sent within any window of that length; the maximum is in a window that ends with a transmission. */
 export function mostSent(sent: readonly Sending[], windowMs: number): number {
   let worst = 0
   let first = 0
@@ -28,18 +28,18 @@ export function mostSent(sent: readonly Sending[], windowMs: number): number {
 
 export interface OnAir extends Sending {
   readonly payload: Uint8Array
-  /** what decides who hears it: frequency, bandwidth, spreading factor, header, sync word, turned signals */
+  /** what decides who receives it: frequency, bandwidth, spreading factor, header, sync word, inverted signals */
   readonly kind: string
   readonly from: number
   readonly to: number
   collided: boolean
 }
 
-/** Everybody on it hears everybody else. */
+/** Every radio on it receives all others. */
 export class FakeAir {
   readonly chips: FakeChip[] = []
   readonly sent: OnAir[] = []
-  /** nobody hears what this one says true to */
+  /** radios for which this returns true do not receive the packet */
   lose: (sending: OnAir) => boolean = () => false
 
   constructor(readonly timers: ManualTimers) {}
@@ -61,18 +61,18 @@ export class FakeChip implements Hardware {
   readonly reg = new Uint8Array(128)
   readonly fifo = new Uint8Array(256)
   readonly sent: OnAir[] = []
-  /** power of what comes in, as PKT_RSSI and PKT_SNR have it */
+  /** power of incoming packets, as PKT_RSSI and PKT_SNR show it */
   pktRssi = 90
   pktSnr = 20
-  /** frequency word at the last image calibration, and whether it never ends */
+  /** frequency word at the last image calibration, and whether the calibration never ends */
   calibrated = 0
   calibratesForEver = false
-  /** flags that cannot be cleared; a version to fake; messages of the bus that fail */
+  /** flags that cannot be cleared; a fake version; bus messages that fail */
   stuck = 0
   version = -1
   failing = 0
   deaf = false
-  /** RSSI of a channel whose noise moves slowly; at the least gain the receiver shows its own noise */
+  /** RSSI of a channel with slowly varying noise; at minimum gain the receiver shows its own noise */
   quiet: (() => number) | undefined
   jammed = false
   /** DIO0 is not connected */
@@ -183,7 +183,7 @@ export class FakeChip implements Hardware {
     }
   }
 
-  /** A packet comes in; `bad`: with a wrong check sum. */
+  /** A packet arrives; `bad`: with a wrong checksum. */
   hear(payload: Uint8Array, bad = false): void {
     if (this.mode !== 5 || this.deaf) return
     const length = this.reg[0x1d]! & 1 ? this.reg[0x22]! : payload.length
@@ -272,7 +272,7 @@ export class FakeChip implements Hardware {
     const sending: OnAir = { payload, kind: this.kind, from: this.#now, to: this.#now + ms, collided: false }
     this.sent.push(sending)
     this.air.begin(sending)
-    // whoever hears it does so with the last symbol, whether the sender comes to an end or not
+    // receivers get it with the last symbol, whether the sender finishes or not
     this.air.timers.after(ms, () => {
       for (const chip of this.air.chips)
         if (chip !== this && chip.kind === sending.kind && chip.#since <= sending.from && !this.air.lose(sending))

@@ -4,7 +4,7 @@ import { realHardware } from '../../../../drivers/lora/hardware'
 import { systemClock } from '../../../../src/lib/clock'
 import { nativeOrNull } from '../../../../src/native'
 
-test('an SPI device that is not there is told with what to do', {
+test('a missing SPI device is reported with what to do', {
   skip: nativeOrNull() ? false : 'this machine has no C compiler',
 }, async () => {
   await assert.rejects(realHardware(systemClock).openSpi('/dev/spidev-none', 1_000_000), {

@@ -1,5 +1,5 @@
-// Two gateways with a radio each, hours of traffic on an air in memory: the whole of uplink, delivery exchange, key frame plan,
-// channel, duty cycle and chip. Neither ever sends more than its duty cycle allows, whatever happens; alarms come first.
+// Two gateways with a radio each, hours of traffic on an air in memory: uplink, delivery exchange, key frame plan, channel,
+// duty cycle and chip together. Neither ever exceeds its duty cycle, whatever happens; alarms are sent first.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { createLora } from '../../../../drivers/lora'
@@ -24,7 +24,7 @@ const world = async (t: TestContext) => {
   const radio = (mode: 'send' | 'listen') => {
     const chip = new FakeChip(air)
     const more = { hardware: chip, timers: w.timers, random: prng(++pairs), budgets: new Map() }
-    // the usual channel of Europe: 1 %
+    // the standard channel of Europe: 1 %
     const options = { mode, spi: `/dev/pair${pairs}`, dio0_pin: 'GPIO25', check_interval_ms: 60_000 }
     return { chip, build: () => createLora('radio', options, context, more) }
   }
@@ -41,7 +41,7 @@ const world = async (t: TestContext) => {
     await closed
   })
   await w.apply({ name: 'radio', medium: 'LORA', build: near.build })
-  /** `devices`: readings of so many relayed ones in turn; 0: of the gateway itself */
+  /** `devices`: readings of so many relayed devices in turn; 0: of the gateway itself */
   const run = async (ms: number, everyMs = 0, devices = 0): Promise<void> => {
     if (everyMs === 0) return w.run(ms, 200)
     for (let at = 0; at < ms; at += everyMs) {
@@ -60,11 +60,11 @@ const world = async (t: TestContext) => {
   return { w, air, near: near.chip, far: far.chip, run, within, state }
 }
 
-/** It holds a FULL, alone or in a frame of the delivery exchange. */
+/** It contains a FULL, alone or in a frame of the delivery exchange. */
 const isFull = ({ payload }: OnAir): boolean => Buffer.from(payload).includes(Buffer.of(COMMAND.DATA_FULL, 1, 0, 0, 0))
 const total = (sent: readonly OnAir[]): number => sent.reduce((sum, { from, to }) => sum + to - from, 0)
 
-test('R18: quiet traffic for three hours: everything arrives, and nothing waits for the budget', async t => {
+test('R18: light traffic for three hours: everything arrives, and nothing waits for the budget', async t => {
   const { w, near, far, run, within, state } = await world(t)
   await run(3 * HOUR_MS, 60_000)
   await run(60_000)
@@ -76,7 +76,7 @@ test('R18: quiet traffic for three hours: everything arrives, and nothing waits 
   assert.ok(total(near.sent) / 3 < BUDGET_MS / 4)
 })
 
-test('R18: more readings than the law lets through, then an outage of two hours: the duty cycle holds, alarms come first', async t => {
+test('R18: more readings than the duty cycle allows, then an outage of two hours: the duty cycle is kept, alarms are sent first', async t => {
   const { w, air, near, run, within, state } = await world(t)
   await run(HOUR_MS, 4000, 12)
   within()

@@ -1,4 +1,4 @@
-// LoRa's pure parts against the data sheet's tables and examples, and published times on the air.
+// LoRa's pure parts against the data sheet's tables and examples, and published airtimes.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type AirSettings, airtimeMs, bytesWithin, symbolMs } from '../../../../drivers/lora/airtime'
@@ -40,7 +40,7 @@ const air = (spreadingFactor: number, more: Partial<AirSettings> = {}): AirSetti
   ...more,
 })
 
-test('airtime: the published times of 23 bytes at 125 kHz, and of others', () => {
+test('airtime: the published times of 23 bytes at 125 kHz, and of others, are computed', () => {
   // The Things Network's table for 13 bytes of header and 10 of payload
   for (const [sf, ms] of [
     [7, 61.7],
@@ -53,14 +53,14 @@ test('airtime: the published times of 23 bytes at 125 kHz, and of others', () =>
     assert.equal(Math.round(airtimeMs(23, air(sf)) * 10) / 10, ms, `SF${sf}`)
   // by hand: SF7 12.25 + 8 + ceil((80 - 28 + 28 + 16) / 28) * 5 = 40.25 symbols of 1.024 ms
   assert.ok(Math.abs(airtimeMs(10, air(7)) - 41.216) < 1e-9)
-  // SF6 implicit, no check sum, 4/8, 500 kHz: 12.25 + 8 + ceil((160 - 24 + 28 - 20) / 24) * 8 = 68.25 symbols of 0.128 ms
+  // SF6 implicit, no checksum, 4/8, 500 kHz: 12.25 + 8 + ceil((160 - 24 + 28 - 20) / 24) * 8 = 68.25 symbols of 0.128 ms
   const six = air(6, { implicitHeader: true, crc: false, codingRate: 4, bandwidthHz: 500_000 })
   assert.ok(Math.abs(airtimeMs(20, six) - 8.736) < 1e-9)
   assert.equal(airtimeMs(0, air(12, { crc: false, implicitHeader: true })), (12.25 + 8) * 32.768)
   assert.equal(symbolMs(12, 125_000), 32.768)
 })
 
-test('the largest packet within a time', () => {
+test('the largest packet within a given airtime is computed', () => {
   for (const ms of [60, 100, 400]) {
     const bytes = bytesWithin(ms, air(8))
     assert.ok(airtimeMs(bytes, air(8)) <= ms && airtimeMs(bytes + 1, air(8)) > ms)
@@ -69,14 +69,14 @@ test('the largest packet within a time', () => {
   assert.equal(bytesWithin(1, air(7)), 0)
 })
 
-test('frequency words of the data sheet and of usual channels', () => {
+test('frequency words match the data sheet and standard channels', () => {
   assert.equal(frequencyWord(434_000_000), 0x6c8000)
   assert.equal(frequencyWord(868_000_000), 0xd90000)
   assert.equal(frequencyWord(868_100_000), 0xd90666)
   assert.equal(frequencyWord(915_000_000), 0xe4c000)
 })
 
-test('settings become register values', () => {
+test('settings are converted to register values', () => {
   const usual = registers()
   assert.equal(usual.get(REG.MODEM_CONFIG_1), 0x72)
   assert.equal(usual.get(REG.MODEM_CONFIG_2), 0x74)
@@ -102,7 +102,7 @@ test('settings become register values', () => {
   assert.deepEqual([six.get(REG.INVERT_IQ), six.get(REG.INVERT_IQ_2), six.get(REG.SYNC_WORD)], [0x66, 0x19, 0x34])
 })
 
-test('errata: 500 kHz, and the receiver set off below 62.5 kHz', () => {
+test('errata are applied: 500 kHz, and the receiver offset below 62.5 kHz', () => {
   const none = { region: 'none' }
   const high = registers({ ...none, bandwidth_khz: 500 })
   assert.deepEqual([high.get(0x36), high.get(0x3a), high.get(0x31), high.get(0x2f)], [0x02, 0x64, 0xc3, undefined])
@@ -123,7 +123,7 @@ test('errata: 500 kHz, and the receiver set off below 62.5 kHz', () => {
   }
 })
 
-test('power, current, signal, noise and offset as the data sheet has them', () => {
+test('power, current, signal, noise and frequency offset are as in the data sheet', () => {
   assert.deepEqual(powerRegisters(2, 'PA_BOOST'), { config: 0xf0, dac: 0x84 })
   assert.deepEqual(powerRegisters(17, 'PA_BOOST'), { config: 0xff, dac: 0x84 })
   assert.deepEqual(powerRegisters(20, 'PA_BOOST'), { config: 0xff, dac: 0x87 })
@@ -145,7 +145,7 @@ test('power, current, signal, noise and offset as the data sheet has them', () =
   assert.equal(frequencyError(0x0f, 0xff, 0xff, 500_000), -1)
 })
 
-test('what the chip or the law does not allow is refused with the key named', () => {
+test('settings that the chip or the regulation forbids are refused with the key named', () => {
   refused({ spreading_factor: 6 }, /spreading_factor.*implicit_bytes/)
   refused({ chip: 'sx1277', spreading_factor: 10 }, /sx1277 does 6 to 9/)
   refused({ chip: 'sx1278' }, /frequency_hz: 868\.1 MHz, but the sx1278 does 137-175, 410-525/)
@@ -172,7 +172,7 @@ test('what the chip or the law does not allow is refused with the key named', ()
   assert.throws(() => settings({ bandwidth_khz: 100 }), /bandwidth_khz/)
 })
 
-test('a bus that is not there, or not theirs, says what to do', () => {
+test('a bus that is missing or may not be opened is reported with what to do', () => {
   const of = (code: ErrorCode): string[] => {
     const { message, hint, code: kept } = explained(new OsError(code, '/dev/spidev0.0: open E'), '/dev/spidev0.0')
     return [kept, message, hint ?? '']
@@ -182,7 +182,7 @@ test('a bus that is not there, or not theirs, says what to do', () => {
   assert.equal(of('TIMEOUT')[1], '/dev/spidev0.0: open E')
 })
 
-test('regions: the usual channel lies in a band, dwell time bounds the packet, wide channels are free of it', () => {
+test('regions: the standard channel is in a band, dwell time limits the packet, wide channels are exempt', () => {
   for (const region of REGIONS) assert.ok(bandOf(region, usualFrequency(region), 125_000, true))
   const table = REGIONS.flatMap(region =>
     region === 'none' ? [] : bandsOf(region).map(band => [region, band] as const),
@@ -229,7 +229,7 @@ test('regions: the usual channel lies in a band, dwell time bounds the packet, w
   assert.deepEqual([wide.maxPacket, wide.band.limits], [255, []])
 })
 
-test('FCC 15.247 and the LIPD class licence: dwell time by the width of the channel, power by its density', () => {
+test('FCC 15.247 and the LIPD class licence: dwell time depends on channel width, power on its density', () => {
   const of = (region: Region, khz: number) => {
     const { limits, maxEirpDbm } = bandOf(region, usualFrequency(region), khz * 1000, true)
     return [limits.map(({ budgetMs, windowMs }) => `${budgetMs}/${windowMs}`).join(), Number(maxEirpDbm.toFixed(2))]
@@ -245,7 +245,7 @@ test('FCC 15.247 and the LIPD class licence: dwell time by the width of the chan
   assert.deepEqual(of('AS923', 250), ['36000/3600000', 16])
 })
 
-test('above 17 dBm the chip itself sends 1 % of an hour at most, whatever the law allows; a tighter law stays', () => {
+test('above 17 dBm the chip itself allows 1 % of an hour at most, whatever the regulation allows; a stricter regulation stays', () => {
   const limits = (raw: Record<string, unknown>) =>
     modemOf(settings({ power_dbm: 20, antenna_gain_dbi: 0, ...raw })).band.limits.map(
       ({ budgetMs, windowMs }) => `${budgetMs}/${windowMs}`,
@@ -258,7 +258,7 @@ test('above 17 dBm the chip itself sends 1 % of an hour at most, whatever the la
   assert.deepEqual(limits({ frequency_hz: 864_000_000, power_dbm: 18, antenna_gain_dbi: -5 }), ['3600/3600000'])
 })
 
-test('the queue: a newer answer takes the place of an older one of its epoch, others keep theirs; both lists are bounded', async () => {
+test('the queue: a newer answer replaces an older one of its epoch, others stay; both lists are limited', async () => {
   const queue = new SendQueue()
   const answerOf = (epoch: number, cum: number): Uint8Array => {
     const bytes = Buffer.alloc(17)
@@ -292,7 +292,7 @@ test('the queue: a newer answer takes the place of an older one of its epoch, ot
   for (let k = queue.length; k < MOST_WAITING; k++) add('pong', Buffer.of(COMMAND.PONG, 0, k))
   assert.deepEqual(await settled(), [])
   add('one too many', Buffer.of(COMMAND.PONG, 1, 0))
-  assert.deepEqual(await settled(), [['newer', false]], 'the oldest answer goes')
+  assert.deepEqual(await settled(), [['newer', false]], 'the oldest answer is dropped')
   for (let k = 0; k <= MOST_WAITING; k++) add(`data ${k}`, Buffer.of(COMMAND.DATA_FULL, k))
   assert.deepEqual(await settled(), [[`data ${MOST_WAITING}`, false]], 'a packet too many is refused')
   assert.equal(queue.isAnswer(queue.peek()!), true)

@@ -1,5 +1,5 @@
-// The course of radios that share an air, beside medium-trace.txt: every transfer on their buses, what they hear, count and
-// complain of, while chips fail, channels are busy and budgets run out.
+// A trace of radios that share an air, compared with medium-trace.txt: every transfer on their buses, what they receive,
+// count and report, while chips fail, channels are busy and budgets run out.
 import { test } from 'node:test'
 import { createLora } from '../../../../drivers/lora'
 import type { Logger } from '../../../../src/lib/logger'
@@ -29,7 +29,7 @@ const WORLDS = [
 ]
 const FIRST = [0x3f, DELIVERY_FRAME, ...Object.values(COMMAND)]
 
-test('the course of radios that share an air', async () => {
+test('radios that share an air behave as medium-trace.txt has it', async () => {
   const trace = new Trace('unit/drivers/lora/medium-trace.txt')
   const { below, chance, pick } = dice(53)
   for (const [w, [options, more]] of WORLDS.entries()) {

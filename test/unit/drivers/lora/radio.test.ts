@@ -1,5 +1,5 @@
-// The radio on a chip in memory: what is written to it, what is read of it, when, and how it comes back from faults (R18). The
-// same behaviour on a real spidev and real lines: test/rig/lora-radio.test.ts.
+// The radio on a chip in memory: what is written to it and read from it, when, and how it recovers from faults (R18). The same
+// behaviour on a real spidev and real lines: test/rig/lora-radio.test.ts.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ class World {
   station(options: Record<string, unknown> = {}, dataDir?: string): Station {
     const chip = new FakeChip(this.air)
     const pins = { dio0_pin: 'GPIO25', reset_pin: 'GPIO22' }
-    // an SPI device of its own: what is opened once is shared
+    // its own SPI device: an opened device is shared
     const all = { spi: `/dev/fake${++stations}`, ...pins, region: 'none', frequency_hz: 868_100_000, ...options }
     const parts = { clock: this.clock, logger: silentLogger, ...(dataDir !== undefined && { dataDir }) }
     const more = { hardware: chip, timers: this.timers, random: prng(stations), budgets: new Map() }
@@ -58,7 +58,7 @@ class Station {
     return this
   }
 
-  /** The clock runs until it is settled. */
+  /** The clock runs until the promise settles. */
   async within<T>(promise: Promise<T>, ms = 5000): Promise<T> {
     let settled = false
     promise.then(
@@ -92,11 +92,11 @@ const end = async (...all: Station[]): Promise<void> => {
     const closed = medium.close()
     await world.run(100)
     await closed
-    assert.deepEqual([chip.openSpis, chip.pins], [0, 0], 'bus and lines are given back')
+    assert.deepEqual([chip.openSpis, chip.pins], [0, 0], 'bus and lines are released')
   }
 }
 
-test('packets of 1 to 255 bytes cross whole, one behind the other in the buffer', async () => {
+test('packets of 1 to 255 bytes are received complete, one after the other in the buffer', async () => {
   const [a, b, world] = await pair()
   for (const n of [1, 2, 100, 254, 255, 33]) {
     assert.equal(await a.send(bytes(n, n)), true)
@@ -104,7 +104,7 @@ test('packets of 1 to 255 bytes cross whole, one behind the other in the buffer'
     assert.equal(b.heard.at(-1)!.packet, hex(bytes(n, n)))
     assert.equal(hex(a.chip.sent.at(-1)!.payload), hex(bytes(n, n)), 'no byte more is on the air')
   }
-  // two in a row, the second before the first was looked after: the newer one is what the registers tell of
+  // two in a row, the second before the first was read: the registers describe the newer one
   b.chip.hear(bytes(20, 3))
   await world.run(10)
   b.chip.hear(bytes(30, 4))
@@ -118,7 +118,7 @@ test('packets of 1 to 255 bytes cross whole, one behind the other in the buffer'
   await end(a, b)
 })
 
-test('a packet that the next one overwrote before it was read is counted and handed over by nobody', async () => {
+test('a packet that the next one overwrote before it was read is counted and not delivered', async () => {
   const [a, b, world] = await pair()
   const { chip } = b
   const heard = (): string[] => b.heard.splice(0).map(({ packet }) => packet)
@@ -126,7 +126,7 @@ test('a packet that the next one overwrote before it was read is counted and han
     await world.run(20)
     return [heard(), b.detail.overwritten!]
   }
-  // three came while the gateway was busy: the registers tell of the last
+  // three arrived while the gateway was busy: the registers describe the last
   for (const seed of [1, 2, 3]) chip.hear(bytes(50, seed))
   assert.deepEqual(await seen(), [[hex(bytes(50, 3))], 2])
   const whileRead = (...packets: Uint8Array[]): void => {
@@ -136,11 +136,11 @@ test('a packet that the next one overwrote before it was read is counted and han
       for (const packet of packets) chip.hear(packet)
     }
   }
-  // behind it there is room for one more
+  // after it there is room for one more
   whileRead(bytes(100, 5))
   chip.hear(bytes(100, 4))
   assert.deepEqual(await seen(), [[bytes(100, 4), bytes(100, 5)].map(hex), 2])
-  // the ring is full: the end of the second lies where the first began
+  // the ring is full: the end of the second is where the first began
   whileRead(bytes(200, 7))
   chip.hear(bytes(100, 6))
   assert.deepEqual(await seen(), [[hex(bytes(200, 7))], 3])
@@ -148,11 +148,11 @@ test('a packet that the next one overwrote before it was read is counted and han
   whileRead(bytes(156, 9))
   chip.hear(bytes(100, 8))
   assert.deepEqual(await seen(), [[bytes(100, 8), bytes(156, 9)].map(hex), 3])
-  // three at once, though they are short
+  // three at the same time, though they are short
   whileRead(bytes(9, 1), bytes(9, 2))
   chip.hear(bytes(9, 3))
   assert.deepEqual(await seen(), [[hex(bytes(9, 2))], 5])
-  // a damaged one has been all over it, and is no packet itself
+  // a damaged one has overwritten all of it, and is no packet itself
   chip.before = (register, _count, writes) => {
     if (register !== 0 || writes) return
     chip.before = () => undefined
@@ -164,7 +164,7 @@ test('a packet that the next one overwrote before it was read is counted and han
   await end(a, b)
 })
 
-test('a packet that comes in just before the channel is listened to, or a packet is sent, is taken first', async () => {
+test('a packet that arrives just before a channel check or a send is read first', async () => {
   for (const listen_before_talk of [true, false]) {
     const [a, b, world] = await pair({ listen_before_talk })
     b.chip.before = (register, _count, writes) => {
@@ -177,12 +177,12 @@ test('a packet that comes in just before the channel is listened to, or a packet
     assert.deepEqual([b.heard.map(({ packet }) => packet), a.heard.length], [[hex(bytes(40, 2))], 1])
     assert.equal(await a.send(bytes(30, 3)), true)
     await world.run(50)
-    assert.equal(b.heard.length, 2, 'it hears again')
+    assert.equal(b.heard.length, 2, 'it receives again')
     await end(a, b)
   }
 })
 
-test('without a header, a length byte goes before the packet and zeros follow it', async () => {
+test('without a header, the packet is sent with a length byte before it and zeros after it', async () => {
   const [a, b, world] = await pair({ spreading_factor: 6, implicit_bytes: 60 })
   for (const n of [1, 40, 59]) {
     assert.equal(await a.send(bytes(n)), true)
@@ -199,7 +199,7 @@ test('without a header, a length byte goes before the packet and zeros follow it
   await end(a, b)
 })
 
-test('signal and noise of each packet, above and below the noise, at either port; a wrong check sum is counted', async () => {
+test('signal and noise of each packet, above and below the noise, at either port; a wrong checksum is counted', async () => {
   for (const [frequency_hz, rssi] of [
     [868_100_000, [-61, -127.25]],
     [433_500_000, [-68, -134.25]],
@@ -228,7 +228,7 @@ test('signal and noise of each packet, above and below the noise, at either port
   }
 })
 
-test('the receiver is calibrated where it hears; a calibration that does not end is a fault', async () => {
+test('the receiver is calibrated at its frequency; a calibration that does not end is a fault', async () => {
   const world = new World()
   const a = await world.station().open()
   assert.equal(a.chip.calibrated, frequencyWord(868_100_000))
@@ -240,7 +240,7 @@ test('the receiver is calibrated where it hears; a calibration that does not end
   await end(b)
 })
 
-test('closing in the midst of opening gives everything back, and it opens again', async () => {
+test('closing during the opening releases everything, and it opens again', async () => {
   const world = new World()
   for (const ms of [0, 2, 20, 56, 64, 72]) {
     const a = world.station()
@@ -256,7 +256,7 @@ test('closing in the midst of opening gives everything back, and it opens again'
   }
 })
 
-test('an idle radio with an edge line asks the chip no more than its checks need', async () => {
+test('an idle radio with an edge line reads the chip no more often than its checks need', async () => {
   const world = new World()
   const a = await world.station({ check_interval_ms: 2000 }).open()
   await world.run(100)
@@ -267,7 +267,7 @@ test('an idle radio with an edge line asks the chip no more than its checks need
   await end(a)
 })
 
-test('without DIO0 packets are found by asking; with one that says nothing too, and the link says so', async () => {
+test('without DIO0, or with a DIO0 that gives no edges, packets are found by polling, and the link says so', async () => {
   const [a, b, world] = await pair({}, { dio0_pin: undefined })
   for (let k = 0; k < 10; k++) assert.equal(await a.send(bytes(20, k)), true)
   await world.run(50)
@@ -280,7 +280,7 @@ test('without DIO0 packets are found by asking; with one that says nothing too, 
     await other.run(600)
   }
   assert.equal(d.heard.length, 5)
-  assert.match(d.reasons.at(-1)!, /^DIO0 says nothing: check its wire/)
+  assert.match(d.reasons.at(-1)!, /^no edges on DIO0: check its wire/)
   await end(c, d)
 })
 
@@ -295,7 +295,7 @@ for (const [fault, make, counted, reset] of [
   ['a deaf receiver', chip => (chip.deaf = true), 'fault_deaf', true],
   ['an error of the bus', chip => (chip.failing = 1), 'spi_errors', false],
 ] as readonly (readonly [string, (chip: FakeChip) => unknown, string, boolean])[])
-  test(`R18: ${fault} heals within 10 s`, async () => {
+  test(`R18: ${fault} recovers within 10 s`, async () => {
     const [a, b, world] = await pair({}, reset ? {} : { reset_pin: undefined })
     make(b.chip)
     await world.run(8000)
@@ -306,7 +306,7 @@ for (const [fault, make, counted, reset] of [
     await end(a, b)
   })
 
-test('R18: a sending that does not end is given up, and what waits behind it is sent once the chip is set up anew', async () => {
+test('R18: a transmission that does not end is dropped, and the waiting packets are sent once the chip is set up again', async () => {
   const [a, b, world] = await pair()
   a.chip.jammed = true
   const second = a.medium.send(bytes(30))
@@ -318,7 +318,7 @@ test('R18: a sending that does not end is given up, and what waits behind it is 
   await end(a, b)
 })
 
-test('a machine that has no time to look while it sends takes the chip for no fault', async () => {
+test('a machine too busy to check while it sends does not count as a fault of the chip', async () => {
   const world = new World()
   const a = world.station()
   const { chip } = a
@@ -331,7 +331,7 @@ test('a machine that has no time to look while it sends takes the chip for no fa
       transfer: async (tx, rx, ms) => {
         if (tx[0] === 0x81 && (tx[1]! & 7) === 3) sending = true
         if (away && sending && tx[0] === 0x12) {
-          // it is not sent yet, and seconds pass before that answer is looked at
+          // it is not sent yet, and seconds pass before that answer is read
           away = false
           rx?.fill(0)
           return new Promise(resolve => world.timers.after(2000, () => resolve(undefined)))
@@ -346,7 +346,7 @@ test('a machine that has no time to look while it sends takes the chip for no fa
   await end(a)
 })
 
-test('a chip that cannot be revived three times loses the link with the reason', async () => {
+test('a chip that fails three recoveries loses the link with the reason', async () => {
   const world = new World()
   const a = await world.station({ reset_pin: undefined }).open()
   a.chip.version = 0
@@ -356,7 +356,7 @@ test('a chip that cannot be revived three times loses the link with the reason',
   await end(a)
 })
 
-test('a quiet channel whose noise moves slowly is no deaf receiver, and a receiver that goes deaf there is found', async () => {
+test('a quiet channel with slowly varying noise is no deaf receiver, and a receiver that becomes deaf there is found', async () => {
   const world = new World()
   const a = await world.station({ deaf_after_s: 0, check_interval_ms: 1000 }).open()
   const random = prng(31)
@@ -371,7 +371,7 @@ test('a quiet channel whose noise moves slowly is no deaf receiver, and a receiv
   await world.run(600_000, 500)
   assert.ok(a.chip.transfers - before > 600 * 7, 'it was looked at all the time')
   assert.deepEqual([a.detail.fault_deaf, a.detail.reinits, a.lost], [0, 0, undefined])
-  // the gain is what it was: an automatic one
+  // the gain is as before: automatic
   await world.run(50)
   assert.deepEqual([a.chip.reg[0x26]! & 4, a.chip.reg[0x0c]! >> 5], [4, 1])
   a.chip.deaf = true
@@ -380,7 +380,7 @@ test('a quiet channel whose noise moves slowly is no deaf receiver, and a receiv
   await end(a)
 })
 
-test('silence of deaf_after_s sets the chip up anew, without a fault', async () => {
+test('silence of deaf_after_s sets the chip up again, and is no fault', async () => {
   const world = new World()
   const a = await world.station({ deaf_after_s: 60 }).open()
   const { resets } = a.chip
@@ -389,7 +389,7 @@ test('silence of deaf_after_s sets the chip up anew, without a fault', async () 
   await end(a)
 })
 
-test('the book of time on the air has what was really on the air, answers and failures included', async () => {
+test('the airtime account contains what was really on the air, including answers and failures', async () => {
   const [a, b, world] = await pair({ region: 'EU868' })
   const before = a.detail.duty_used_ms!
   assert.equal(before, 0)
@@ -406,7 +406,7 @@ test('the book of time on the air has what was really on the air, answers and fa
   await end(a, b)
 })
 
-test('R18: a process that was killed has booked what it sent, before it sent it', async t => {
+test('R18: a process that was killed had recorded the airtime before it sent', async t => {
   const dataDir = mkdtempSync(join(tmpdir(), 'lora-'))
   t.after(() => rmSync(dataDir, { recursive: true, force: true }))
   const world = new World()
@@ -414,7 +414,7 @@ test('R18: a process that was killed has booked what it sent, before it sent it'
   const sending = a.medium.send(bytes(200))
   await world.run(150)
   assert.equal(a.chip.mode, 3, 'it is on the air')
-  // what the next process finds: the same file, by its last name, and other memory
+  // what the next process finds: the same file, by its last name, and fresh memory
   const b = world.station({ region: 'EU868', spi: '/dev/two/kept' }, dataDir)
   assert.equal(b.detail.airtime_ms, 0)
   assert.ok(b.detail.duty_used_ms! >= 300, JSON.stringify(b.detail))
@@ -422,12 +422,12 @@ test('R18: a process that was killed has booked what it sent, before it sent it'
   await end(a)
 })
 
-test('an answer that comes while a packet is about to go: each is on the air once, and told as sent when it was', async () => {
+test('an answer that arrives when a packet is about to go: each is sent once, and reported as sent when it was', async () => {
   for (let ms = 0; ms < 6; ms += 0.5) {
     const [a, b, world] = await pair()
     await world.run(20)
     const data = a.medium.send(bytes(60, 1))
-    // listening takes two symbols, 2 ms: it comes before, in or after that
+    // listening takes two symbols, 2 ms: the answer arrives before, during or after that
     for (let t = 0; t < ms; t += 0.5) await world.timers.advance(0.5)
     const answer = a.medium.send(Uint8Array.of(COMMAND.PONG, 0, 1))
     assert.deepEqual(await a.within(Promise.all([data, answer])), [true, true])
@@ -441,7 +441,7 @@ test('an answer that comes while a packet is about to go: each is on the air onc
   }
 })
 
-test('who waits for the channel is not run over: eight packets from each of two, at once', async () => {
+test('a sender that waits for the channel does not collide: eight packets from each of two, at the same time', async () => {
   const [a, b, world] = await pair()
   const sent = [a, b].flatMap(({ medium }) => Array.from({ length: 8 }, (_, k) => medium.send(bytes(40, k))))
   assert.deepEqual(await a.within(Promise.all(sent), 30_000), new Array(16).fill(true))

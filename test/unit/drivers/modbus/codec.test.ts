@@ -19,7 +19,7 @@ import { prng } from '../../../lib/random'
 const hex = (text: string): Uint8Array => Uint8Array.from(Buffer.from(text.replaceAll(' ', ''), 'hex'))
 const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')
 
-test('requests and answers are those of the specification (V1.1b3, examples of 6.1 to 6.4)', () => {
+test('requests and answers match the specification (V1.1b3, examples of 6.1 to 6.4)', () => {
   // 6.1: coils 20 to 38
   const coils = readRequest('coil', 19, 19)
   assert.deepEqual(coils, hex('01 0013 0013'))
@@ -52,7 +52,7 @@ test('the CRC is that of the serial line (V1.02, 6.2.2), low byte first', () => 
   assert.deepEqual(frameRtu(0x11, readRequest('holding', 0x6b, 3)), hex('11 03 006b 0003 76 87'))
 })
 
-test('the frame of TCP has transaction, protocol 0, length and unit in front (V1.0b, 3.1.3)', () => {
+test('a TCP frame begins with transaction, protocol 0, length and unit (V1.0b, 3.1.3)', () => {
   assert.deepEqual(frameTcp(0x1501, 0xff, readRequest('input', 0, 1)), hex('1501 0000 0006 ff 04 0000 0001'))
   const answer = hex('1501 0000 0005 ff 04 02 00 05')
   assert.deepEqual(nextTcp(answer, answer.length), { transaction: 0x1501, unit: 0xff, size: 11 })
@@ -62,7 +62,7 @@ test('the frame of TCP has transaction, protocol 0, length and unit in front (V1
   assert.equal(nextTcp(hex('1501 0000 0200 ff'), 7), 'broken')
 })
 
-test('every number type in every word order', () => {
+test('every number type is read in every word order', () => {
   // 0x11223344 in the four orders
   const orders: Record<WordOrder, string> = { ABCD: '11223344', CDAB: '33441122', BADC: '22114433', DCBA: '44332211' }
   for (const order of WORD_ORDERS) assert.equal(numberAt(hex(orders[order]), 0, 'u32', order), 0x11223344)
@@ -110,7 +110,7 @@ test('a number written in any type and order is read back', () => {
   }
 })
 
-test('the plan asks for every register once, in requests no larger than allowed, and touches nothing else', () => {
+test('the plan requests every register once, in requests of the allowed size, and reads no others', () => {
   const random = prng(3)
   for (let round = 0; round < 300; round++) {
     const gap = Math.floor(random() * 4)
@@ -146,7 +146,7 @@ test('the plan asks for every register once, in requests no larger than allowed,
   }
 })
 
-test('as few requests as can be: registers side by side share one', () => {
+test('as few requests as possible: adjacent registers share one', () => {
   const at = (address: number, type: RegisterPlace['type'] = 'u16'): RegisterPlace => ({
     table: 'holding',
     address,
@@ -167,7 +167,7 @@ test('as few requests as can be: registers side by side share one', () => {
   ])
 })
 
-test('the answer is found among noise, an echo and frames of others; a wrong CRC is told', () => {
+test('the answer is found among noise, an echo and frames of others; a wrong CRC is reported', () => {
   const request = readRequest('holding', 0x6b, 3)
   const echo = frameRtu(0x11, request)
   const good = frameRtu(0x11, hex('03 06 ae41 5652 4340'))
@@ -190,15 +190,15 @@ test('the answer is found among noise, an echo and frames of others; a wrong CRC
   assert.deepEqual(findRtu(refused, refused.length, 0x11, request), { start: 1, end: 3 })
 })
 
-test('an echo whose address looks like the length of an answer is no damaged one', () => {
-  // two registers from 0x0400 on: the answer has 4 bytes, and so the echo seems to say
+test('an echo whose address looks like the length of an answer is not a damaged answer', () => {
+  // two registers from 0x0400 on: the answer has 4 bytes, and the echo seems to have them too
   const request = readRequest('holding', 0x0400, 2)
   const all = Buffer.concat([frameRtu(0x11, request), frameRtu(0x11, hex('03 04 4148 0000'))])
   for (let length = 0; length < all.length; length++) assert.equal(findRtu(all, length, 0x11, request), undefined)
   assert.deepEqual(findRtu(all, all.length, 0x11, request), { start: 9, end: 15 })
 })
 
-test('whatever comes as an answer, nothing throws, nothing is read beyond it and nothing wrong is taken', () => {
+test('for any bytes as an answer, nothing throws, nothing after the answer is read and no wrong value is taken', () => {
   const random = prng(11)
   const buffer = new Uint8Array(512)
   let good = 0

@@ -12,7 +12,7 @@ import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 const hex = (text: string): Uint8Array => Uint8Array.from(Buffer.from(text.replaceAll(' ', ''), 'hex'))
 
-/** A line with slaves on it: `answer` says what comes back for a frame, and when. */
+/** A line with slaves on it: `answer` gives the reply to a frame, and when. */
 class Wire implements Line {
   readonly name = 'wire'
   readonly counters = { rx: 0, tx: 0, errors: 0 }
@@ -71,7 +71,7 @@ function world() {
   }
   const reasons: string[] = []
   const events = { lost: (r: string) => reasons.push(`lost: ${r}`), degraded: (r: string) => reasons.push(r) }
-  /** runs the clock until the promise is settled */
+  /** runs the clock until the promise settles */
   const settle = async <T>(work: Promise<T>): Promise<T> => {
     let done = false
     const end = (): void => {
@@ -84,7 +84,7 @@ function world() {
   return { wire, bus, source, events, reasons, settle, clock, timers }
 }
 
-test('sources on one port take turns, with silence before each request', async () => {
+test('sources on one port take turns, with a silent gap before each request', async () => {
   const { wire, source, events, settle } = world()
   wire.answer = healthy
   const sources = [1, 2, 3].map(slave => source(slave))
@@ -105,7 +105,7 @@ test('sources on one port take turns, with silence before each request', async (
   assert.equal(wire.events, undefined)
 })
 
-test('R17: a dead slave costs its own time-out, once, and then next to nothing', async () => {
+test('R17: a dead slave costs its own time-out once, and later almost nothing', async () => {
   const { wire, source, events, settle, clock, reasons } = world()
   wire.answer = frame => (frame[0] === 9 ? undefined : healthy(frame))
   const dead = source(9, {
@@ -125,7 +125,7 @@ test('R17: a dead slave costs its own time-out, once, and then next to nothing',
     ['ERROR', 'ERROR', 'ERROR'],
   )
   assert.equal(good![0]![2], 201)
-  // three requests of the dead one, one time-out
+  // three requests to the dead slave, one time-out
   assert.ok(clock.mono() - before < 560, `${clock.mono() - before} ms`)
   assert.equal(reasons[0], '3 of 3 sensors: no answer from slave 9')
   let asked = 0
@@ -149,7 +149,7 @@ test('R17: a dead slave costs its own time-out, once, and then next to nothing',
   )
 })
 
-test('silent slaves are asked in turn, one every two seconds where the time-out is short; each is heard soon when it is back', async () => {
+test('silent slaves are polled in turn, one every two seconds where the time-out is short; each is heard soon after it returns', async () => {
   const { wire, source, events, settle, clock } = world()
   wire.answer = frame => (frame[0]! >= 7 ? undefined : healthy(frame))
   const dead = [7, 8, 9].map(unit => source(unit, { timeout_ms: 100 }))
@@ -177,10 +177,10 @@ test('silent slaves are asked in turn, one every two seconds where the time-out 
   for (const one of dead) assert.equal((await settle(one.read()))[0]![1], 'OK')
 })
 
-test('an answer that comes after its time is not taken for the next one', async () => {
+test('an answer after its time-out is not taken for the next one', async () => {
   const { wire, source, events, settle, timers } = world()
   let count = 0
-  // the first request is answered 300 ms too late, with what the registers held then
+  // the first request is answered 300 ms too late, with the register values of that time
   wire.answer = frame => {
     const value = 1000 + ++count
     return {
@@ -191,7 +191,7 @@ test('an answer that comes after its time is not taken for the next one', async 
   const one = source(4)
   await one.open(events)
   assert.equal((await settle(one.read()))[0]![1], 'ERROR')
-  // asked again at once: refused without a word on the wire
+  // requested again immediately: refused without a byte on the wire
   assert.equal((await settle(one.read()))[0]![1], 'ERROR')
   assert.equal(wire.sent.length, 1)
   await timers.advance(500)
@@ -210,7 +210,7 @@ test('a late answer of one slave is not taken by another', async () => {
   assert.equal(b![0]![2], 501)
 })
 
-test('noise before the answer does no harm; a damaged answer is asked for again', async () => {
+test('noise before the answer does no harm; a damaged answer is requested again', async () => {
   const { wire, source, events, settle, bus } = world()
   let tries = 0
   wire.answer = frame => {
@@ -228,11 +228,11 @@ test('noise before the answer does no harm; a damaged answer is asked for again'
   assert.equal(raw!.error, 'damaged answer from slave 4')
 })
 
-test('an answer with a damaged byte is dropped and asked for again, even where its CRC holds; a break before an answer is none', async () => {
+test('an answer with a damaged byte is dropped and requested again, even if its CRC is right; a break before an answer does not count', async () => {
   const { wire, bus, source, events, settle } = world()
   const one = source(4, { retries: 1 })
   await one.open(events)
-  /** the answer comes with a damaged byte in front of its byte `at`, which came right or is left out */
+  /** the answer has a damaged byte before its byte `at`, which is intact or missing */
   const cut = (at: number, lost: number) => (frame: Uint8Array) => {
     const { bytes } = healthy(frame)
     wire.timers.after(20, () => {
@@ -262,7 +262,7 @@ test('an answer with a damaged byte is dropped and asked for again, even where i
   assert.equal(one.counters.detail?.damaged_bytes, 9)
 })
 
-test('an exception is told by name; a block the device refuses is read register by register, at once', async () => {
+test('an exception is reported by name; a block that the device refuses is read register by register, immediately', async () => {
   const { wire, source, events, settle } = world()
   wire.answer = frame => {
     const [unit, fn, , low, , count] = frame as unknown as number[]
@@ -286,7 +286,7 @@ test('an exception is told by name; a block the device refuses is read register 
   assert.deepEqual([one.counters.detail!.requests, one.counters.detail!.exceptions], [7, 3])
 })
 
-test('a lost port is told to every source of it, once; the next that opens opens it for all', async () => {
+test('a lost port is reported once to every source on it; the next source that opens reopens it for all', async () => {
   const { wire, source, events, reasons, settle } = world()
   wire.answer = healthy
   const [a, b] = [source(1), source(2)]
@@ -308,7 +308,7 @@ test('a lost port is told to every source of it, once; the next that opens opens
   )
 })
 
-test('a port that goes away during a request ends it at once', async () => {
+test('a port that vanishes during a request ends the request immediately', async () => {
   const { wire, source, events, timers } = world()
   const one = source(1)
   await one.open(events)
@@ -318,7 +318,7 @@ test('a port that goes away during a request ends it at once', async () => {
   await read
 })
 
-test('other settings for the same port are refused; addresses counted from 1 are moved', async () => {
+test('other settings for the same port are refused; addresses counted from 1 are converted', async () => {
   const { wire, bus, source, events, settle } = world()
   wire.answer = healthy
   const key = `own${ports++}`
@@ -339,6 +339,6 @@ test('other settings for the same port are refused; addresses counted from 1 are
   assert.throws(() => source(1, { registers: [{ id: 'x', address: 1, type: 'bit' }] }), /belong together/)
 })
 
-test('a request is for one slave, never a broadcast, and of the standard size', () => {
+test('a request addresses one slave, never broadcast, and has a valid size', () => {
   assert.deepEqual(frameRtu(1, readRequest('coil', 0xffff, 1)).length, 8)
 })

@@ -1,5 +1,5 @@
-// The course of sources that share a port, beside shared-trace.txt: what they read, when it is asked for, what they count and
-// report, while slaves are late, damaged or silent, and the port comes and goes.
+// A trace of sources that share a port, compared with shared-trace.txt: what they read, when they request it, what they count
+// and report, while slaves are late, damaged or silent, and the port vanishes and returns.
 import { test } from 'node:test'
 import { ModbusBus } from '../../../../drivers/modbus/bus'
 import { frameRtu } from '../../../../drivers/modbus/codec'
@@ -14,7 +14,7 @@ import { checkOptions } from '../../../../src/links/driver-options'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
 import { dice, digest, Trace } from '../../../lib/trace'
 
-test('the course of four sources that share a port', async () => {
+test('four sources that share a port behave as shared-trace.txt has it', async () => {
   const trace = new Trace('unit/drivers/modbus/shared-trace.txt')
   const { below, chance, pick } = dice(61)
   for (let round = 0; round < 4; round++) {
@@ -35,7 +35,10 @@ test('the course of four sources that share a port', async () => {
     const returned: (() => void)[] = []
     const later = (): Promise<void> =>
       slow ? new Promise(resolve => void timers.after(40, resolve)) : Promise.resolve()
-    /** What a slave makes of a request: registers in order, coils, exceptions, noise, an answer that is damaged, cut or late. */
+    /**
+     * How a slave answers a request: registers in order, coils, exceptions, noise, an answer that is damaged, truncated or
+     * late.
+     */
     const answer = (frame: Uint8Array): readonly [Uint8Array, number] => {
       const [unit, fn, high, low, , count] = frame as unknown as number[]
       const bits = fn! < 3

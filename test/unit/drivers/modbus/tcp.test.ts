@@ -8,7 +8,7 @@ import { HostResolver } from '../../../../src/links/resolve'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
 import { dice, Trace } from '../../../lib/trace'
 
-test('an answer with the transaction number of an earlier request is counted as late and not taken', async t => {
+test('an answer with the transaction number of an earlier request is counted as late and dropped', async t => {
   const sockets: Socket[] = []
   const server = createServer(socket => {
     sockets.push(socket)
@@ -41,7 +41,7 @@ test('an answer with the transaction number of an earlier request is counted as 
   assert.equal(transport.counters.late, 3)
 })
 
-test('the course of a connection whose server is late, silent, odd or gone', async t => {
+test('a connection whose server is late, silent, wrong or gone behaves as recorded', async t => {
   const trace = new Trace('unit/drivers/modbus/tcp-trace.txt')
   const { below, chance, pick } = dice(67)
   const timers = new ManualTimers(new ManualClock())

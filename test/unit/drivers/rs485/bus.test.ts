@@ -38,7 +38,7 @@ interface End {
   complaints: string[]
 }
 
-/** Time that passes a twentieth as fast, so that no echo comes late, however busy this machine is; `skip` moves it. */
+/** A clock at a twentieth of the speed, so that no echo is late, however busy this machine is; `skip` moves it. */
 function slowTime() {
   let skipped = 0
   return {
@@ -68,9 +68,9 @@ async function open(
   return end
 }
 
-/** ms: short enough for tests in which turns are lost, long enough for two processes on a busy machine */
+/** ms: short enough for tests that lose turns, long enough for two processes on a busy machine */
 const LOST = 200
-/** where no turn may be given up, however busy this machine is */
+/** for tests in which no turn may time out, however busy this machine is */
 const NEVER = 10_000
 const master = (slaves: number[], turn_timeout_ms = LOST) => ({
   role: 'master',
@@ -81,7 +81,7 @@ const master = (slaves: number[], turn_timeout_ms = LOST) => ({
 })
 const slave = (address: number, turn_timeout_ms = LOST) => ({ role: 'slave', address, turn_timeout_ms })
 
-test('R17: a port whose driver cannot switch the direction is refused, and what to say then is said', async () => {
+test('R17: a port whose driver cannot switch the direction is refused, and the message says what to configure then', async () => {
   const [plug] = await plugs(1)
   const medium = createRs485('r', { port: plug!.path }, context)
   await assert.rejects(medium.open({ lost: () => {}, degraded: () => {} }), (error: OsError) => {
@@ -92,7 +92,7 @@ test('R17: a port whose driver cannot switch the direction is refused, and what 
   await medium.close()
 })
 
-test('R17: two ends with an echo, NULs in front of every frame and noise between them: packets arrive, none of the own', async t => {
+test('R17: two ends with an echo, NULs before every frame and noise between them: all packets arrive, none of its own', async t => {
   const [a, b] = await plugs(2)
   const random = prng(7)
   new SerialBus([a!, b!], {
@@ -102,7 +102,7 @@ test('R17: two ends with an echo, NULs in front of every frame and noise between
   const one = await open(t, a!, {}, slowTime())
   const two = await open(t, b!, { mode: 'listen' }, slowTime())
   for (let k = 0; k < 50; k++) assert.equal(await one.medium.send(dataPacket(k)), true)
-  await until('all came', () => two.got.length === 50)
+  await until('everything arrived', () => two.got.length === 50)
   assert.deepEqual(
     two.got.map(({ packet }) => packet),
     Array.from({ length: 50 }, (_, k) => Buffer.from(dataPacket(k))),
@@ -111,11 +111,11 @@ test('R17: two ends with an echo, NULs in front of every frame and noise between
   await two.got[0]!.origin.reply(Uint8Array.of(0x09, 0, 1))
   await until('answered', () => one.got.length === 1)
   assert.equal(one.medium.counters.detail!.echoes, 50)
-  // that of the first frame at least: later ones may follow noise without a silence between
+  // at least that of the first frame: later ones may follow noise without silence between
   assert.ok(two.medium.counters.detail!.nuls! > 0)
 })
 
-test('both ends speak at once: nothing is lost, since neither begins while the other speaks', async t => {
+test('both ends send at the same time: nothing is lost, since neither starts while the other sends', async t => {
   const [a, b] = await plugs(2)
   new SerialBus([a!, b!])
   const one = await open(t, a!, {})
@@ -125,13 +125,13 @@ test('both ends speak at once: nothing is lost, since neither begins while the o
     two.medium.send(dataPacket(100 + k)),
   ])
   await Promise.all(sends.flat())
-  await until('all came', () => one.got.length === 20 && two.got.length === 20)
+  await until('everything arrived', () => one.got.length === 20 && two.got.length === 20)
 })
 
-test('a master and three slaves: each speaks in its turn only, and is known by its address', async t => {
+test('a master and three slaves: each sends only in its turn, and is identified by its address', async t => {
   const [m, ...rest] = await plugs(4)
   const bus = new SerialBus([m!, ...rest], { echo: true })
-  // all are there before the first is asked
+  // all are open before the first is polled
   const clock = slowTime()
   const slaves = await Promise.all(rest.map((plug, k) => open(t, plug, slave(7 + k, NEVER), clock)))
   const chief = await open(t, m!, master([7, 8, 9], NEVER), clock)
@@ -139,7 +139,7 @@ test('a master and three slaves: each speaks in its turn only, and is known by i
   await Promise.all(
     slaves.flatMap((end, k) => Array.from({ length: 15 }, (_, n) => end.medium.send(dataPacket(1000 * k + n)))),
   )
-  await until('all came', () => chief.got.length === 45)
+  await until('everything arrived', () => chief.got.length === 45)
   for (let k = 0; k < 3; k++) {
     const mine = chief.got.filter(({ origin }) => origin.address === `${m!.path}#${7 + k}`)
     assert.deepEqual(
@@ -147,22 +147,22 @@ test('a master and three slaves: each speaks in its turn only, and is known by i
       Array.from({ length: 15 }, (_, n) => Buffer.from(dataPacket(1000 * k + n))),
     )
   }
-  // the master's own packets are for all, and no slave hears another's
+  // the master's own packets are for all, and no slave receives another's
   await chief.medium.send(dataPacket(5))
-  await until('heard', () => slaves.every(({ got }) => got.length === 1))
+  await until('it is received', () => slaves.every(({ got }) => got.length === 1))
   for (const { got } of slaves) assert.equal(got[0]!.origin.address.endsWith('#master'), true)
   assert.equal(chief.medium.counters.detail!.missed_turns, 0)
-  // between two polls only the one asked has spoken
+  // between two polls only the polled slave has sent
   let asked: number | undefined
   for (const { from, bytes } of bus.log) {
-    // a poll may come in one piece with a packet before it
+    // a poll may arrive in one chunk with a packet before it
     const at = bytes.lastIndexOf(Buffer.from([0x4f, 0x53, 0x4e, 0x02]))
     if (from === m && at >= 0) asked = bytes.readUInt32BE(at + 4)
     else if (from !== m) assert.equal(rest.indexOf(from), asked! - 7)
   }
 })
 
-test('a slave that hears its poll late, behind that of another, keeps silent and speaks in its next turn', async t => {
+test('a slave that reads its poll late, after that of another, stays silent and sends in its next turn', async t => {
   const [m] = await plugs(1)
   const end = await open(t, m!, slave(7))
   const packets: Buffer[] = []
@@ -182,14 +182,14 @@ test('a slave that hears its poll late, behind that of another, keeps silent and
   await until('packet and end of the turn', () => packets.length === 2)
 })
 
-test('a dead slave is named, costs the others nothing, and is taken back when it is there', async t => {
+test('a dead slave is named, costs the others nothing, and is polled again when it returns', async t => {
   const [m, a, b] = await plugs(3)
   const bus = new SerialBus([m!, a!])
   const chief = await open(t, m!, master([1, 2]))
   const alive = await open(t, a!, slave(1))
   await until('named', () => chief.complaints.includes('no answer from 2'))
   for (let k = 0; k < 20; k++) await alive.medium.send(dataPacket(k))
-  await until('all came', () => chief.got.length === 20)
+  await until('everything arrived', () => chief.got.length === 20)
   bus.join(b!)
   const back = await open(t, b!, slave(2))
   await back.medium.send(dataPacket(99))
@@ -197,7 +197,7 @@ test('a dead slave is named, costs the others nothing, and is taken back when it
   assert.equal(chief.got.length, 21)
 })
 
-test('a second master is noticed by both, and one of them goes on', async t => {
+test('both masters notice a second master, and only one of them continues', async t => {
   const [m, n, a] = await plugs(3)
   new SerialBus([m!, n!, a!])
   const one = await open(t, m!, master([1]))
@@ -209,11 +209,11 @@ test('a second master is noticed by both, and one of them goes on', async t => {
     [one, two].some(({ complaints }) => complaints.some(text => /another master/.test(text))),
   )
   const sent = end.medium.send(dataPacket(1))
-  await until('one goes on', () => one.got.length + two.got.length >= 2)
+  await until('one continues', () => one.got.length + two.got.length >= 2)
   assert.equal(await sent, true)
 })
 
-test('noise on a bus of several costs the packets it hits, never a wrong one', async t => {
+test('noise on a bus of several loses the packets it hits, and never delivers a wrong one', async t => {
   const [m, a, b] = await plugs(3)
   const random = prng(11)
   let noisy = false
@@ -238,7 +238,7 @@ test('noise on a bus of several costs the packets it hits, never a wrong one', a
   assert.ok(chief.got.length > 60, `${chief.got.length} of 122`)
 })
 
-test('a slave nobody asks keeps a bounded number of packets and says what it refused', async t => {
+test('a slave that is not polled queues a limited number of packets and reports what it refused', async t => {
   const [a] = await plugs(1)
   const end = await open(t, a!, slave(1))
   const sent = Array.from({ length: 70 }, (_, k) => end.medium.send(dataPacket(k)))
@@ -248,7 +248,7 @@ test('a slave nobody asks keeps a bounded number of packets and says what it ref
   assert.deepEqual(await Promise.all(sent), Array(70).fill(false))
 })
 
-test('a peer that knows no turns answers the PING, and its answer ends the turn', async t => {
+test('a peer that does not know turns answers the PING, and its answer ends the turn', async t => {
   const [m, a] = await plugs(2)
   const chief = await open(t, m!, master([3], NEVER))
   a!.plugged = true

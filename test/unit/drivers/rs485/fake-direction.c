@@ -1,7 +1,7 @@
 /*
- * A serial port that can switch the direction of an RS485 transceiver, put before the C library (LD_PRELOAD): every terminal
- * takes TIOCSRS485 and remembers it, as a UART's driver does. FAKE_RS485=off is a driver that takes the call and leaves it
- * off, "turned" one that knows only one level of RTS, "hasty" one that knows no pauses. Anything else is the kernel's.
+ * A serial port that can switch the direction of an RS485 transceiver, preloaded before the C library (LD_PRELOAD): every terminal
+ * accepts TIOCSRS485 and stores it, as a UART's driver does. FAKE_RS485=off is a driver that accepts the call and leaves it
+ * off, "turned" one with only one level of RTS, "hasty" one without delays. All other calls go to the kernel.
  */
 #define _GNU_SOURCE
 #include <asm/ioctls.h>

@@ -1,4 +1,5 @@
-// One end of two wires whose own words come back, with clocks that only the test moves: echoes that are lost, damaged or late.
+// One end of two wires that receives its own bytes, with clocks that only the test moves: echoes that are lost, damaged or
+// late.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HalfDuplexLine } from '../../../../drivers/rs485/halfduplex'
@@ -43,7 +44,7 @@ function line() {
     chunk => heard.push(Buffer.from(chunk)),
     byte => damaged.push(byte),
   )
-  /** Sends, and lets `echo` come back after it. */
+  /** Sends, and lets `echo` arrive after it. */
   const say = async (bytes: Uint8Array, echo: Uint8Array | null = bytes): Promise<void> => {
     const written = duplex.write(bytes)
     await timers.advance(10)
@@ -65,7 +66,7 @@ function line() {
 
 const poll = (seq: number): Uint8Array => frameSerial(buildPoll(seq, 7, 512), 'rs485')
 
-test('own words that come back are dropped; an echo that is lost costs none of the later ones', async () => {
+test('an echo of own bytes is dropped; a lost echo costs none of the later ones', async () => {
   const { duplex, heard, say } = line()
   for (let seq = 0; seq < 10; seq++) await say(poll(seq))
   await say(poll(10), null)
@@ -74,7 +75,7 @@ test('own words that come back are dropped; an echo that is lost costs none of t
   assert.deepEqual([duplex.tally.echoes, duplex.tally.collisions], [29, 1])
 })
 
-test('an echo that was damaged is handed on, and those after it are known again', async () => {
+test('a damaged echo is passed on, and later echoes are recognized again', async () => {
   const { duplex, heard, say } = line()
   await say(poll(1))
   const damaged = poll(2)
@@ -85,7 +86,7 @@ test('an echo that was damaged is handed on, and those after it are known again'
   assert.equal(duplex.tally.echoes, 18)
 })
 
-test('a damaged byte is handed on between the others; a break after silence is what a transmitter leaves', async () => {
+test('a damaged byte is passed on in its position; a break after silence comes from a transmitter', async () => {
   const { duplex, heard, damaged, say, timers, arrive, damage } = line()
   damage(0)
   arrive(poll(1))
@@ -101,7 +102,7 @@ test('a damaged byte is handed on between the others; a break after silence is w
   assert.deepEqual(heard.at(-1), Buffer.from(poll(4)))
 })
 
-test('what others say between two echoes is heard whole', async () => {
+test('bytes of others between two echoes are received complete', async () => {
   const { heard, say, arrive } = line()
   await say(poll(1))
   await say(poll(2), null)
@@ -111,7 +112,7 @@ test('what others say between two echoes is heard whole', async () => {
   assert.deepEqual(Buffer.concat(heard), Buffer.from(other))
 })
 
-test('an echo is known by its bytes, however late it comes; a wire that gives none back takes nothing from the others', async () => {
+test('an echo is recognized by its bytes, however late it is; a wire without echo loses no bytes of others', async () => {
   const { duplex, heard, say, timers, arrive } = line()
   for (const late of [0, 99, 101, 5000, 600_000]) {
     const frame = poll(late % 1000)
@@ -132,14 +133,14 @@ test('an echo is known by its bytes, however late it comes; a wire that gives no
       if (answered) said.push(other(seq))
       if (answered) silent.arrive(other(seq))
     }
-    // what another end says is heard, even in our own words
+    // bytes of another end are received, even if equal to ours
     silent.arrive(poll(299))
     assert.deepEqual(Buffer.concat(silent.heard), Buffer.concat([...said, poll(299)]))
     assert.equal(silent.duplex.tally.echoes, 0)
   }
 })
 
-test('the course of a wire with echoes, others and damage', async () => {
+test('a wire with echoes, others and damage behaves as recorded', async () => {
   const trace = new Trace('unit/drivers/rs485/halfduplex-trace.txt')
   const { below, chance, pick } = dice(23)
   for (const echoing of [0.9, 0.5, 0]) {

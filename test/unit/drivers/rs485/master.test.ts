@@ -12,18 +12,18 @@ import { dataPacket } from '../../../lib/packets'
 import { prng } from '../../../lib/random'
 import { digest, Trace } from '../../../lib/trace'
 
-/** Packets on two wires: 1 ms each, heard by all others. */
+/** Packets on two wires: 1 ms each, received by all others. */
 class Wires {
   readonly clock = new ManualClock()
   readonly timers = new ManualTimers(this.clock)
   readonly #ends: { handler: PacketHandler; open: boolean }[] = []
-  /** each end hears itself so many ms later */
+  /** each end receives its own bytes so many ms later */
   echoMs = 0
   /** who polled, and when */
   readonly polls: { from: string; at: number }[] = []
-  /** chance of a packet to get lost; none by default */
+  /** probability that a packet is lost; 0 by default */
   loses: () => boolean = () => false
-  /** chance of a packet to be refused by the port */
+  /** probability that the port refuses a packet */
   refuses: () => boolean = () => false
   readonly sentPolls: Uint8Array[] = []
 
@@ -96,7 +96,7 @@ class Wires {
 }
 
 for (let seed = 1; seed <= 5; seed++)
-  test(`a second master comes (${seed}): it keeps silent and says why, and takes over when the first leaves`, async () => {
+  test(`a second master appears (${seed}): it stays silent and says why, and takes over when the first leaves`, async () => {
     const wires = new Wires()
     const { clock, timers } = wires
     const slave = await wires.slave(7)
@@ -112,7 +112,7 @@ for (let seed = 1; seed <= 5; seed++)
     assert.equal(wires.pollsOf('two', since), 0)
     assert.equal(await sent, true)
     assert.deepEqual([one.got.length, one.complaints], [1, []])
-    assert.deepEqual(two.complaints, ['another master is on this bus: only one may ask'])
+    assert.deepEqual(two.complaints, ['another master is on this bus: only one may poll'])
 
     await one.medium.close()
     await timers.advance(11_000)
@@ -124,14 +124,14 @@ for (let seed = 1; seed <= 5; seed++)
     await timers.advance(1000)
   })
 
-test('two masters begin in the same moment, five times: one goes on alone', async () => {
+test('two masters that start in the same moment, five times: only one continues', async () => {
   for (let seed = 1; seed <= 5; seed++) {
     const wires = new Wires()
     const ends = [await wires.master('one', seed), await wires.master('two', seed + 50)]
     await wires.timers.advance(15_000)
     const since = wires.clock.mono()
     await wires.timers.advance(60_000)
-    // nobody answers here, so the one that goes on asks every 15 s
+    // no slave answers here, so the remaining master polls every 15 s
     const polls = ['one', 'two'].map(name => wires.pollsOf(name, since))
     assert.ok(Math.max(...polls) >= 3, `${polls} polls`)
     assert.ok(ends.some(({ complaints }) => complaints.some(text => /another master/.test(text))))
@@ -140,7 +140,7 @@ test('two masters begin in the same moment, five times: one goes on alone', asyn
   }
 })
 
-test('an echo of its own polls that comes late is no other master', async () => {
+test('a late echo of its own polls is no other master', async () => {
   const wires = new Wires()
   wires.echoMs = 130
   const { medium, complaints } = await wires.master('one', 1)
@@ -151,7 +151,7 @@ test('an echo of its own polls that comes late is no other master', async () => 
   await wires.timers.advance(1000)
 })
 
-test('a dead slave costs only its own time-out, is asked more rarely, named, and taken back when it is there', async () => {
+test('a dead slave costs only its own time-out, is polled less often, is named, and returns to normal when it answers', async () => {
   const wires = new Wires()
   const { clock, timers } = wires
   const alive = await wires.slave(7)
@@ -177,7 +177,7 @@ test('a dead slave costs only its own time-out, is asked more rarely, named, and
   await timers.advance(1000)
 })
 
-test('a bus that loses packets and hears strangers goes as master.txt has it', async () => {
+test('a master on a bus that loses packets and hears foreign ones behaves as master.txt has it', async () => {
   const trace = new Trace('unit/drivers/rs485/master.txt')
   const wires = new Wires()
   const { clock, timers } = wires
@@ -222,7 +222,7 @@ test('a bus that loses packets and hears strangers goes as master.txt has it', a
   trace.compare()
 })
 
-/** Its close, while time goes on. */
+/** Its close, while the clock runs. */
 async function closed(medium: Medium, timers: ManualTimers): Promise<void> {
   const done = medium.close()
   await timers.advance(500)

@@ -1,5 +1,5 @@
-// A port whose driver switches the direction (fake-direction.c, put before the C library; the file runs itself again with
-// it): the medium opens, has told the driver what the options say, and packets go both ways.
+// A port whose driver switches the direction (fake-direction.c, preloaded before the C library; the file runs itself
+// again with it): the medium opens, has passed the options to the driver, and packets go both ways.
 // Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -24,7 +24,9 @@ const context = { clock: systemClock, logger: silentLogger }
 const events = { lost: () => undefined, degraded: () => undefined }
 
 const around = (): void => {
-  test('the tests pass with the driver', { skip: nativeOrNull() ? false : 'this machine has no C compiler' }, t => {
+  test('the tests pass with the fake driver', {
+    skip: nativeOrNull() ? false : 'this machine has no C compiler',
+  }, t => {
     const dir = mkdtempSync(join(tmpdir(), 'os-node-direction-'))
     t.after(() => rmSync(dir, { recursive: true }))
     const library = join(dir, 'fake.so')
@@ -41,7 +43,7 @@ const around = (): void => {
 }
 
 const inside = (dir: string): void => {
-  test('R17: the driver is told what the options say, and packets go both ways', async () => {
+  test('R17: the driver gets the settings of the options, and packets go both ways', async () => {
     const ptys = new Ptys()
     const [a, b] = [await ptys.port(join(dir, 'a')), await ptys.port(join(dir, 'b'))]
     new SerialBus([a, b])
@@ -69,7 +71,7 @@ const inside = (dir: string): void => {
     ptys.close()
   })
 
-  test('a driver that takes the call and does something else is refused', async t => {
+  test('a driver that accepts the call and does something else is refused', async t => {
     const ptys = new Ptys()
     t.after(() => ptys.close())
     const { path } = await ptys.port(join(dir, 'c'))

@@ -1,5 +1,5 @@
-// A slave on a bus of several, step by step beside slave-trace.txt: what it says in its turns, what it hands on, what it keeps for
-// later, and what it says of itself.
+// A slave on a bus of several, step by step compared with slave-trace.txt: what it sends in its turns, what it passes on, what it
+// queues, and what it reports.
 import { test } from 'node:test'
 import { Outbox } from '../../../../drivers/rs485/bus'
 import { SlaveMedium } from '../../../../drivers/rs485/slave'
@@ -67,7 +67,7 @@ function station(address: () => number | null) {
   return { medium, timers, line, events, hear, send, state }
 }
 
-test('a slave says what is written down', async () => {
+test('a slave behaves as slave-trace.txt has it', async () => {
   let address: number | null = 7
   const { medium, timers, line, events, hear, send, state } = station(() => address)
   say('medium', [medium.name, medium.medium, medium.maxPacket, medium.counters])

@@ -1,4 +1,4 @@
-// What each error of opening a serial port, and each way to lose one, is told as.
+// The message for each error of opening a serial port, and for each way to lose one.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { lostReason, openError } from '../../../../drivers/serial/errors'
@@ -8,7 +8,7 @@ import { systemError } from '../../../../src/native/errors'
 const PATH = '/dev/ttyUSB9'
 const of = (errno: string): OsError => new OsError('LINK_DOWN', `open ${errno}`, { details: { errno } })
 
-test('every errno of opening has its code, what happened and what to do; the cause stays', () => {
+test('every errno of opening has its code, what happened and what to do; the cause is kept', () => {
   for (const [errno, code, message, hint] of [
     [
       'EACCES',
@@ -35,7 +35,7 @@ test('every errno of opening has its code, what happened and what to do; the cau
   }
 })
 
-test('a driver that does not answer is told with its path; what is told already stays as it is', () => {
+test('a driver that does not answer is reported with its path; an error that has a message already is unchanged', () => {
   const late = openError(new OsError('TIMEOUT', 'open: 1000 ms', { details: { errno: 'EIO' } }), PATH)
   assert.deepEqual([late.code, /ttyUSB9 does not open.*open: 1000 ms/.test(late.message)], ['TIMEOUT', true])
   assert.match(late.hint, /plug it in again.*dmesg/)
@@ -46,7 +46,7 @@ test('a driver that does not answer is told with its path; what is told already 
     assert.equal(openError(told, PATH), told)
 })
 
-test('a port that hung up was unplugged, by whatever errno; any other reason is told as it came', () => {
+test('a port that hung up counts as unplugged, whatever the errno; any other reason is reported unchanged', () => {
   for (const error of [null, ...[5, 6, 19].map(errno => systemError(-errno, 'read')), new Error('no errno')])
     assert.equal(lostReason(error, PATH), '/dev/ttyUSB9 was unplugged or hung up')
   assert.match(lostReason(systemError(-9, 'read'), PATH), /^\/dev\/ttyUSB9: read EBADF$/)

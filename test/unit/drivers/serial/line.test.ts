@@ -1,5 +1,5 @@
-// The course of three users of one serial port beside line-trace.txt: what is opened and closed, what they hear and are told,
-// while the port goes, comes back under another name or as another adapter, and does not open.
+// A trace of three users of one serial port, compared with line-trace.txt: what is opened and closed, what they receive and
+// report, while the port vanishes, returns under another name or as another adapter, and does not open.
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ import { dice, digest, Trace } from '../../../lib/trace'
 
 type Events = Parameters<NonNullable<SerialContext['openPort']>>[2]
 
-test('the course of three users of one serial port', async t => {
+test('three users of one serial port behave as line-trace.txt has it', async t => {
   const trace = new Trace('unit/drivers/serial/line-trace.txt')
   const { below, chance, pick } = dice(37)
   const dir = mkdtempSync(join(tmpdir(), 'serial-course-'))
@@ -100,7 +100,7 @@ test('the course of three users of one serial port', async t => {
     await trace.steps(`${round}`, 300, 15, async k => {
       if (k === 0 || chance(0.08)) is = pick([...paths, undefined])
       if (is && chance(0.2)) {
-        // the mode tells it from before: two times of a file may be the same within some milliseconds
+        // the mode distinguishes it from before: two times of a file may be equal within some milliseconds
         writeFileSync(is, '')
         chmodSync(is, 0o600 + (k % 64))
       }

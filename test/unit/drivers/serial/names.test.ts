@@ -52,7 +52,7 @@ test('without any port the hint says what to do', async () => {
   )
 })
 
-test('a port is found by path, by name, by id, and by what its adapter says', async () => {
+test('a port is found by path, by name, by id, and by the texts of its adapter', async () => {
   adapter('ttyUSB0', '1-1', 'AAA', 'usb-FTDI_AAA-if00-port0')
   adapter('ttyUSB1', '1-2', 'BBB', 'usb-FTDI_BBB-if00-port0')
   const first = join(dev, 'ttyUSB0')
@@ -67,7 +67,7 @@ test('a port is found by path, by name, by id, and by what its adapter says', as
   assert.equal(await names.resolve('usb:0403:6001:BBB'), join(dev, 'ttyUSB1'))
 })
 
-test('a name that fits none, or several, is answered with the ports that are there', async () => {
+test('a name that matches no port, or several, is answered with the list of ports', async () => {
   const both = (error: OsError): boolean => /AAA.*\(ttyUSB0\).*BBB.*\(ttyUSB1\)/.test(error.hint)
   await assert.rejects(
     names.resolve('ttyUSB7'),
@@ -87,7 +87,7 @@ test('a name that fits none, or several, is answered with the ports that are the
   await assert.rejects(names.resolve(''), /no serial port is named/)
 })
 
-test('R15: an adapter that comes back under another number is found by its serial number, whatever it was called', async () => {
+test('R15: an adapter that returns under another number is found by its serial number, whatever name the configuration uses', async () => {
   const before = await names.usbOf(join(dev, 'ttyUSB0'))
   assert.deepEqual(before, { vendor: '0403', product: '6001', serial: 'AAA', place: '1-1:1.0' })
   gone('ttyUSB0')
@@ -96,7 +96,7 @@ test('R15: an adapter that comes back under another number is found by its seria
   await assert.rejects(names.resolve(join(dev, 'ttyUSB0')), /no serial port/)
 })
 
-test('R15: two adapters that come back with their numbers exchanged are told apart; a link is what is in its socket', async () => {
+test('R15: two adapters that return with exchanged numbers are distinguished; a link by path follows its USB socket', async () => {
   const [one, two] = [join(dev, 'ttyUSB6'), join(dev, 'ttyUSB7')]
   const socket = join(dev, 'serial/by-path-3-1')
   adapter('ttyUSB6', '3-1', 'CCC')
@@ -104,7 +104,7 @@ test('R15: two adapters that come back with their numbers exchanged are told apa
   const before = (await names.usbOf(one))!
   for (const tty of ['ttyUSB6', 'ttyUSB7']) gone(tty)
   for (const place of ['3-1', '3-2']) rmSync(join(devices, place), { recursive: true })
-  assert.ok(!(await names.isTaken(one, before)), 'a number nobody has')
+  assert.ok(!(await names.isTaken(one, before)), 'an unused number')
   adapter('ttyUSB6', '3-2', 'DDD')
   symlinkSync(one, socket)
   assert.ok((await names.isTaken(one, before)) && (await names.isTaken('ttyUSB6', before)))
@@ -117,7 +117,7 @@ test('R15: two adapters that come back with their numbers exchanged are told apa
   assert.equal(await names.resolve(one), one)
 })
 
-test('an adapter without a serial number is known by the socket it is in', async () => {
+test('an adapter without a serial number is identified by its USB socket', async () => {
   adapter('ttyUSB3', '2-1', '')
   const before = await names.usbOf(join(dev, 'ttyUSB3'))
   gone('ttyUSB3')
@@ -128,13 +128,13 @@ test('an adapter without a serial number is known by the socket it is in', async
   assert.equal(await names.resolve('ttyUSB3', before), join(dev, 'ttyUSB5'))
 })
 
-test('a port without hardware is not offered', async () => {
+test('a port without hardware is not listed', async () => {
   adapter('ttyS0', 'pnp0', '')
   writeFileSync(join(sys, 'ttyS0', 'type'), '0\n')
   assert.ok(!(await names.list()).some(({ path }) => path.endsWith('ttyS0')))
 })
 
-test('an adapter that does not answer says nothing of itself, and holds up neither the others nor this process', {
+test('an adapter that does not answer has no description, and blocks neither the others nor this process', {
   skip: nativeOrNull() ? false : 'this machine has no C compiler',
 }, async () => {
   adapter('ttyUSB8', '8-1', 'HHH')
@@ -151,12 +151,12 @@ test('an adapter that does not answer says nothing of itself, and holds up neith
   }
   clearInterval(turning)
   assert.ok(turns > 0)
-  assert.equal(stuckThreads('attributes of ttyUSB8'), 1, 'it is not asked again meanwhile')
+  assert.equal(stuckThreads('attributes of ttyUSB8'), 1, 'it is not called again meanwhile')
   closeSync(openSync(hangs, constants.O_WRONLY | constants.O_NONBLOCK))
   await until('the thread ends', () => stuckThreads('attributes of ttyUSB8') === 0)
 })
 
-test('another node at the same path has another identity', async () => {
+test('another device node at the same path has another identity', async () => {
   const path = join(dev, 'ttyX')
   assert.equal(nodeIdentity(path), null)
   writeFileSync(path, '')

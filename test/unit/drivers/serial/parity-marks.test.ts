@@ -1,4 +1,4 @@
-// Damaged bytes as termios marks them (termios(3), PARMRK), however the kernel's bytes are cut.
+// Damaged bytes as termios marks them (termios(3), PARMRK), however the kernel's bytes are split.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MarkReader } from '../../../../drivers/serial/parity-marks'
@@ -41,7 +41,7 @@ test('a damaged byte, a break and FF come out once, wherever a read ends', () =>
       )
 })
 
-test('any bytes with any of them damaged, cut anywhere, are those that were sent', () => {
+test('any bytes with any of them damaged, split anywhere, are those that were sent', () => {
   const random = prng(0x0ff)
   for (let round = 0; round < 500; round++) {
     const sent = Array.from({ length: random() * 40 }, (): Heard => {
@@ -59,7 +59,7 @@ test('any bytes with any of them damaged, cut anywhere, are those that were sent
   }
 })
 
-test('FF in front of what no kernel writes there is damaged itself', () => {
+test('FF before a byte that no kernel writes there counts as damaged itself', () => {
   assert.deepEqual(read([Uint8Array.of(1, 0xff, 5, 6)]), [1, { damaged: 0xff }, 5, 6])
   assert.deepEqual(read([Uint8Array.of(1, 0xff), Uint8Array.of(5, 0xff, 0xff)]), [1, { damaged: 0xff }, 5, 0xff])
 })

@@ -41,7 +41,7 @@ const heard = () => {
   }
 }
 
-test('bytes go both ways as they are, and two who name the same port share it', async () => {
+test('bytes go both ways unchanged, and two users that name the same port share it', async () => {
   const plug = await ptys.port(join(dir, 'a'))
   const one = serialLine('one', settings(plug.path), context)
   const two = serialLine('two', settings(plug.path), context)
@@ -66,7 +66,7 @@ test('bytes go both ways as they are, and two who name the same port share it', 
   await assert.rejects(two.write(every), /is not open/)
 })
 
-test('bytes the kernel marks as damaged are counted and told where they came', async () => {
+test('bytes that the kernel marks as damaged are counted and reported at their position', async () => {
   const plug = await ptys.port(join(dir, 'marked'))
   const line = serialLine('marked', settings(plug.path, { parity: 'even' }), context)
   const got: (number | 'damaged')[] = []
@@ -76,17 +76,17 @@ test('bytes the kernel marks as damaged are counted and told where they came', a
   )
   const { events, complaints } = heard()
   await line.open(events)
-  // a pseudo-terminal has no damaged bytes: the marks are written in its place, as they are
+  // a pseudo-terminal has no damaged bytes: the test writes the marks itself
   execFileSync('stty', ['-F', plug.path, '-parmrk', '-inpck'])
   plug.write(Uint8Array.of(1, 0xff, 0xff, 2, 0xff))
   plug.write(Uint8Array.of(0, 0x41, 3))
-  await until('all came', () => got.at(-1) === 3)
+  await until('everything arrived', () => got.at(-1) === 3)
   assert.deepEqual(got, [1, 0xff, 2, 'damaged', 3])
   assert.deepEqual([line.counters.rx, line.counters.detail.damaged_bytes, complaints.length], [4, 1, 0])
   await line.close()
 })
 
-test('a large write goes out in pieces, and settles when it is on the wire', async () => {
+test('a large write is sent in pieces, and resolves when it is on the wire', async () => {
   const plug = await ptys.port(join(dir, 'b'))
   const line = serialLine('b', settings(plug.path, { baudrate: 230_400 }), context)
   let count = 0
@@ -97,11 +97,11 @@ test('a large write goes out in pieces, and settles when it is on the wire', asy
   const start = performance.now()
   await line.write(new Uint8Array(11_520))
   assert.ok(performance.now() - start > 450, '500 ms at 230400 baud')
-  await until('all came', () => count === 11_520)
+  await until('everything arrived', () => count === 11_520)
   await line.close()
 })
 
-test('a write settles 10 ms before its last byte is on the wire, counted with every bit of a character', async () => {
+test('a write resolves 10 ms before its last byte is on the wire, counting every bit of a character', async () => {
   for (const [parity, ms] of [
     ['none', 100],
     ['even', 110],
@@ -137,7 +137,7 @@ test('other settings for an open port are refused by name', async () => {
   await two.close()
 })
 
-test('pulling the plug is told once, and what is back is noticed under a new device', async () => {
+test('an unplugged port is reported once, and its return is noticed under a new device', async () => {
   const plug = await ptys.port(join(dir, 'd'))
   const line = serialLine('d', settings(plug.path), context)
   const { events, lost } = heard()
@@ -145,7 +145,7 @@ test('pulling the plug is told once, and what is back is noticed under a new dev
   const device = line.device
   const other = await ptys.port(join(dir, 'd-other'))
   await plug.unplug()
-  await until('told', () => lost.length > 0)
+  await until('it is reported', () => lost.length > 0)
   assert.match(lost[0]!, /unplugged or hung up/)
   await line.close()
   await assert.rejects(line.open(events), (error: OsError) => error.code === 'NOT_FOUND')
@@ -163,7 +163,7 @@ test('pulling the plug is told once, and what is back is noticed under a new dev
   await other.unplug()
 })
 
-test('R15: another adapter that gets our number first is not taken for ours at once, by no line of that name', async () => {
+test('R15: another adapter that gets our number first is not taken for ours, by no line of that name', async () => {
   const plug = await ptys.port(join(dir, 'n'))
   let taken = false
   class Numbers extends PortNames {
@@ -191,7 +191,7 @@ test('R15: another adapter that gets our number first is not taken for ours at o
   await two.close()
 })
 
-test('a peer that takes nothing: writes are given up, the link is degraded and well again, closing does not wait', async () => {
+test('a peer that reads nothing: writes time out, the link is degraded and recovers, closing does not wait', async () => {
   const plug = await ptys.port(join(dir, 'e'))
   const line = serialLine(
     'e',
@@ -209,11 +209,11 @@ test('a peer that takes nothing: writes are given up, the link is degraded and w
     const error = await failed
     return error?.code === 'TIMEOUT'
   })
-  assert.match(complaints[0]!, /nothing went out for 0.1 s, the peer holds the line/)
+  assert.match(complaints[0]!, /no byte was sent for 0.1 s, the peer holds the line/)
   // more than may wait at once: what was given up waits no more
-  for (let k = 0; k < 2; k++) await assert.rejects(line.write(new Uint8Array(200_000)), /nothing went out/)
+  for (let k = 0; k < 2; k++) await assert.rejects(line.write(new Uint8Array(200_000)), /no byte was sent/)
   plug.write(Uint8Array.of(0x11)) // XON
-  await until('well again', async () => {
+  await until('it has recovered', async () => {
     await line.write(Uint8Array.of(1)).catch(() => undefined)
     return complaints.at(-1) === ''
   })
@@ -224,7 +224,7 @@ test('a peer that takes nothing: writes are given up, the link is degraded and w
   assert.ok(performance.now() - start < 20_000, 'a kernel may wait 30 s for what is not sent')
 })
 
-test('too much waiting is refused at once', async () => {
+test('a write beyond the queue limit is refused immediately', async () => {
   const plug = await ptys.port(join(dir, 'f'))
   const line = serialLine('f', settings(plug.path, { baudrate: 300 }), context)
   await line.open(heard().events)
@@ -238,7 +238,7 @@ test('too much waiting is refused at once', async () => {
   assert.equal(codes.filter(code => code === 'TIMEOUT').length, 200 - 128)
 })
 
-test('a port another program has locked is named as busy', async () => {
+test('a port that another program has locked is reported as busy', async () => {
   const plug = await ptys.port(join(dir, 'g'))
   const line = serialLine('g', settings(plug.path), context)
   const { spawn } = await import('node:child_process')
@@ -258,7 +258,7 @@ test('a port another program has locked is named as busy', async () => {
   }
 })
 
-test('a file that is no terminal is no serial port', async () => {
+test('a file that is no terminal is refused as a serial port', async () => {
   const line = serialLine('h', settings('/dev/null'), context)
   await assert.rejects(
     line.open(heard().events),
@@ -266,7 +266,7 @@ test('a file that is no terminal is no serial port', async () => {
   )
 })
 
-test('a port that may not be opened says which group is missing', async () => {
+test('a port without permission names the missing group', async () => {
   const { openError } = await import('../../../../drivers/serial/errors')
   const error = openError(nativeError(-13, 'open', '/dev/tty0'), '/dev/tty0')
   assert.equal(error.code, 'NO_ACCESS')
@@ -303,7 +303,7 @@ test('a custom baud rate is set', async () => {
   await line.close()
 })
 
-test('R14: a thousand plugs and unplugs leave descriptors and memory as they were, and other ports untouched', async () => {
+test('R14: a thousand unplugs and replugs leave descriptors and memory as they were, and do not touch other ports', async () => {
   const quiet = await ptys.port(join(dir, 'quiet'))
   const other = serialLine('quiet', settings(quiet.path), context)
   const { events: otherEvents, lost: otherLost } = heard()
@@ -346,7 +346,7 @@ test('R14: a thousand plugs and unplugs leave descriptors and memory as they wer
   const grown = await leastGrowth(thousand, 12)
   assert.ok(grown < 12, `${grown} MiB more`)
   await until('descriptors are back', () => fds() <= descriptors)
-  await until('the other heard all', () => heardThere === done)
+  await until('the other received everything', () => heardThere === done)
   assert.deepEqual(otherLost, [])
   await other.close()
 })

@@ -5,7 +5,7 @@ import { characterMs, serialEntries, serialSettings } from '../../../../drivers/
 
 const settings = (raw: object) => parse(object(serialEntries(9600)), { port: 'ttyUSB0', ...raw })
 
-test('a character takes its start bit, data bits, parity and stop bits on the wire', () => {
+test('a character on the wire has its start bit, data bits, parity and stop bits', () => {
   for (const [baudrate, data_bits, parity, stop_bits, bits] of [
     [1000, 8, 'none', 1, 10],
     [1000, 8, 'even', 1, 11],
@@ -21,7 +21,7 @@ test('a character takes its start bit, data bits, parity and stop bits on the wi
   assert.equal(characterMs(settings({})), 10 / 9.6)
 })
 
-test('a level that is left out stays out, one that is off does not', () => {
+test('a control line left out stays unset, one that is off is set off', () => {
   const whole = settings({ dtr: false, other: 1 })
   assert.deepEqual(serialSettings(whole), {
     ...{ port: 'ttyUSB0', baudrate: 9600, data_bits: 8, parity: 'none', stop_bits: 1, flow: 'none' },

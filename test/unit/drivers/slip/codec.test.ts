@@ -1,5 +1,5 @@
-// Bytes of SLIP, IPv4, UDP and ICMP. The fixed ones are written by hand from RFC 1055, 791, 768 and 792; the kernel itself
-// is the other side in the rig.
+// Bytes of SLIP, IPv4, UDP and ICMP. The fixed ones are written by hand from RFC 1055, 791, 768 and 792; in the rig the
+// kernel itself is the peer.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
@@ -21,13 +21,13 @@ const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')
 const A = parseIp('192.168.0.1')!
 const B = parseIp('192.168.0.199')!
 
-test('the two bytes that mean something to SLIP are escaped, and END stands at both ends', () => {
+test('the two special bytes of SLIP are escaped, and END is at both ends', () => {
   const out = new Uint8Array(slipSize(4))
   const used = encodeSlip(hex('01 c0 db 02'), out)
   assert.equal(text(out.subarray(0, used)), 'c001dbdcdbdd02c0')
 })
 
-test('any datagram comes through SLIP, however its bytes are cut, and empty frames are none', () => {
+test('any datagram passes through SLIP, however its bytes are split, and empty frames are skipped', () => {
   const random = prng(1)
   for (let round = 0; round < 200; round++) {
     const sent = Array.from({ length: 4 }, () =>
@@ -51,7 +51,7 @@ test('any datagram comes through SLIP, however its bytes are cut, and empty fram
   }
 })
 
-test('a frame that is too long, or has a wrong escape, is dropped whole and counted; the next one comes through', () => {
+test('a frame that is too long, or has a wrong escape, is dropped completely and counted; the next one is received', () => {
   const got: string[] = []
   const decoder = new SlipDecoder(4, frame => got.push(text(frame)))
   decoder.push(hex('c0 0102030405 c0 0a0b c0'))
@@ -64,7 +64,7 @@ test('a frame that is too long, or has a wrong escape, is dropped whole and coun
   assert.deepEqual(got.slice(3), ['03'])
 })
 
-test('a frame with a damaged byte is dropped and counted, wherever the byte is; the next one comes through', () => {
+test('a frame with a damaged byte is dropped and counted, wherever the byte is; the next one is received', () => {
   const frames: string[] = []
   const decoder = new SlipDecoder(64, frame => frames.push(Buffer.from(frame).toString()))
   for (const [before, after] of [
@@ -79,7 +79,7 @@ test('a frame with a damaged byte is dropped and counted, wherever the byte is; 
   assert.deepEqual([frames, decoder.broken], [['two', 'two', 'two'], 3])
 })
 
-test('an IPv4 header and a UDP header with their checksums, byte for byte', () => {
+test('an IPv4 header and a UDP header are written with their checksums, byte for byte', () => {
   // the header of a well-known worked example: 115 bytes of UDP from 192.168.0.1 to .199, checksum b861
   const out = new Uint8Array(115)
   const size = encodeUdp(new Uint8Array(115 - HEADERS), { ip: A, port: 0x1234 }, { ip: B, port: 0x5678 }, 0, out)
@@ -93,7 +93,7 @@ test('an IPv4 header and a UDP header with their checksums, byte for byte', () =
   assert.equal(text(out.subarray(26, 28)), (~sum & 0xffff).toString(16).padStart(4, '0'))
 })
 
-test('a checksum that comes out as zero is sent as ffff, and both are taken', () => {
+test('a checksum of zero is sent as ffff, and both are accepted', () => {
   const out = new Uint8Array(64)
   const from = { ip: A, port: 1 }
   for (let word = 0; word < 0x10000; word++) {
@@ -105,7 +105,7 @@ test('a checksum that comes out as zero is sent as ffff, and both are taken', ()
   }
 })
 
-test('what was encoded is decoded: sizes odd and even, up to the largest', () => {
+test('decoding reverses encoding: odd and even sizes, up to the largest', () => {
   const random = prng(2)
   const out = new Uint8Array(1500)
   for (let size = 0; size <= 1500 - HEADERS; size += 1 + Math.floor(random() * 9)) {
@@ -117,7 +117,7 @@ test('what was encoded is decoded: sizes odd and even, up to the largest', () =>
   }
 })
 
-test('any flipped bit of a datagram is seen, but those no checksum covers', () => {
+test('any flipped bit of a datagram is detected, except those no checksum covers', () => {
   const out = new Uint8Array(HEADERS + 10)
   encodeUdp(
     Uint8Array.from({ length: 10 }, (_, k) => k * 17),
@@ -133,7 +133,7 @@ test('any flipped bit of a datagram is seen, but those no checksum covers', () =
   }
 })
 
-test('fragments, other protocols, other addresses, short and false headers are refused by reason', () => {
+test('fragments, other protocols, other addresses, short and invalid headers are refused by reason', () => {
   const good = new Uint8Array(HEADERS + 2)
   encodeUdp(hex('0102'), { ip: A, port: 1 }, { ip: B, port: 2 }, 3, good)
   const changed = (change: (bytes: Uint8Array) => void): Uint8Array => {
@@ -206,7 +206,7 @@ test('fragments, other protocols, other addresses, short and false headers are r
   )
 })
 
-test('bytes behind the datagram do not count', () => {
+test('bytes after the datagram are ignored', () => {
   const out = new Uint8Array(HEADERS + 4)
   encodeUdp(hex('0102'), { ip: A, port: 1 }, { ip: B, port: 2 }, 3, out)
   assert.equal(text((decode(out, B) as Received).payload), '0102')
@@ -235,7 +235,7 @@ test('an echo request is answered with its own bytes', () => {
   assert.equal(decode(frame, B), 'bad_checksum')
 })
 
-test('an address is four numbers up to 255', () => {
+test('an address must be four numbers up to 255', () => {
   assert.equal(parseIp('255.255.255.255'), 0xffffffff)
   for (const ip of ['192.168.10.77', '1.2.3.4', '255.254.253.252']) assert.equal(ipText(parseIp(ip)!), ip)
   for (const wrong of ['', '1.2.3', '1.2.3.256', '1.2.3.4.5', 'a.b.c.d', '::1', '1.2.3.-4'])

@@ -1,4 +1,4 @@
-// UDP over SLIP between two ends of a line in memory: packets both ways, what is not for us, and what does not fit.
+// UDP over SLIP between two ends of a line in memory: packets in both directions, foreign packets, and oversized ones.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeEchoReply, encodeSlip, encodeUdp, HEADERS, slipSize } from '../../../../drivers/slip/codec'
@@ -32,7 +32,7 @@ async function ends() {
   board.onPacket(packet => answers.push(Buffer.from(packet)))
   await board.open(events)
   await ours.open(events)
-  /** a datagram as anybody on the line may send it */
+  /** a datagram as any sender on the line may send it */
   const raw = async (size: number, datagram: Uint8Array): Promise<void> => {
     const frame = new Uint8Array(slipSize(size))
     await pair.a.write(frame.subarray(0, encodeSlip(datagram.subarray(0, size), frame)))
@@ -41,7 +41,7 @@ async function ends() {
   return { timers, pair, told, board, ours, got, answers, raw }
 }
 
-test('a packet comes with its address, and its answer finds the way back', async () => {
+test('a packet arrives with its address, and the answer is sent back to it', async () => {
   const { timers, board, got, answers } = await ends()
   const packet = Buffer.from([0x3f, 0xc0, 0xdb, 0xdc, 0xdd, 0])
   assert.equal(await board.send(packet), true)
@@ -53,7 +53,7 @@ test('a packet comes with its address, and its answer finds the way back', async
   assert.deepEqual(answers, [Buffer.from([0x0a, 0, 1])])
 })
 
-test('a packet larger than one datagram is refused by name and counted, in answers too; the largest goes', async () => {
+test('a packet larger than one datagram is refused by name and counted, also as an answer; the largest one is sent', async () => {
   const { timers, board, got, told } = await ends()
   assert.equal(board.maxPacket, MTU - HEADERS)
   assert.equal(await board.send(new Uint8Array(MTU - HEADERS).fill(0xc0)), true)
@@ -68,7 +68,7 @@ test('a packet larger than one datagram is refused by name and counted, in answe
   assert.deepEqual([board.counters.errors, board.counters.detail], [2, { too_large: 2 }])
 })
 
-test('a listening end answers ping; what is for other addresses and ports is dropped and counted', async () => {
+test('a listening end answers ping; packets for other addresses and ports are dropped and counted', async () => {
   const { pair, ours, got, raw, timers } = await ends()
   const out = new Uint8Array(MTU)
   const size = encodeEchoReply(Uint8Array.of(8, 0, 0, 0, 0, 1, 0, 1, 7, 7), BOARD.ip, OURS.ip, 1, out)
@@ -85,7 +85,7 @@ test('a listening end answers ping; what is for other addresses and ports is dro
   assert.deepEqual(ours.counters.detail, { other_port: 1, other_address: 1 })
 })
 
-test('a datagram with a damaged byte is dropped and counted, the next one comes', async () => {
+test('a datagram with a damaged byte is dropped and counted, the next one is received', async () => {
   const { timers, pair, board, ours, got } = await ends()
   pair.b.damage(0x41)
   await board.send(Buffer.from('one'))
@@ -106,7 +106,7 @@ test('a datagram with a damaged byte is dropped and counted, the next one comes'
   assert.deepEqual(ours.counters.detail, { broken_frames: 2, damaged_bytes: 2 })
 })
 
-test('only the peer answers an end that sends', async () => {
+test('an end with a peer accepts packets from that peer only', async () => {
   const { board, answers, timers, pair } = await ends()
   const out = new Uint8Array(MTU)
   for (const from of [{ ...OURS, port: 1 }, OURS]) {
@@ -126,7 +126,7 @@ test('a closed end sends nothing', async () => {
   assert.deepEqual([board.counters.errors, board.counters.tx], [1, 0])
 })
 
-test('the course of both ends of a line that loses, damages and holds back, and of a medium of bounded size', async () => {
+test('both ends of a line that loses, damages and delays, and a medium of limited size, behave as recorded', async () => {
   const trace = new Trace('unit/drivers/slip/medium-trace.txt')
   const { below, chance, pick } = dice(29)
   const timers = new ManualTimers(new ManualClock())

@@ -1,4 +1,5 @@
-// IWIP over the network of this machine: what a board with lwIP takes in one datagram goes, what is larger is refused by name.
+// IWIP over the network of this machine: a packet that a board with lwIP receives in one datagram is sent, a larger one is
+// refused by name.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HEADERS } from '../../../../drivers/slip/codec'
@@ -12,7 +13,7 @@ import { ManualClock } from '../../../lib/manual'
 const MTU = 128
 const LARGEST = MTU - HEADERS
 
-/** IWIP on a UDP medium that takes everything and keeps it. */
+/** IWIP on a UDP medium that accepts everything and stores it. */
 function iwip() {
   const sent: number[] = []
   const told: string[] = []
@@ -48,7 +49,7 @@ function iwip() {
   return { medium, sent, told, asked, hear: (packet: Uint8Array) => arrive(packet, origin) }
 }
 
-test('the largest packet goes, a larger one is refused by name and counted, in answers too', async () => {
+test('the largest packet is sent, a larger one is refused by name and counted, also as an answer', async () => {
   const { medium, sent, told, asked, hear } = iwip()
   assert.equal(medium.maxPacket, LARGEST)
   assert.equal((asked as { max_packet: number }).max_packet, LARGEST)
@@ -66,7 +67,7 @@ test('the largest packet goes, a larger one is refused by name and counted, in a
   assert.deepEqual(medium.counters, { rx: 0, tx: 0, errors: 2, detail: { too_large: 2 } })
 })
 
-test('over an interface that takes less than the MTU it does not open, and says what to do', async () => {
+test('over an interface with a smaller MTU the medium does not open, and says what to do', async () => {
   const way = await wayTo('127.0.0.1', 8080)
   assert.equal(way?.interface, 'lo')
   assert.ok(way.mtu >= 1500, `${way.mtu}`)

@@ -1,4 +1,4 @@
-// What is refused when a configuration is written, before anything of it is opened: units, sensor ids, limits of the drivers.
+// What is refused when a configuration is written, before any of its links opens: units, sensor ids, limits of the drivers.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
@@ -52,7 +52,7 @@ test('a new configuration in which two sources share a sensor id is refused with
   const { message, hint, details } = await refused([tank('one'), tank('two')], [tank('one')])
   assert.equal(message, 'gateway.sources.1 (two): the sensor id level belongs to one already')
   assert.deepEqual([hint, details.proposed], ['give this sensor the id two_level', 'two_level'])
-  // by defaults too: two chips of one type
+  // by default ids too: two chips of one type
   const chips = [
     { name: 'air', type: 'bme280', channels: { temperature: { id: 'warm' } } },
     { name: 'room', type: 'sht3x', channels: { temperature: { id: 'warm' } } },
@@ -63,14 +63,14 @@ test('a new configuration in which two sources share a sensor id is refused with
     { name: 'air', type: 'bme280' },
     { name: 'room', type: 'bme280', address: 0x77 },
   ])
-  // the proposed name is nobody's: a later source has two_level by itself
+  // the proposed name is unused: a later source has two_level already
   const third = tank('three', {}, 'two_level')
   assert.equal((await refused([tank('one'), tank('two'), third])).details.proposed, 'two_level_2')
-  // what a file had before may be changed in everything else
+  // a conflict that the file had before does not block other changes
   await taken([tank('one'), tank('two', { scale: 2 })], [tank('one'), tank('two')])
 })
 
-test('sources whose sensors are known by their type are refused as well: cpu, memory, uptime, disk, and named CAN signals', async () => {
+test('sources with sensors known by their type are refused as well: cpu, memory, uptime, disk, and named CAN signals', async () => {
   for (const [type, id] of Object.entries({
     cpu: 'cpu_busy',
     memory: 'mem_total',
@@ -94,7 +94,7 @@ test('sources whose sensors are known by their type are refused as well: cpu, me
   ])
   const path = { name: 'c1', type: 'disk', paths: ['/mnt/usb'], match: 'disk_mnt*' }
   assert.match((await refused([path, { ...path, name: 'c2' }])).message, /sensor id disk_mnt_usb_free belongs to c1/)
-  // as a rule a data directory is on the file system of the root, and has no sensors of its own
+  // usually a data directory is on the root file system, and has no sensors of its own
   const data = { type: 'disk', match: 'disk_data*' }
   await taken([
     { ...data, name: 'one', data_dir: '/var/lib/os-node' },
@@ -109,7 +109,7 @@ test('sources whose sensors are known by their type are refused as well: cpu, me
   await taken([cans[0]!, { ...cans[1]!, match: 'Engine.*' }])
 })
 
-test('two CAN sources with one DBC file are refused with a name to use; a file that cannot be read, or its units, refuse nothing', async () => {
+test('two CAN sources with one DBC file are refused with a name to use; a file that cannot be read, or its units, cause no refusal', async () => {
   const dbc = join(dir, 'engine.dbc')
   writeFileSync(
     dbc,
@@ -127,7 +127,7 @@ test('two CAN sources with one DBC file are refused with a name to use; a file t
     [hint, details.proposed],
     ['give this sensor the id west_Speed; 1 more sensor id of west clash', 'west_Speed'],
   )
-  // a file that has them already goes on, and the doctor says so once for each source
+  // a file with the conflict still loads, and the doctor reports it once for each source
   await taken([...both, tank('one')], both)
   assert.deepEqual(
     (await linkProblems(configOf(both), registry)).map(({ text, warns }) => [text, warns]),
@@ -141,13 +141,13 @@ test('two CAN sources with one DBC file are refused with a name to use; a file t
     (await refused([tank('one', {}, 'Oil'), can('east')])).message,
     /\(east\): the sensor id Oil belongs to one/,
   )
-  // nothing to compare: no such file, one without messages, a pattern that no signal has
+  // nothing to compare: no such file, a file without messages, a pattern that matches no signal
   writeFileSync(join(dir, 'empty.dbc'), '')
   for (const none of [{ dbc: join(dir, 'none.dbc') }, { dbc: join(dir, 'empty.dbc') }, { match: 'Tyre' }])
     await taken([can('east', none), can('west', none)])
 })
 
-test('a LoRa link that the law or the chip does not allow is refused when it is written, as it would be when it is opened', async () => {
+test('a LoRa link that the regulation or the chip forbids is refused when it is written, with the error of its opening', async () => {
   const media = new Registry({ sources: sourceTable, media: mediaTable })
   const radio = (gateway: object, lora: object = {}) => {
     const path = join(dir, 'radio.json')
@@ -166,13 +166,13 @@ test('a LoRa link that the law or the chip does not allow is refused when it is 
     const [problem] = await linkProblems(next, media)
     assert.match(problem!.text, /^l: US915: one fixed channel of 125 kHz: FCC 15\.247/)
     assert.equal(problem!.warns, false)
-    // it does not block a change of the rest
+    // it does not block a change of other keys
     await checkLinks(next, radio({ uplinks: [], [kind]: [link(us), link({ name: 'm' })] }), media)
   }
   const power = radio({ uplinks: [link({ power_dbm: 20 })] })
   await assert.rejects(checkLinks(none, power, media), { message: /LoRa power_dbm: 20 dBm and 2 dBi are 22 dBm EIRP/ })
   await checkLinks(none, radio({ uplinks: [link({ ...us, bandwidth_khz: 500 })] }), media)
-  // the settings of the bus are its own as well
+  // the settings of the bus are also its own
   const uplinks = [link()]
   await assert.rejects(checkLinks(radio({ uplinks }), radio({ uplinks }, us), media), {
     ...law,
@@ -181,7 +181,7 @@ test('a LoRa link that the law or the chip does not allow is refused when it is 
   await checkLinks(radio({ uplinks }), radio({ uplinks }, { ...us, fixed_channel_allowed: true }), media)
 })
 
-test('ids: the first keeps its own, the later ones get their source as prefix, and what is free stays as it is', () => {
+test('the first source keeps its sensor ids, later ones get the source name as prefix, and unused ids stay as they are', () => {
   const ids = new SensorIds()
   assert.deepEqual(ids.claim('a', ['x', 'y', 'c_x']), [])
   assert.deepEqual(
@@ -200,11 +200,11 @@ test('ids: the first keeps its own, the later ones get their source as prefix, a
   assert.equal(ids.nameOf('b', 'x'), 'b_x', 'nothing of it changes while it runs')
 })
 
-test('a unit that is not known is refused by every type of source, with the nearest one', async () => {
+test('an unknown unit is refused by every type of source, with the nearest known one', async () => {
   const { message, hint } = await refused([tank('one', { unit: 'Cell' })])
   assert.match(message, /gateway\.sources\.0 \(one\): registers\.0\.unit: "Cell" is not a known unit/)
   assert.match(hint, /did you mean Cel\?/)
-  // one letter is as near to any other
+  // one letter is equally near to any other
   assert.match((await refused([tank('one', { unit: 'c' })])).hint, /^did you mean C\?|^units are/)
   const unit = 'furlongs!'
   for (const source of [
@@ -226,7 +226,7 @@ test('a unit that is not known is refused by every type of source, with the near
   ])
 })
 
-test('options that a driver does not know are refused in every type of source with the nearest name', async () => {
+test('options unknown to a driver are refused in every type of source with the nearest name', async () => {
   const problem = (type: string) => checkLinks(configOf([]), configOf([{ name: 's', type, junkz: 5 }]), registry)
   for (const type of Object.keys(sourceTable))
     await assert.rejects(problem(type), { code: /UNKNOWN_KEY|CONFIG_INVALID/, message: /junkz/ }, type)
@@ -245,7 +245,7 @@ test('an option that no source has is refused with the names that every source h
   const wrong = { ...tank('s'), host: undefined, hots: '192.0.2.1' }
   await assert.rejects(problem(wrong), { code, message: /host: is required.*hots: .*did you mean host\?/ })
   await assert.rejects(problem({ intervl_ms: 5, match: 3 }), { code, message: /match: must be a text/ })
-  // it cannot be made: for the doctor that is more than a warning
+  // it cannot be created: for the doctor that is more than a warning
   const found = (entry: object) => linkProblems(configOf([entry]), registry)
   assert.equal((await found(wrong))[0]!.warns, false)
   const [unknown] = await found({ name: 's', type: 'cpu', nmae: 'x' })
@@ -254,7 +254,7 @@ test('an option that no source has is refused with the names that every source h
   assert.deepEqual([path.join('.'), text], ['gateway.sources.0.nmae', 'no such option; did you mean name?'])
 })
 
-test('repair-config --unknown removes what the drivers do not know, and keeps one .bak', async () => {
+test('repair-config --unknown removes keys that the drivers do not know, and keeps one .bak', async () => {
   const path = join(dir, 'strange.json')
   const sources = [{ name: 'c', type: 'cpu', every_s: 1, intervl_ms: 5 }, tank('one', { junk: 1, unit: 'Cel' })]
   const text = JSON.stringify({ device_id: 'GW', mine: 1, gateway: { sources, uplinks: [] } })
@@ -276,7 +276,7 @@ test('repair-config --unknown removes what the drivers do not know, and keeps on
   assert.deepEqual(await config.unknown(), [])
 })
 
-test('a file that is there and no regular one is refused when it is named, wherever it is named', async () => {
+test('an existing path that is no regular file is refused when it is configured, in every option', async () => {
   const fifo = join(dir, 'fifo')
   execFileSync('mkfifo', [fifo])
   symlinkSync(fifo, join(dir, 'link'))
@@ -330,7 +330,7 @@ test('a file that is there and no regular one is refused when it is named, where
   await set('storage.sql.driver.path', ':memory:')
 })
 
-test('C is warned of when it is written, once', async () => {
+test('the unit C causes one warning when it is written', async () => {
   const path = join(dir, 'coulomb.json')
   writeFileSync(path, JSON.stringify({ device_id: 'GW', gateway: { sources: [], uplinks: [] } }))
   const config = ConfigStore.load({ path, env: {}, cwd: dir, keep: false })
@@ -346,7 +346,7 @@ test('C is warned of when it is written, once', async () => {
   assert.deepEqual(lines, ['source one, registers.0.unit: C is the coulomb; degrees Celsius are Cel'])
   await set({ ...tank('one', { unit: 'C' }, 'water_temp'), interval_ms: 500 })
   assert.equal(lines.length, 1)
-  // the answer of PUT /api/config has the same
+  // the answer of PUT /api/config has the same warning
   const [, put] = CONFIG
   const web = { config: webConfig(config) }
   const body = { key: 'gateway.sources.1', value: tank('two', { unit: 'C' }, 'room_temp') }
@@ -360,7 +360,7 @@ test('C is warned of when it is written, once', async () => {
   assert.deepEqual(saved.warnings, ['source three, registers.0.unit: C is the coulomb; degrees Celsius are Cel'])
 })
 
-test('C for what looks like a thermometer is warned of, and elsewhere it is the coulomb', () => {
+test('C for what looks like a thermometer causes a warning; elsewhere it is the coulomb', () => {
   assert.deepEqual(unitWarnings(tank('one', { unit: 'C' }, 'water_temp')), [
     'source one, registers.0.unit: C is the coulomb; degrees Celsius are Cel',
   ])
@@ -369,7 +369,7 @@ test('C for what looks like a thermometer is warned of, and elsewhere it is the 
   assert.deepEqual(unitWarnings(tank('one', { unit: 'Cel' }, 'water_temp')), [])
 })
 
-test('limits that only the driver knows count when the configuration is written, and the doctor says all of them', async () => {
+test('limits that only the driver knows are checked when the configuration is written, and the doctor reports all of them', async () => {
   assert.match(
     (await refused([{ ...tank('one'), timeout_ms: 5 }])).message,
     /\(one\): options of one: timeout_ms: .* 10\b/,

@@ -1,4 +1,4 @@
-// Settings of a plugin that is not there are refused when they are written (docs/plugins.md).
+// Settings of a missing plugin are refused when they are written (docs/plugins.md).
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,7 +22,7 @@ function store(tree: object): { config: ConfigStore; set: (key: string, value: u
 
 const section = (name: string): string => `RESOURCES.service_plugins.${name}`
 
-test('settings of a plugin that is neither built in nor in the folder are refused; what is there may change', async () => {
+test('settings of a plugin that is neither built in nor in the folder are refused; existing ones may change', async () => {
   const { config, set } = store({ RESOURCES: { service_plugins: { mine: { a: 1 } } } })
   await assert.rejects(set(`${section('web_usr')}.port`, 1), {
     code: 'UNKNOWN_KEY',
@@ -43,7 +43,7 @@ test('settings of a plugin that is neither built in nor in the folder are refuse
   assert.equal(config.get(`${section('mine')}.a`), 2)
 })
 
-test('a plugin of another maker is known by its file, in the folder that the configuration names', async () => {
+test('a third-party plugin is found by its file, in the folder that the configuration names', async () => {
   const { set } = store({})
   await assert.rejects(set(`${section('rain_gauge')}.mm`, 1), { code: 'UNKNOWN_KEY' })
   mkdirSync(join(dir, 'data/plugins'), { recursive: true })
@@ -51,7 +51,7 @@ test('a plugin of another maker is known by its file, in the folder that the con
   await set(`${section('rain_gauge')}.mm`, 1)
   const other = store({ plugins: { dir: join(dir, 'others') } })
   await assert.rejects(other.set(`${section('pump')}.on`, true), {
-    hint: `a plugin of another maker is known once its file is in ${join(dir, 'others')}`,
+    hint: `a third-party plugin is known once its file is in ${join(dir, 'others')}`,
   })
   mkdirSync(join(dir, 'others/pump'), { recursive: true })
   await other.set(`${section('pump')}.on`, true)

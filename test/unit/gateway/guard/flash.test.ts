@@ -1,4 +1,5 @@
-// Wear of the medium: the kernel's own count of sectors, of a fake /sys whose block device is that of a folder of this machine.
+// Wear of the medium: the kernel's own count of sectors, from a fake /sys whose block device is that of a folder of this
+// machine.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,14 +13,14 @@ after(() => rmSync(dir, { recursive: true }))
 const HOUR_S = 3600
 const DAY_MS = 86_400_000
 
-/** A machine that wrote `sectors` since its start. */
+/** A machine that has written `sectors` since its start. */
 function machine() {
   const sys = mkdtempSync(join(dir, 'sys-'))
   const { dev } = statSync(dir)
   const block = join(sys, 'devices', 'mmcblk0p3')
   mkdirSync(block, { recursive: true })
   mkdirSync(join(sys, 'dev', 'block'), { recursive: true })
-  // glibc's packing of a device number
+  // the packing of a device number in glibc
   const number = `${Number((BigInt(dev) >> 8n) & 0xfffn)}:${Number((BigInt(dev) & 0xffn) | ((BigInt(dev) >> 12n) & 0xfff00n))}`
   symlinkSync(block, join(sys, 'dev', 'block', number))
   const wrote = (sectors: number): void =>
@@ -27,7 +28,7 @@ function machine() {
   return { sys, block, wrote }
 }
 
-test('wear is the mean rate since the start of the machine, beside the endurance', () => {
+test('wear is the mean rate since the start of the machine, compared with the endurance', () => {
   const { sys, wrote } = machine()
   wrote(2_000_000)
   let up = HOUR_S / 2
@@ -40,7 +41,7 @@ test('wear is the mean rate since the start of the machine, beside the endurance
   assert.equal(wear.report(0.8)!.wear_percent_year, 112.2)
 })
 
-test('today counts from midnight, or from the start of the gateway on a machine that started before', () => {
+test('bytes of today count from midnight, or from the start of the gateway on a machine that started before', () => {
   const { sys, wrote } = machine()
   wrote(1000)
   const clock = new ManualClock()
@@ -57,7 +58,7 @@ test('today counts from midnight, or from the start of the gateway on a machine 
   assert.equal(today.report(8)!.bytes_written_today, 100 * 512)
 })
 
-test('what the kernel does not count has no report, and neither has a disk that was pulled out', () => {
+test('a device that the kernel does not count has no report, nor has a disk that was unplugged', () => {
   const { sys, block, wrote } = machine()
   assert.equal(FlashWear.of(dir, new ManualClock(), { sys: join(dir, 'none') }), undefined)
   assert.equal(FlashWear.of(join(dir, 'none'), new ManualClock(), { sys }), undefined)

@@ -1,4 +1,4 @@
-// The watch over the event loop, on a real process whose loop stops turning: this file again, as a child.
+// The watchdog of the event loop, on a real process whose loop stops: this file again, as a child.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { FreezeWatch, takeFrozen } from '../../../../src/gateway/guard/freeze'
 import { silentLogger } from '../../../../src/lib/logger'
 
 const freezeMs = Number(process.env.OS_NODE_FREEZE_MS ?? 0)
-/** runs until the place is told: the engine has two seconds to tell it */
+/** runs until the place is reported: the engine has two seconds to report it */
 const TRIES = 4
 
 if (freezeMs > 0) {
@@ -20,7 +20,7 @@ if (freezeMs > 0) {
     process.exit(0)
   }, 300)
 } else {
-  test('a frozen event loop is ended by SIGALRM with a line on stderr; a short stop is not', t => {
+  test('a frozen event loop is killed by SIGALRM with a line on stderr; a short block is not', t => {
     const dir = mkdtempSync(join(tmpdir(), 'os-freeze-'))
     t.after(() => rmSync(dir, { recursive: true, force: true }))
     const note = join(dir, 'frozen.json')
@@ -52,7 +52,7 @@ if (freezeMs > 0) {
     assert.equal(takeFrozen(note, silentLogger), undefined, 'a damaged one counts as none')
   })
 
-  test('a long limit is watched seldom, for each look wakes the processor', async t => {
+  test('a long limit is checked rarely, because each check wakes the processor', async t => {
     const beats: (number | undefined)[] = []
     const begin = globalThis.setInterval
     t.mock.method(globalThis, 'setInterval', (call: () => void, ms?: number) => {

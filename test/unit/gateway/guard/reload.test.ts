@@ -53,7 +53,7 @@ async function gateway(
   const close = async (): Promise<void> => undefined
   const source = (name: string): Source => ({
     ...{ name, type: 'fake', intervalMs: 60_000, counters: counters(), open: open(name), close },
-    // one that is named strange has a unit that does not exist
+    // a source named strange has a unit that does not exist
     read: async () => [name === 'mute' ? ['m', 'ERROR', null, 'K'] : ['s', 'OK', 1, name === 'strange' ? 'Cell' : 'K']],
     ...(name === 'mute' && { whyNot: (id: string) => `no answer for ${id}` }),
   })
@@ -100,7 +100,7 @@ const on = { RESOURCES: { transport_status: { tcp: true } } }
 const uplink = { name: 'up', medium: 'TCP', host: '127.0.0.1', port: 9, delivery: 'best_effort' }
 const with_ = (sources: object[], more: object = {}) => ({ gateway: { sources, uplinks: [uplink], ...more }, ...on })
 
-test('a source that changed is opened anew, one that did not stays open', async t => {
+test('a changed source is reopened, an unchanged one stays open', async t => {
   const { gw, write, opened, links } = await gateway(
     t,
     with_([
@@ -133,7 +133,7 @@ test('a source that changed is opened anew, one that did not stays open', async 
   assert.equal(gw.log.boot, boot)
 })
 
-test('options of a source that its driver does not know are one warning each in a file written by hand, and it opens', async t => {
+test('unknown options of a source in a hand-written file are one warning each, and the source opens', async t => {
   const entry = { name: 'a', type: 'typed', every_s: 5, intervl_ms: 5, depth: { x: 1 } }
   const { lines, links, opened } = await gateway(t, with_([entry]))
   await until('it is open', () => opened.includes('a'))
@@ -145,7 +145,7 @@ test('options of a source that its driver does not know are one warning each in 
   )
 })
 
-test('a configured receiver named udp is in the place of the address of serve', async t => {
+test('a configured receiver named udp replaces the address of serve', async t => {
   const receivers = [{ name: 'udp', medium: 'TCP', port: 9 }]
   const listen = { listen: { host: '127.0.0.1', port: 8 } }
   const { gw, lines } = await gateway(t, with_([], { receivers }), undefined, undefined, listen)
@@ -161,7 +161,7 @@ test('a configured receiver named udp is in the place of the address of serve', 
   )
 })
 
-test('a long list of sources is taken over in parts: others get their turn in between', async t => {
+test('a long list of sources is applied in slices, and others get their turn in between', async t => {
   const { gw, write } = await gateway(t, with_([]))
   const list = (more: object) => Array.from({ length: 100 }, (_, k) => ({ name: `n${k}`, type: 'fake', ...more }))
   for (const more of [{}, { match: 'x' }]) {
@@ -176,7 +176,7 @@ test('a long list of sources is taken over in parts: others get their turn in be
   }
 })
 
-test('another deadband does not close the source, and counts at once', async t => {
+test('a changed deadband does not close the source, and applies immediately', async t => {
   const { gw, write, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
   write(with_([{ name: 'a', type: 'fake', deadband: 0.5 }]))
   const { links: applied } = await gw.reload()
@@ -184,10 +184,10 @@ test('another deadband does not close the source, and counts at once', async t =
   assert.equal(links().a!.opens, 1)
 })
 
-test('a deadband for a sensor that is none is told, with those there are', async t => {
+test('a deadband for an unknown sensor is reported with the known sensors', async t => {
   const { lines } = await gateway(t, with_([{ name: 'a', type: 'fake', deadband: { s: 1, ss: 2 } }]))
   const told = () => lines.filter(line => line.includes('deadband'))
-  await until('it is told', () => told().length > 0)
+  await until('it is reported', () => told().length > 0)
   assert.match(told()[0]!, /deadband: no sensor is named ss; there are s\n$/)
 })
 
@@ -198,7 +198,7 @@ test('a sensor without a value is in the status with the reason of its driver, u
   assert.deepEqual(rest, { device_id: 'GW', sensor_id: 'm', status: 'ERROR', reason: 'no answer for m' })
 })
 
-test('an invalid file is refused with its place and reason, and changes nothing', async t => {
+test('an invalid file is refused with path and reason, and changes nothing', async t => {
   const { gw, store, write, opened, lines, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
   const before = opened.length
   write(with_([{ name: 'b', type: 'fake', interval_ms: 1 }]))
@@ -213,13 +213,13 @@ test('an invalid file is refused with its place and reason, and changes nothing'
   assert.equal(opened.length, before)
   assert.match(gw.status().config_problem ?? '', /interval_ms/)
   assert.match(lines.join(''), /interval_ms.*the running configuration stays/)
-  // mended: the problem is gone
+  // repaired: the problem is gone
   write(with_([{ name: 'a', type: 'fake' }]))
   assert.deepEqual((await gw.reload()).links.sources.kept, ['a'])
   assert.equal(gw.status().config_problem, undefined)
 })
 
-test('a page that the command line opened to the network keeps asking for a token, whatever the way in', async t => {
+test('a page opened to the network by the command line requires a token, whichever way the reload comes', async t => {
   for (const [pageHost, refused] of [
     ['0.0.0.0', true],
     ['127.0.0.1', false],
@@ -241,7 +241,7 @@ test('a page that the command line opened to the network keeps asking for a toke
   }
 })
 
-test('a link that could not be made is refused before anything changes', async t => {
+test('a link that cannot be created is refused before anything changes', async t => {
   const { gw, write, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
   for (const [more, reason] of [
     [{ receivers: [{ name: 'in', medium: 'TCP', port: 666 }] }, /gateway\.receivers\.0.*port 666/],
@@ -258,7 +258,7 @@ test('a link that could not be made is refused before anything changes', async t
   assert.match(gw.status().config_problem ?? '', /smoke/)
 })
 
-test('a write over CLI or HTTP is taken over by itself; what needs a restart is told', async t => {
+test('a write over CLI or HTTP is applied automatically; keys that need a restart are reported', async t => {
   const { gw, store, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
   store.set('gateway.receivers', [{ name: 'in', medium: 'TCP', port: 5 }])
   await until('the receiver listens', () => links().in?.state === 'up')
@@ -276,7 +276,7 @@ test('a write over CLI or HTTP is taken over by itself; what needs a restart is 
   assert.equal(gw.status().needs_restart, undefined)
 })
 
-test('a write that makes a link nobody can make is refused like such a file, and nothing is written', async t => {
+test('a write with a link that cannot be created is refused like such a file, and nothing is written', async t => {
   const { gw, store, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
   for (const [medium, port, reason] of [
     ['SMOKE', 5, /gateway\.receivers\.0 \(in\): .*SMOKE/],
@@ -293,7 +293,7 @@ test('a write that makes a link nobody can make is refused like such a file, and
   await until('the receiver listens', () => links().in?.state === 'up')
 })
 
-test('a name may move from one kind of link to another', async t => {
+test('a name may move from one kind of link to another in a reload', async t => {
   const { gw, write, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
   write(with_([{ name: 'b', type: 'fake' }], { receivers: [{ name: 'a', medium: 'TCP', port: 5 }] }))
   await gw.reload()
@@ -301,7 +301,7 @@ test('a name may move from one kind of link to another', async t => {
   assert.equal(links().a!.kind, 'medium')
 })
 
-test('receiver.allow counts at once', async t => {
+test('receiver.allow applies immediately', async t => {
   const { gw, store } = await gateway(t, with_([]))
   const origin = { medium: 'UDP', address: '192.0.2.1:5', reply: async () => true }
   gw.receive.packet(Uint8Array.of(9), origin)
@@ -313,7 +313,7 @@ test('receiver.allow counts at once', async t => {
   })
 })
 
-test('a gateway that has not begun says that it is starting; one that stops says that', async t => {
+test('a gateway that has not started says that it is starting; one that stops says that it is stopping', async t => {
   const { gw } = await gateway(t, with_([]), () => undefined)
   await assert.rejects(gw.reload(), { code: 'STARTING', message: 'the gateway is starting' })
   await gw.start()
@@ -322,7 +322,7 @@ test('a gateway that has not begun says that it is starting; one that stops says
   await assert.rejects(gw.reload(), { code: 'LINK_DOWN', message: 'the gateway is stopping' })
 })
 
-test('while the first links are tried, reloads and writes are taken over', async t => {
+test('reloads and writes are applied while the first links are opening', async t => {
   const a = { name: 'a', type: 'fake' }
   let starting: Promise<void> | undefined
   let load = (): void => undefined
@@ -350,7 +350,7 @@ test('while the first links are tried, reloads and writes are taken over', async
   await starting
 })
 
-test('a sensor id that two sources have: the later one is logged under its name, with one warning, and keeps it', async t => {
+test('of two sources with one sensor id, the later one is logged under its source name, with one warning, and keeps that id', async t => {
   const { gw, lines, write } = await gateway(
     t,
     with_([
@@ -364,7 +364,7 @@ test('a sensor id that two sources have: the later one is logged under its name,
   assert.deepEqual([ids().sort(), warned()], [['b_s', 's'], 1])
   assert.equal((await gw.sources.test('b')).readings[0]!.sensor_id, 'b_s')
   assert.equal((await gw.sources.test('a')).readings[0]!.sensor_id, 's')
-  // the first one is opened anew, and its id is still its own
+  // the first one is reopened, and keeps its id
   write(
     with_([
       { name: 'a', type: 'fake', match: 'x' },
@@ -379,7 +379,7 @@ test('a sensor id that two sources have: the later one is logged under its name,
   assert.deepEqual(ids(), ['s'], 'a source that is gone shows no readings')
 })
 
-test('readings of an unknown unit: status names source, unit and count, and the others go on', async t => {
+test('readings of an unknown unit: status names source, unit and count, and the others continue', async t => {
   const { links } = await gateway(
     t,
     with_([

@@ -12,7 +12,7 @@ const emfile = (): never => {
   throw systemError('EMFILE')
 }
 
-test('a process without descriptors is one error with its own hint, whatever says so, and counted', () => {
+test('a process out of descriptors gives one error with its own hint, whichever call reports it, and it is counted', () => {
   const before = descriptors.refused
   const unknown = Object.assign(new Error('uv_interface_addresses returned Unknown system error 24'), {
     code: 'ERR_SYSTEM_ERROR',
@@ -31,13 +31,13 @@ test('a process without descriptors is one error with its own hint, whatever say
   assert.equal(refused, before + 3)
 })
 
-test('interfaces that cannot be asked for are those known last: no change of the network is seen', t => {
+test('when the interfaces cannot be read, the last known ones count, and no change of the network is seen', t => {
   const before = networkState()
   t.mock.method(os, 'networkInterfaces', emfile)
   assert.equal(networkState(), before)
 })
 
-test('memory that cannot be asked for is that known last', async t => {
+test('when the memory cannot be read, the last known value counts', async t => {
   const timers = new ManualTimers(new ManualClock())
   const resources = new Resources({
     ...{ logger: silentLogger, timers, memoryLimit: () => 0, lagLimit: () => 0 },

@@ -5,7 +5,7 @@ import { worksSince } from '../../../../src/gateway/guard/works'
 
 type Status = ReturnType<Parameters<typeof worksSince>[0]>
 
-test('a gateway works when an upstream took a fact since the start, with a log that is written, outside of safe mode', () => {
+test('a gateway works when an upstream accepted a fact since the start, its log is written, and it is not in safe mode', () => {
   const status = { log: { state: 'ok' }, forwarding: { cursor: 70 } } as unknown as {
     -readonly [K in keyof Status]: Status[K]
   }

@@ -1,4 +1,4 @@
-// Counts of sources in the log: what a kill, a power cut and an orderly stop cost, and how many records and bytes they take.
+// Counts of sources in the log: what a kill, a power cut and a clean stop lose, and how many records and bytes they take.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { KeptCounts } from '../../../../src/gateway/intake/counts'
@@ -14,7 +14,7 @@ async function counting(files?: MemFiles) {
   const made = await openLog({ commitIntervalMs: INTERVAL_MS, ...(files && { files }) })
   const counts = new KeptCounts(made.log).of('shed', () => undefined)
   const records = (): LogRecord[] => [...made.log.read(1, { committedOnly: false })].filter(({ counter }) => counter)
-  /** `pulses` of them, a commit interval's worth of time for every 143 */
+  /** `pulses` of them, with time for one commit interval after every 143 */
   const pulse = async (from: number, pulses: number): Promise<void> => {
     for (let k = 1; k <= pulses; k++) {
       counts.keep('gas', from + k)
@@ -24,7 +24,7 @@ async function counting(files?: MemFiles) {
   return { ...made, counts, records, pulse }
 }
 
-test('a count is committed an interval after it moved: one record, and nothing at rest', async t => {
+test('a count is committed one interval after it changed, as one record, and an unchanged count is not logged', async t => {
   const { log, timers, counts, records, files, pulse } = await counting()
   counts.keep('gas', 0)
   await timers.advance(60_000)
@@ -43,12 +43,12 @@ test('a count is committed an interval after it moved: one record, and nothing a
   assert.deepEqual([files.syncs, files.bytes, log.lastSeq], after)
 })
 
-test('at any moment of running pulses a kill or a power cut loses the pulses of one commit interval at most', async () => {
+test('a kill or a power cut at any moment loses at most the pulses of one commit interval', async () => {
   for (const facts of [false, true])
     for (let pulses = 1; pulses < 1500; pulses += 37) {
       const { log, files, pulse } = await counting()
       for (let k = 0; k < pulses; k++) {
-        // readings of others begin commits at other times
+        // other readings start commits at other times
         if (facts && k % 50 === 0) log.appendFact(factOf(k), LOCAL)
         await pulse(k, 1)
       }
@@ -60,7 +60,7 @@ test('at any moment of running pulses a kill or a power cut loses the pulses of 
     }
 })
 
-test('pulses during a sync that takes long are in the commit after it; a flush and a stop leave none', async () => {
+test('pulses during a slow sync are in the next commit; a flush and a stop leave none', async () => {
   const { log, files, timers, counts, pulse } = await counting()
   let release: () => void = () => undefined
   files.slow = () => new Promise(resolve => (release = resolve))
@@ -78,7 +78,7 @@ test('pulses during a sync that takes long are in the commit after it; a flush a
   assert.equal((await counting(files)).counts.kept('gas'), 202)
 })
 
-test('a source that is made later in a run begins anew, and its lower count replaces the old one', async () => {
+test('a source created later in a run starts over, and its lower count replaces the old one', async () => {
   const { log, timers, pulse } = await counting()
   await pulse(0, 500)
   await timers.advance(INTERVAL_MS)

@@ -1,6 +1,6 @@
-// Sub-groups end to end (D6): a gateway with a medium of 60 bytes beside one of 1400. Every packet fits the smallest, the cut
-// stays the same whatever the values and statuses are, what cannot fit is refused with its bytes, and another list of uplinks
-// cuts anew.
+// Sub-groups end to end (D6): a gateway with a medium of 60 bytes next to one of 1400. Every packet fits the smallest, the
+// split is the same for all values and statuses, a sensor that cannot fit is refused with its bytes, and another list of
+// uplinks splits anew.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -88,7 +88,7 @@ async function gateway(t: TestContext, uplinks: object[]) {
 }
 
 const entry = (name: string, medium: string): object => ({ name, medium, delivery: 'best_effort' })
-/** Sensor ids of the packets from that one on; those before tell the templates. */
+/** Sensor ids of the packets from that one on; earlier ones give the templates. */
 const groupsOf = (packets: Uint8Array[], from = 0): string[] => {
   const receiver = new Receiver({ units })
   const seen = packets.map(packet => {
@@ -101,29 +101,29 @@ const groupsOf = (packets: Uint8Array[], from = 0): string[] => {
 
 test('each packet fits the 60 bytes, in fixed groups; a sensor that cannot fit is refused with its bytes', async t => {
   const { gw, store, lines, sent } = await gateway(t, [entry('wide', 'UDP'), entry('tiny', 'LoRa')])
-  await until('the first carries', () => sent('wide').length > 60)
+  await until('the first uplink is active', () => sent('wide').length > 60)
   assert.equal(gw.uplinks.maxPacket, 60)
   assert.ok(sent('wide').every(packet => packet.length <= 60))
   assert.deepEqual(groupsOf(sent('wide')), ['H1', 'H2', 'T1', 'T2', 'T3'])
   assert.equal(gw.intake.counters.refused_groups, 0)
   assert.ok(gw.status().dropped.rows > 5)
   const told = lines.filter(line => line.includes(LONG))
-  assert.equal(told.length, 1, 'told once')
+  assert.equal(told.length, 1, 'reported once')
   assert.match(told[0]!, /alone may need \d+ bytes, the smallest uplink carries 60/)
 
   store.set('gateway.uplinks', [entry('wide', 'UDP')])
-  await until('the list is one', () => gw.uplinks.names.length === 1)
+  await until('the list is complete', () => gw.uplinks.names.length === 1)
   const before = sent('wide').length
   const all = ids.join()
-  await until('one packet holds all', () => groupsOf(sent('wide'), before).includes(all))
+  await until('one packet contains all', () => groupsOf(sent('wide'), before).includes(all))
 
   store.set('gateway.uplinks', [entry('tiny', 'LoRa')])
-  await until('the small one carries', () => gw.uplinks.active?.name === 'tiny' && sent('tiny').length > 20)
+  await until('the small uplink is active', () => gw.uplinks.active?.name === 'tiny' && sent('tiny').length > 20)
   assert.ok(sent('tiny').every(packet => packet.length <= 60))
   assert.ok(groupsOf(sent('tiny')).every(group => !group.includes(LONG)))
 })
 
-test('a cut stays as it is while it fits, only gets finer, and is made anew for another size', () => {
+test('a split stays while it fits, only gets finer, and is recomputed for another size', () => {
   const groups = new Groups(fact => fact.sensors.reduce((sum, { status }) => sum + status.length, 0))
   const fact = (...lengths: number[]): Fact => ({
     ...{ id: 'D', state: 'ONLINE', tRaw: 1, aid: 1 },

@@ -18,13 +18,13 @@ describe('a deadband', () => {
     ['T2', 'OK', 5, 'Cel'],
   ]
 
-  test('zero lets everything pass', () => {
+  test('a deadband of zero passes every group', () => {
     const band = new Deadband(0)
     assert.equal(band.passes(rows(1), 0), true)
     assert.equal(band.passes(rows(1), 1), true)
   })
 
-  test('a group passes when a value moved enough since the last record, a status changed, or a minute is over', () => {
+  test('a group passes when a value moved enough since the last record, a status changed, or a minute has passed', () => {
     const band = new Deadband(0.5)
     assert.equal(band.passes(rows(20), 0), true)
     assert.equal(band.passes(rows(20.3), 1000), false)
@@ -37,7 +37,7 @@ describe('a deadband', () => {
     assert.equal(band.passes(rows(20.5), 66_000), true)
   })
 
-  test('one deadband for each sensor; a sensor without one always counts', () => {
+  test('each sensor may have its own deadband; a sensor without one always passes', () => {
     const band = new Deadband({ T1: 10, T2: 10 })
     assert.equal(band.passes(rows(20), 0), true)
     assert.equal(band.passes(rows(25), 1), false)
@@ -50,7 +50,7 @@ describe('a deadband', () => {
 
 const pickers = new WirePickers({ ...wireUnits() }, 4)
 
-test('the content of a fact has one number, and a change anywhere changes it', () => {
+test('the content hash of a fact is stable, and any change changes it', () => {
   const fact: Fact = {
     id: 'D',
     state: 'ONLINE',
@@ -84,7 +84,7 @@ test('the content of a fact has one number, and a change anywhere changes it', (
   assert.equal(new Set([hash, ...others]).size, others.length + 1)
 })
 
-test('values count as the wire carries them, so a copy rounded by another gateway is the same', () => {
+test('values are hashed as rounded on the wire, so the copy of another gateway has the same hash', () => {
   const hash = (value: number, unit = 'K'): number =>
     contentHash(
       { id: 'D', state: 'ONLINE', tRaw: 1, aid: 1, sensors: [{ id: 'a', status: 'OK', unit, value }] },
@@ -119,7 +119,7 @@ describe('the intake', () => {
     return { intake, written, clock }
   }
 
-  test('times of a device strictly increase, also when the clock stands still or goes back', () => {
+  test('times of a device strictly increase, also when the clock stops or goes back', () => {
     const { intake, written, clock } = made()
     for (const step of [0, 0, -5000, 10]) {
       clock.wallMs += step
@@ -133,7 +133,7 @@ describe('the intake', () => {
     )
   })
 
-  test('a given time stays as it is, one from before all clocks is stamped', () => {
+  test('a supplied time is kept; one before any plausible clock is replaced', () => {
     const { intake, written, clock } = made()
     for (const t of [1_600_000_000, 1_600_000_000_123, 0, 999_999]) intake.submit([['T1', 'OK', 1, 'Cel']], { t })
     assert.deepEqual(
@@ -143,7 +143,7 @@ describe('the intake', () => {
     assert.throws(() => intake.submit([['T1', 'OK', 1, 'Cel']], { t: -1 }), { code: 'BAD_TIME' })
   })
 
-  test('bad rows are named and counted, the rest is kept; nothing is kept when none is left', () => {
+  test('invalid rows are named and counted, the others are kept; if all are invalid, nothing is kept', () => {
     const { intake, written } = made()
     const { rejected, seqs } = intake.submit([
       ['T1', 'OK', 20, 'Cel'],
@@ -167,7 +167,7 @@ describe('the intake', () => {
     assert.equal(intake.counters.rejected_rows, 2)
   })
 
-  test('a group that does not fit a packet is cut in order; a single sensor that cannot fit is refused', () => {
+  test('a group that does not fit a packet is split in order; a single sensor that cannot fit is refused', () => {
     const { intake, written } = made(80)
     const rows = Array.from({ length: 5 }, (_, k): SourceReading => [`S${k}`, 'OK', k, 'm'])
     intake.submit(rows)

@@ -15,7 +15,7 @@ import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
 import { until } from '../../../lib/gateway'
 
-/** A gateway that started with these sources, and what it logged. */
+/** A gateway started with these sources, and what it logged. */
 async function gateway(
   t: TestContext,
   dir: string,
@@ -41,7 +41,7 @@ async function gateway(
   return { gw, lines }
 }
 
-test('two CAN sources with one DBC file: the order of the configuration decides who keeps an id, before a frame is heard', async t => {
+test('two CAN sources with one DBC file: the order of the configuration decides which keeps an id, before a frame is received', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-sources-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
   const dbc = join(dir, 'engine.dbc')
@@ -56,7 +56,7 @@ test('two CAN sources with one DBC file: the order of the configuration decides 
   )
 })
 
-test('a part that this machine does not have is no fault, in a list that is written out too; one that match names is', async t => {
+test('a sensor that this machine lacks is no fault, even in an explicit list; a missing one named by match is', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-sources-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
   const { gw, lines } = await gateway(t, dir, [
@@ -72,7 +72,7 @@ test('a part that this machine does not have is no fault, in a list that is writ
   )
 })
 
-test('a sensor id that is in use gets a name that no source of the configuration has by itself', async t => {
+test('a sensor id in use is renamed to one that no source of the configuration uses', async t => {
   const ids: Record<string, string> = { a: 'level', b: 'level', c: 'b_level' }
   const counters = { rx: 0, tx: 0, errors: 0 }
   const create = (name: string) => ({

@@ -48,7 +48,7 @@ function running() {
   return { clock, timers, supervisor, source, logged, parts: { clock, timers } }
 }
 
-test('a link that is up is read once more; its schedule and the log see nothing of it', async () => {
+test('a test reads an open link once more, without effect on its schedule and the log', async () => {
   const { supervisor, source, timers, logged, parts } = running()
   supervisor.add(source)
   await timers.advance(0)
@@ -62,7 +62,7 @@ test('a link that is up is read once more; its schedule and the log see nothing 
   await supervisor.stop()
 })
 
-test('a link that is down is tried at once: it stays open, or says why not', async () => {
+test('a test of a link that is down opens it immediately: it stays open, or reports why not', async () => {
   const { supervisor, source, timers, parts } = running()
   source.problem = new OsError('NOT_FOUND', 'no chip at 0x76', { hint: 'check the wires' })
   supervisor.add(source)
@@ -78,7 +78,7 @@ test('a link that is down is tried at once: it stays open, or says why not', asy
   await supervisor.stop()
 })
 
-test('a unit that nobody understands is told: the gateway would refuse the value', async () => {
+test('an unknown unit is reported in the test, since the gateway would refuse the value', async () => {
   const { supervisor, source, timers, parts } = running()
   source.raw = async () => [
     { sensor_id: 't', raw: '02 7a', status: 'OK', value: 63.4, unit: 'celsus' },
@@ -94,7 +94,7 @@ test('a unit that nobody understands is told: the gateway would refuse the value
   await supervisor.stop()
 })
 
-test('a link that is opening is waited for, not begun anew', async () => {
+test('a test waits for a link that is opening, and does not open it twice', async () => {
   const { supervisor, source, timers, parts } = running()
   supervisor.add(source)
   assert.equal(supervisor.get('boiler')!.state.state, 'opening')
@@ -131,7 +131,7 @@ function configured(source: Source, list = entries) {
   }
 }
 
-test('without a gateway the source is opened, read and closed, whatever happens', async () => {
+test('without a gateway the test opens, reads and closes the source, also after an error', async () => {
   const source = new Fake()
   const { sources, timers } = configured(source)
   assert.equal((await sources.test('boiler')).readings[0]!.value, 63.4)
@@ -148,7 +148,7 @@ test('without a gateway the source is opened, read and closed, whatever happens'
   assert.equal(timers.pending, 0)
 })
 
-test('a driver without raw bytes is read; unknown names and types say what there is', async () => {
+test('a driver without raw bytes is read; unknown names and types list the known ones', async () => {
   const source = new Fake()
   Object.defineProperty(source, 'readRaw', { value: undefined })
   const { sources } = configured(source, [...entries, { name: 'odd', type: 'nothing' }])

@@ -1,5 +1,5 @@
-// Media that acknowledge by themselves (MQTT): every packet is settled exactly once, whatever becomes of it. One that is not
-// keeps its place for ever, and behind the last place nothing is acknowledged any more.
+// Media that acknowledge on their own (MQTT): every packet is settled exactly once, in every case. An unsettled packet
+// occupies its slot forever, and once all slots are occupied no packet is acknowledged any more.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Receive, type ReceiveOptions } from '../../../../src/gateway/receive/receive'
@@ -38,7 +38,7 @@ function frame(packet: Uint8Array): Uint8Array {
   return finishFrame(writer, 1).slice()
 }
 
-/** The wall, its log, and what became of every packet it was given. */
+/** The receiver, its log, and the outcome of every packet it got. */
 function world(options: Partial<ReceiveOptions> = {}) {
   const clock = new ManualClock(T0 + 5000)
   const time = new NodeClock(clock)
@@ -108,7 +108,7 @@ function world(options: Partial<ReceiveOptions> = {}) {
 
 const encoder = () => new UplinkEncoder({ aid: 9, units, diffBase: 'last', clock: new ManualClock() })
 
-test('what needs no record is settled at once, or when its answer may go: never kept back, never twice', async () => {
+test('a packet that needs no record is settled immediately, or when its answer may be sent: never held back, never twice', async () => {
   const { give, commit, fates, receive } = world({ allowed: address => !address.includes('stranger') })
   const diffs = encoder()
   diffs.encode(fact(1))
@@ -158,7 +158,7 @@ test('an id request is settled with its answer, which waits for the flash, and a
   }
 })
 
-test('a fact and its duplicate are settled by the commit, one without a time too', async () => {
+test('a fact and its duplicate are settled by the commit, also without a time', async () => {
   const { give, commit } = world()
   const { bytes } = encoder().encode(fact(1))
   const fates = [give(bytes), give(bytes), give(encoder().encode(fact(0, 8)).bytes)]
@@ -168,7 +168,7 @@ test('a fact and its duplicate are settled by the commit, one without a time too
   assert.deepEqual(fates, [[true], [true], [true]])
 })
 
-test('a fact the log never takes is settled; one it cannot take now, or lost, is to come again', async () => {
+test('a fact the log can never accept is settled; one it cannot accept now, or lost, is to be resent', async () => {
   const { give, commit, fail, state, receive } = world()
   const send = encoder()
   state.refusal = new OsError('PACKET_TOO_LARGE', 'larger than any record')
@@ -184,7 +184,7 @@ test('a fact the log never takes is settled; one it cannot take now, or lost, is
   assert.equal(receive.counters.facts, 1)
 })
 
-test('with secure sessions: an opener, refused plaintext and what no key decrypts', async () => {
+test('with secure sessions a key request, refused plaintext and a frame that no key decrypts are settled', async () => {
   for (const verdict of ['opener', 'refused'] as const) {
     const { give, commit } = world({ session: { judge: () => verdict } as never })
     const fate = give(encoder().encode(fact(1)).bytes)
@@ -197,7 +197,7 @@ test('with secure sessions: an opener, refused plaintext and what no key decrypt
   assert.deepEqual(fate, [true], 'undecryptable')
 })
 
-test('packets that wait are counted until they are settled, by a commit or by its failure', async t => {
+test('waiting packets are counted until they are settled, by a commit or by its failure', async t => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { give, state, commit, fail } = world()
   const sender = encoder()
@@ -220,7 +220,7 @@ test('packets that wait are counted until they are settled, by a commit or by it
   assert.equal(state.flushes, 2)
 })
 
-test('a packet that is in the log already is known without its template too, until the log lost it', async () => {
+test('a packet already in the log is recognized even without its template, until the log loses it', async () => {
   const receiver = new Receiver({ units })
   const { give, receive, commit, fail } = world({ receiver })
   const sender = encoder()

@@ -1,5 +1,5 @@
-// What packets of strangers may do (S13, S19, S20): not take a device's session, not push its newest time away, not fill the
-// memory. And what its own packets still do beside them.
+// What packets of unknown senders may do (S13, S19, S20): not take over a device's session, not evict its newest time, not
+// fill the memory. And what the device's own packets can still do next to them.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ConfigStore } from '../../../../src/config'
@@ -83,7 +83,7 @@ const full = (tRaw: number, value: number, key?: Uint8Array, aid = 9): Uint8Arra
     .bytes.slice()
 
 for (const requireSecure of [false, true])
-  test(`a stranger takes neither the session nor the data of a device (require_secure ${requireSecure})`, () => {
+  test(`an unknown sender takes over neither the session nor the data of a device (require_secure ${requireSecure})`, () => {
     const { clock, server, receive, kept, deliver } = world({ requireSecure })
     assert.equal(deliver(full(T0, 1), DEVICE)?.[0], COMMAND.SECURE_DICT_READY)
     clock.advance(1000)
@@ -106,12 +106,12 @@ for (const requireSecure of [false, true])
     assert.equal(deliver(full(T0 + 20_000, 3, key), DEVICE), undefined)
     assert.equal(kept.length, before + 1)
     clock.advance(10_000)
-    assert.equal(deliver(full(T0 + 30_000, 4), DEVICE)?.[0], COMMAND.SECURE_DICT_READY, 'rebooted: at once')
+    assert.equal(deliver(full(T0 + 30_000, 4), DEVICE)?.[0], COMMAND.SECURE_DICT_READY, 'rebooted: immediately')
     assert.equal(kept.length, before + (requireSecure ? 1 : 2), 'plaintext from its own address')
   })
 
 for (const requireSecure of [false, true])
-  test(`a gateway that comes over another road goes on at once with the key it has (require_secure ${requireSecure})`, () => {
+  test(`a gateway that arrives over another path continues immediately with its key (require_secure ${requireSecure})`, () => {
     const { clock, receive, kept, deliver } = world({ requireSecure })
     deliver(full(T0, 1), DEVICE)
     const key = deriveSessionKey(9, T0)
@@ -131,7 +131,7 @@ for (const requireSecure of [false, true])
     assert.equal(kept.length, before + 1)
     assert.deepEqual(receive.session!.status().moved, 1)
 
-    // and back: the first road has its key still
+    // and back: the first path still has its key
     deliver(full(T0 + 3000, 4, key), DEVICE)
     assert.equal(kept.length, before + 2)
     assert.equal(receive.session!.status().moved, 2)
@@ -141,7 +141,7 @@ for (const requireSecure of [false, true])
     assert.equal(other.onPlaintextRefused({ ...refused, ts: T0 + 4000 }), 'held', 'not the key that was refused')
   })
 
-test('outside the exchange each packet of the other road is named, for none comes again by itself', () => {
+test('outside the exchange each packet from the other path is named, because none is retransmitted on its own', () => {
   const { receive, deliver } = world()
   deliver(full(T0, 1), DEVICE)
   deliver(full(T0 + 1000, 2, deriveSessionKey(9, T0)), DEVICE)
@@ -173,7 +173,7 @@ test('an empty heartbeat, which every key fits, counts only from the address of 
   assert.equal(kept.length, 3)
 })
 
-test('a time too far ahead is kept and marked, and what comes after it is not late', () => {
+test('a time too far ahead is kept and marked, and later packets do not count as late', () => {
   const { receive, kept, deliver } = world()
   const sender = encoder()
   deliver(sender.encode(fact(T0, 1), { full: true }).bytes.slice(), DEVICE)
@@ -196,7 +196,7 @@ test('a time too far ahead is kept and marked, and what comes after it is not la
   assert.deepEqual([receive.counters.future, receive.report()['late'], receive.counters.refused], [2, 0, 0])
 })
 
-test('a device whose own clock is ahead is decoded by what it sent itself, DIFFs too', () => {
+test('a device whose own clock is ahead is decoded from its own packets, including DIFFs', () => {
   const { kept, deliver } = world()
   const sender = encoder()
   deliver(sender.encode(fact(T0, 1), { full: true }).bytes.slice(), DEVICE)
@@ -211,7 +211,7 @@ test('a device whose own clock is ahead is decoded by what it sent itself, DIFFs
   )
 })
 
-test('the memory is looked at for the first new AID, then for one in 257, and ten each second while it is short', () => {
+test('memory is checked for the first new AID, then for one in 257, and ten times a second while it is short', () => {
   const clock = new ManualClock()
   let looks = 0
   let rss = 0
@@ -244,7 +244,7 @@ test('the memory is looked at for the first new AID, then for one in 257, and te
   assert.equal(admit(50), 10)
 })
 
-test('near the memory limit new AIDs come in slowly, known ones as before', () => {
+test('near the memory limit new AIDs are admitted slowly, known ones as before', () => {
   const { clock, receive, kept, memory, deliver } = world({}, 1000)
   deliver(full(T0, 1), DEVICE)
   memory.rss = 701
@@ -263,7 +263,7 @@ test('near the memory limit new AIDs come in slowly, known ones as before', () =
   assert.ok(kept.length >= crowd + 60 + 480)
 })
 
-test('without a right time of its own a receiver judges only what no calendar has', () => {
+test('without a correct time of its own a receiver rejects only impossible dates', () => {
   const config = { config: { receiver: { max_future_s: 86_400 } } } as unknown as ConfigStore
   assert.equal(latestTime({ synced: true, now: () => T0 }, config), T0 + DAY)
   const unsynced = latestTime({ synced: false, now: () => 0 }, config)

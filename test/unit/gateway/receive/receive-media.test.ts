@@ -1,5 +1,5 @@
-// The same packet over two media at once (D16): one record, acknowledged on both after the commit, whatever frames the two
-// roads made of it.
+// The same packet over two media at the same time (D16): one record, acknowledged on both after the commit, whatever
+// frames the two paths used.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Receive } from '../../../../src/gateway/receive/receive'
@@ -56,7 +56,7 @@ class FakeMedium implements Medium {
   }
 }
 
-/** Receivers over media that are only told what they hear, and a log that commits when told. */
+/** Receivers over media that only get what they receive, and a log that commits on request. */
 function world(flags: Record<string, boolean> = { udp: true, tcp: true }) {
   const made: FakeMedium[] = []
   const clock = new ManualClock(T0)
@@ -122,7 +122,7 @@ const tcp = { name: 'b', medium: 'TCP', host: '::', port: 4000, tls: { cert: 'x'
 test('the same packets over UDP and TCP are stored once and acknowledged on both after the commit', async () => {
   const { receivers, receive, made, kept, commit } = world()
   await receivers.apply([udp, tcp])
-  // two roads of one gateway: an epoch, templates and TIDs of their own, and key frames at other times
+  // two paths of one gateway: separate epoch, templates and TIDs, and key frames at other times
   const roads = [
     { medium: made[0]!, epoch: 11, encoder: new UplinkEncoder({ aid: 9, units, firstTid: 3, fullEvery: 3 }) },
     {
@@ -159,7 +159,7 @@ test('the same packets over UDP and TCP are stored once and acknowledged on both
   }
 })
 
-test('apply closes what is gone or changed, makes what is new and leaves the rest alone; options go through whole', async () => {
+test('apply closes removed or changed receivers, creates new ones and leaves the others; options are passed on unchanged', async () => {
   const { receivers, supervisor, made, flags } = world()
   assert.deepEqual((await receivers.apply([udp, tcp])).added, ['a', 'b'])
   await supervisor.tried()

@@ -1,4 +1,5 @@
-// What the receiving half asks of the sessions, and what it counts, packet by packet: the sessions themselves are recorded.
+// The calls of the receiving half to the sessions, and what it counts, packet by packet: the sessions themselves are
+// recorded.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ReceiveSession } from '../../../../src/gateway/receive/receiver-session'
@@ -45,7 +46,7 @@ function session(plaintext: boolean, home: boolean) {
 }
 const from = { medium: 'UDP', address: 'a:1', reply: async () => true }
 
-test('secure frames are decoded, an empty heartbeat only from home; nothing is counted before something is refused', () => {
+test("secure frames are decoded, an empty heartbeat only from the session's address; nothing is counted before a refusal", () => {
   assert.deepEqual([PLAIN[0], SECURE[0], HEART[0]], [COMMAND.DATA_FULL, COMMAND.DATA_FULL_SEC, COMMAND.DATA_HEART_SEC])
   const { receiving, take } = session(true, true)
   assert.deepEqual(receiving.report(), {
@@ -69,7 +70,7 @@ test('secure frames are decoded, an empty heartbeat only from home; nothing is c
   assert.equal(away.receiving.counters.refused_elsewhere, 1)
 })
 
-test('a packet outside the exchange is refused by its name, each time, one inside it is not', () => {
+test('a packet outside the exchange is refused by name each time, one inside it is not', () => {
   const frame = { aid: 9, tid: PLAIN[6]!, ts: T0, crc16: (PLAIN.at(-2)! << 8) | PLAIN.at(-1)! }
   const { receiving, take } = session(false, false)
   for (const bare of [undefined, true, false]) {

@@ -12,7 +12,7 @@ test('one answer in ten seconds for each AID', () => {
   assert.equal(told.due(7, 19_999), false, 'from the last answer on')
 })
 
-test('32,768 AIDs are remembered; the one answered longest ago is forgotten first', () => {
+test('32,768 AIDs are remembered; the one answered longest ago is evicted first', () => {
   const told = new TimeReplies()
   for (let aid = 0; aid < 32_768; aid++) told.due(aid, 0)
   told.due(0, 10_000)

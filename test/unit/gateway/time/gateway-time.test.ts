@@ -1,5 +1,5 @@
 // R21: a board whose clock starts at 1970 or stale and then jumps. Readings carry a quality, are corrected once when the time
-// becomes right, keep their order, and never say a time before the build.
+// becomes right, keep their order, and never have a time before the build.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -67,7 +67,7 @@ const folder = (t: TestContext): string => {
   return dir
 }
 
-/** Times of the facts as everybody who corrects them has them. */
+/** Times of the facts as every reader that applies corrections has them. */
 function corrected(records: readonly LogRecord[]): number[] {
   const corrections = new TimeCorrections()
   for (const { boot, seq, clock, quality } of records)
@@ -120,14 +120,15 @@ for (const start of [0, TRUE - 200 * DAY, TRUE])
         )
         const times = corrected(all)
         for (let k = 1; k < times.length; k++) assert.ok(times[k]! > times[k - 1]!, `in order: ${times}`)
-        // the jump itself took no time: each reading is where it was by the steady clock, as far as one second tells
+        // the jump itself took no time: each reading is where it was by the monotonic clock, to the resolution of one
+        // second
         const real = TRUE + 500 - sinceStart
         if (by === 'server')
           for (const [k, time] of times.entries())
             assert.ok(Math.abs(time - real - 1000 * k) <= 1500, `${k}: ${time - real}`)
       })
 
-test('a time that was right goes on over a jump of the OS clock, doubted until somebody vouches again', async t => {
+test('a correct time continues over a jump of the OS clock, marked as doubtful until a time source confirms it', async t => {
   let ntp = true
   const { gateway, clock, records } = await machine(folder(t), TRUE, () => ({
     kernel: { synced: ntp, offset_us: 0, maxerror_us: 0 },
@@ -153,7 +154,7 @@ test('a time that was right goes on over a jump of the OS clock, doubted until s
   assert.deepEqual(gateway.status().time.jumps, 1)
 })
 
-test('a board without a battery clock begins where the last run ended, and stamps of a wrong future poison nothing', async t => {
+test("a board without an RTC starts at the time of the last run's end, and timestamps in a wrong future affect nothing else", async t => {
   const dir = folder(t)
   const first = await machine(dir, TRUE, () => ({ kernel: { synced: true, offset_us: 0, maxerror_us: 0 } }))
   first.gateway.submit([['T1', 'OK', 20, 'Cel']])
@@ -166,13 +167,13 @@ test('a board without a battery clock begins where the last run ended, and stamp
   second.gateway.submit([['T1', 'OK', 20, 'Cel']])
   await second.gateway.stop()
   const third = await machine(dir, 0)
-  assert.ok(Math.abs(third.gateway.time.now() - TRUE) < DAY, 'what nobody vouched for is not kept')
+  assert.ok(Math.abs(third.gateway.time.now() - TRUE) < DAY, 'an unconfirmed time is not kept')
   third.gateway.time.noteServerTime(TRUE / 1000 + 3600)
   third.gateway.submit([['T1', 'OK', 20, 'Cel']])
   assert.equal(third.records().at(-1)!.fact!.tRaw, TRUE + 3_600_500)
 })
 
-test('facts older than what a start reads back are corrected when an uplink comes to them', async t => {
+test('facts older than what a start reads back are corrected when an uplink reaches them', async t => {
   const dir = folder(t)
   const fact = (k: number) => ({ id: 'D', state: 'ONLINE', tRaw: 1000 + k, aid: 5, sensors: [] })
   const first = await FlashLog.open({ dir })
@@ -180,7 +181,7 @@ test('facts older than what a start reads back are corrected when an uplink come
   first.appendClock({ trueWallMs: 0, offsetMs: 7_000, source: 'jump' }, 'unsynced')
   first.appendFact(fact(1), { medium: 'local' }, 'unsynced')
   first.appendClock({ trueWallMs: 0, offsetMs: 500_000, source: 'server' }, 'synced')
-  // several segments' worth of reads later
+  // several segments of reads later
   for (let k = 2; k < 30_000; k++) first.appendFact(fact(k), { medium: 'local' }, 'synced')
   await first.close()
   const log = await FlashLog.open({ dir })
@@ -212,7 +213,7 @@ test('facts older than what a start reads back are corrected when an uplink come
   assert.deepEqual(times, [1000 + 507_000, 1001 + 500_000, 1002])
 })
 
-test('what a correction moves goes upstream once the record of the correction is on flash: a power cut takes no time back that was sent', async t => {
+test('a corrected time is sent upstream only when its correction record is on flash: a power cut takes back no time that was sent', async t => {
   const dir = folder(t)
   writeFileSync(join(dir, 'Config.json'), '{}')
   const config = ConfigStore.load({ path: join(dir, 'Config.json'), env: {}, cwd: dir })

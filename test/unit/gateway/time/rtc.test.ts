@@ -26,14 +26,14 @@ function deferred() {
 const dir = tempDir()
 after(() => removeDir(dir))
 
-test('the battery clock is asked beside the main thread, goes on automatically, and is asked again meanwhile', async t => {
+test('the RTC is read off the main thread, its time continues automatically, and it is read again meanwhile', async t => {
   heldClock(t)
   for (const native of nativeOrNull() ? [nativeOrNull, () => null] : [() => null]) {
     const [clock, path] = [new ManualClock(), join(dir, 'clock')]
     const battery = new RtcClock(path, clock, native)
     assert.equal(battery.seconds(), undefined)
     writeFileSync(path, '1800000000\n')
-    assert.equal(battery.seconds(), undefined, 'nobody waits for it')
+    assert.equal(battery.seconds(), undefined, 'no caller waits for it')
     await battery.answered
     clock.advance(60_000)
     writeFileSync(path, '1800003600\n')
@@ -46,7 +46,7 @@ test('the battery clock is asked beside the main thread, goes on automatically, 
   }
 })
 
-test('the time is right from the start when the battery clock answers, and as soon as it does when it is slow', async () => {
+test('the time is right from the start when the RTC answers, or as soon as a slow one does', async () => {
   const { promise: never, resolve: answer } = deferred()
   for (const slow of [false, true]) {
     const signs: ClockSigns = {}
@@ -70,7 +70,7 @@ test('the time is right from the start when the battery clock answers, and as so
   }
 })
 
-test('a battery clock whose bus hangs holds nobody up, and is asked by one thread only until it is back', {
+test('an RTC on a hanging bus blocks no caller, and only one thread waits for it until it returns', {
   skip: nativeOrNull() ? false : 'this machine has no C compiler',
 }, async t => {
   const clock = heldClock(t)

@@ -1,5 +1,5 @@
-// What an uplink does with a peer that knows the exchange, one that answers a bare PONG, one that answers nothing, and one that
-// is not asked (X29); and how much it has on its way over which medium.
+// How an uplink treats a peer that knows the exchange, one that answers a bare PONG, one that answers nothing, and one that is
+// not probed (X29); and how much it has in flight over which medium.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -25,7 +25,7 @@ import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 const units = { ...wireUnits(), resolve }
 
-/** A far end that answers probes as told, and a delivery frame never. */
+/** A far end that answers probes as configured, and a delivery frame never. */
 class FarEnd implements Medium {
   readonly name = 'up'
   readonly counters = { rx: 0, tx: 0, errors: 0 }
@@ -59,12 +59,12 @@ class FarEnd implements Medium {
   }
 }
 
-/** An uplink over `far` with 20 committed facts before it. */
+/** An uplink over `far` with 20 committed facts in its log. */
 async function uplinkTo(t: TestContext, far: FarEnd, delivery: UplinkSettings['delivery'] = 'auto'): Promise<Uplink> {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-exchange-'))
   const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
   let seq = 0
-  // with a key, for of plaintext only a few packets go before one is named
+  // with a key, because only a few plaintext packets are sent before a key is named
   const secure = new SecureClient()
   secure.sessions.keyOn(7, 1e12)
   const uplink = new Uplink(
@@ -100,7 +100,7 @@ async function uplinkTo(t: TestContext, far: FarEnd, delivery: UplinkSettings['d
   return uplink
 }
 
-test('8 packets on LoRa, RS485 and Bluetooth, 1024 elsewhere; no frame is larger than the medium takes', async t => {
+test('8 packets are in flight on LoRa, RS485 and Bluetooth, 1024 elsewhere; no frame exceeds the limit of the medium', async t => {
   assert.deepEqual(
     MEDIA.filter(info => info.in_flight !== 1024).map(info => [info.name, info.in_flight]),
     [
@@ -128,7 +128,7 @@ test('8 packets on LoRa, RS485 and Bluetooth, 1024 elsewhere; no frame is larger
   }
 })
 
-test('behind a bare PONG data goes bare and the status says so; the next opening asks again', async t => {
+test('after a bare PONG data is sent bare and the status says so; the next opening probes again', async t => {
   const far = new FarEnd('UDP', 'pong')
   const uplink = await uplinkTo(t, far)
   await uplink.probe()
@@ -142,7 +142,7 @@ test('behind a bare PONG data goes bare and the status says so; the next opening
   assert.equal(far.probes, 2)
 })
 
-test('a peer that answers nothing: LINK_DOWN, nothing is sent, the cursor stays', async t => {
+test('a peer that answers nothing is LINK_DOWN, nothing is sent, and the cursor stays', async t => {
   const far = new FarEnd('UDP', 'nothing')
   const uplink = await uplinkTo(t, far)
   await assert.rejects(uplink.probe(), { code: 'LINK_DOWN' })
@@ -164,7 +164,7 @@ test('a peer configured best_effort is not probed, and its packets count as sent
   assert.equal(uplink.status().acked, 0)
 })
 
-test('a handover waits until nothing is in flight, at the latest until its limit, and leaves no timer', async () => {
+test('a handover waits until nothing is in flight, at most until its limit, and leaves no timer', async () => {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
   let taken: (good: boolean) => void = () => undefined

@@ -67,7 +67,7 @@ test('X9: a key frame is sent only for a NACK that names a frame of the last min
   assert.equal(next(106), 0xaa, 'older than a minute')
 })
 
-test('X15: relayed facts go as FULL under their source, older ones and those sent again on a backlog TID', () => {
+test('X15: relayed facts are sent as FULL under their source, older and retransmitted ones on a backlog TID', () => {
   const { encoders: up, send } = encoders()
   const frames = [send(fact(0, 1, 50), true), send(fact(1, 1, 50), true), send(fact(0, 2, 50, 'E'), true)]
   for (const frame of frames) {
@@ -90,7 +90,7 @@ test('own and relayed facts of different sources share no template', () => {
   )
 })
 
-test('a packet the link cannot carry is refused, and nothing is built on it', () => {
+test("a packet that exceeds the link's limit is refused, and no later packet depends on it", () => {
   for (const diffBase of ['last', 'sticky'] as const) {
     const { encoders: up, send } = encoders({ diffBase })
     send(fact(0, 1))
@@ -100,13 +100,13 @@ test('a packet the link cannot carry is refused, and nothing is built on it', ()
   }
 })
 
-test('of too many relayed sources the one heard longest ago is forgotten, and never uses a TID again under which it sent', () => {
+test('when relayed sources exceed the limit the one heard longest ago is evicted, and never reuses a TID it has sent under', () => {
   const { encoders: up, send } = encoders()
   const first = send(fact(0, 1, 100), true)
   const other = send(fact(0, 1, 100, 'OTHER'), true)
   for (let aid = 101; aid < 100 + 1024; aid++) send(fact(0, 1, aid), true)
   assert.equal([...up.aids()].length, 1024)
-  send(fact(1, 1, 100), true) // the latest now
+  send(fact(1, 1, 100), true) // now the latest
   send(fact(0, 1, 5000), true)
   const known = new Set(up.aids())
   assert.deepEqual([known.size, known.has(100), known.has(101), known.has(5000)], [1024, true, false, true])

@@ -1,4 +1,4 @@
-// Key frames planned by airtime (D6), and the delivery exchange on a medium that takes its time.
+// Key frames planned by airtime (D6), and the delivery exchange on a slow medium.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { KeyFramePlan } from '../../../../src/gateway/uplink/keyframes'
@@ -11,7 +11,7 @@ import { units } from '../../../lib/uplinkworld'
 /** 10 ms a byte, 1 % of the time */
 const airtime = { of: (bytes: number) => bytes * 10, share: 0.01, waitMs: () => 0 }
 
-test('planned key frames of all templates together take a fifth of the allowed time', () => {
+test('planned key frames of all templates together take a fifth of the allowed airtime', () => {
   const plan = new KeyFramePlan(airtime)
   plan.note(5, 1, 50)
   plan.note(5, 1, 40)
@@ -20,7 +20,7 @@ test('planned key frames of all templates together take a fifth of the allowed t
   assert.equal(plan.gapMs, 1000 / 0.002)
 })
 
-test('a template keeps its key frames that far apart, but for those that are forced', () => {
+test('key frames of a template keep their interval, except forced ones', () => {
   const clock = new ManualClock()
   const encoder = new UplinkEncoder({ aid: 5, units, clock, fullEvery: 10, fullIntervalS: 60, acknowledged: true })
   encoder.keyFramesApart(500_000)
@@ -37,7 +37,7 @@ test('a template keeps its key frames that far apart, but for those that are for
   assert.equal(full(), true)
 })
 
-test('a slow medium causes no storm: the wait begins when a frame has left, and doubles while nothing answers', () => {
+test('a slow medium causes no retransmission storm: the timeout starts when a frame has left, and doubles while no answer arrives', () => {
   let now = 0
   const sender = new DeliverySender<number>({
     maxPacket: 255,
@@ -73,7 +73,7 @@ test('a slow medium causes no storm: the wait begins when a frame has left, and 
   assert.equal(sender.mode, 'silent')
 })
 
-test('costs of key frames are kept for 1024 templates, the one sent longest ago is forgotten', () => {
+test('costs of key frames are stored for 1024 templates, the one sent longest ago is evicted', () => {
   const plan = new KeyFramePlan({ of: bytes => bytes, share: 0.5, waitMs: () => 0 })
   for (let aid = 0; aid < 1024; aid++) plan.note(aid, 1, aid === 1 ? 101 : 1)
   assert.equal(plan.gapMs, 1124 / 0.1)

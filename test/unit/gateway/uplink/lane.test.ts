@@ -1,4 +1,4 @@
-// A lane over a log whose records are numbers only: when its cursor moves.
+// A lane over a log whose records are only numbers: when its cursor moves.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Item, Lane } from '../../../../src/gateway/uplink/lane'
@@ -35,7 +35,7 @@ function laneOver(seqs: number[], cursor = 0) {
   return { lane, take, done }
 }
 
-test('the cursor waits for the oldest item that is on its way', () => {
+test('the cursor waits for the oldest item in flight', () => {
   const { lane, take, done } = laneOver([11, 12, 20], 10)
   const [a, b, c] = [take(), take(), take()]
   assert.equal(done(b), 10)
@@ -44,7 +44,7 @@ test('the cursor waits for the oldest item that is on its way', () => {
   assert.equal(lane.outstanding, 0)
 })
 
-test('records that are not sent are passed, but never over one that is outstanding', () => {
+test('records that are not sent are skipped, but the cursor never passes an outstanding one', () => {
   const { lane, take, done } = laneOver([1, 2, 3, 9])
   lane.pass(lane.head()!)
   assert.equal(lane.cursor, 1)
@@ -56,7 +56,7 @@ test('records that are not sent are passed, but never over one that is outstandi
   assert.deepEqual([lane.cursor, lane.front, lane.head()!.seq], [8, 9, 9])
 })
 
-test('after a rewind everything behind the cursor goes again, and an answer to an older item moves nothing', () => {
+test('after a rewind everything after the cursor is sent again, and an answer to an older item moves nothing', () => {
   const { lane, take, done } = laneOver([1, 2])
   const [a, b] = [take(), take()]
   done(a)
@@ -66,7 +66,7 @@ test('after a rewind everything behind the cursor goes again, and an answer to a
   assert.equal(done(b), 1)
 })
 
-test('twenty thousand records, the last two always on their way', () => {
+test('a lane of twenty thousand records always has the last two in flight', () => {
   const { lane, take, done } = laneOver(Array.from({ length: 20_000 }, (_, k) => k + 1))
   const open = [take(), take()]
   for (let seq = 3; seq <= 20_000; seq++) {

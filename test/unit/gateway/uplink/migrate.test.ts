@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { queueName } from '../../../../src/gateway/uplink/migrate'
 import { MemLog } from '../../../lib/memlog'
 
-test('old cursors: the lowest of the configured ones, once; without those the lowest of all; the local upstream keeps its own', () => {
+test('of old cursors the lowest of the configured uplinks counts, once; without those the lowest of all; the local upstream keeps its own', () => {
   const log = new MemLog()
   const list = [{ name: 'a' }, { name: 'b' }]
   const cursors = (): [string, number][] => [...log.cursors]

@@ -1,9 +1,9 @@
-// How fast an uplink sends, at the bounds of its budgets.
+// How fast an uplink sends, at the limits of its budgets.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Pace } from '../../../../src/gateway/uplink/pace'
 
-test('budgets save up a second at most; what went over them is paid back before the next packet', () => {
+test('budgets accumulate one second at most; an overdraft is paid back before the next packet', () => {
   const settings = { ratePacketsS: 4, rateBytesS: 0, batchWindowMs: 0, batchItems: 8 }
   const pace = new Pace(settings, { maxPacket: 100 })
   assert.equal(pace.readyAt(1000), 1000)
@@ -29,7 +29,7 @@ test('budgets save up a second at most; what went over them is paid back before 
   assert.equal(bytes.readyAt(0), 2000)
 })
 
-test('the budget of the air: ordinary data waits as long as it says, alarms until it is used up', () => {
+test('the airtime budget: normal data waits as long as it requires, alarms until it is used up', () => {
   let waits = { alarm: 0, data: 0 }
   const airtime = {
     ...{ of: () => 1, share: 0.01 },

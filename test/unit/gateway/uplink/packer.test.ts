@@ -1,4 +1,4 @@
-// What a packer makes of items: their packets, once more after a loss or a refusal, and why an item has none.
+// What a packer makes of items: their packets, a second packet after a loss or a refusal, and why an item has none.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Item } from '../../../../src/gateway/uplink/lane'
@@ -13,7 +13,7 @@ const item = (seq: number, { local = false, aid = 7 } = {}): Item => ({
   fact: { id: `d${seq}`, state: 'ONLINE', tRaw: seq, aid, sensors: [] },
 })
 
-/** A packer whose packets have `bytes`, or that ends with the error. */
+/** A packer whose packets have `bytes`, or that fails with the error. */
 function world({ largest = 100 } = {}) {
   const errors: string[] = []
   const warnings: string[] = []
@@ -65,7 +65,7 @@ function world({ largest = 100 } = {}) {
   return { packer, state, identity, errors, warnings, did, refusedSeqs }
 }
 
-test('an own fact goes under the current id, a relayed one as FULL under its own; each tells the session of plaintext', () => {
+test('an own fact is sent under the current id, a relayed one as FULL under its own id; each reports plaintext to the session', () => {
   const { packer, state, did } = world()
   const own = item(1, { local: true, aid: 99 })
   packer.pack(own, 100)
@@ -78,7 +78,7 @@ test('an own fact goes under the current id, a relayed one as FULL under its own
   assert.ok(did.includes('encode 7 full') && did.at(-1) === 'acknowledged 5')
 })
 
-test('a record goes when its TIDs are safe, which only own AIDs must wait for, and its session lets it', () => {
+test('a record is sent when its TIDs are stored, which only own AIDs wait for, and its session allows it', () => {
   const { packer, state, identity, did } = world()
   const may = (medium: string, aid: number): boolean => packer.mayGo({ medium, fact: item(1, { aid }).fact } as never)
   assert.deepEqual([may('local', 99), may('udp', 7), may('udp', 5), may('udp', 13)], [true, true, true, false])
@@ -90,7 +90,7 @@ test('a record goes when its TIDs are safe, which only own AIDs must wait for, a
   assert.deepEqual([may('local', 5), may('udp', 7)], [false, true], 'own facts wait for an id')
 })
 
-test('a refused record goes again three times, oldest first, and waits for its key', () => {
+test('a refused record is sent again three times, oldest first, and waits for its key', () => {
   const { packer, state, did, refusedSeqs } = world()
   packer.refused(refusal(1))
   packer.refused(refusal(2))
@@ -110,7 +110,7 @@ test('a refused record goes again three times, oldest first, and waits for its k
   assert.deepEqual(packer.counters, { refused: 0, again: 1 })
 })
 
-test('refused records that wait, and their tries, are bounded: the oldest goes and is counted', () => {
+test('the number of refused records that wait, and of their tries, is limited: the oldest is dropped and counted', () => {
   const { packer, refusedSeqs } = world()
   for (let seq = 1; seq <= 1024; seq++) packer.refused(refusal(seq))
   assert.equal(packer.counters.refused, 0)
@@ -118,7 +118,7 @@ test('refused records that wait, and their tries, are bounded: the oldest goes a
   assert.equal(packer.counters.refused, 1)
   const seqs = refusedSeqs()
   assert.deepEqual([seqs.length, seqs[0], seqs.at(-1)], [1024, 2, 1025])
-  // of 1024 the tries are known; record 1 is counted anew, and by that 2
+  // the tries of 1024 records are known; record 1 is counted from 0, and so is 2
   for (let k = 0; k < 4; k++) for (const seq of [1025, 1, 2]) packer.refused(refusal(seq))
   const again = refusedSeqs()
   assert.deepEqual(
@@ -127,7 +127,7 @@ test('refused records that wait, and their tries, are bounded: the oldest goes a
   )
 })
 
-test('what is too large here, but not for another uplink, is oversized and logged once; everything else is refused and counted', () => {
+test('a fact too large here, but not for another uplink, is oversized and logged once; everything else is refused and counted', () => {
   const { packer, state, errors, warnings } = world()
   state.error = new OsError('BAD_ARGUMENT', 'no unit fits')
   assert.equal(packer.pack(item(1), 60), 'refused')
@@ -156,7 +156,7 @@ test('what is too large here, but not for another uplink, is oversized and logge
   assert.equal(warnings.length, 1)
 })
 
-test('an item that is not answered in time: nothing builds on its packet, and in plaintext it goes only where that is allowed', () => {
+test('after an item times out nothing depends on its packet, and it is sent in plaintext only where that is allowed', () => {
   const { packer, state, did } = world()
   const one = item(1)
   state.allowed = false

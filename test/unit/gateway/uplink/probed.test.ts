@@ -1,4 +1,4 @@
-// The probes of an opening (X29): what a peer gets that answers, answers late, or never.
+// The probes of an opening (X29): what is sent to a peer that answers, answers late, or never.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Probing } from '../../../../src/gateway/uplink/probed'
@@ -6,7 +6,7 @@ import type { Clock } from '../../../../src/lib/clock'
 import { SequenceCounter } from '../../../../src/protocol/control'
 import { DeliverySender } from '../../../../src/protocol/delivery'
 
-/** A sender and its probing in a time that only advance() moves; `sent` holds the times of the probes. */
+/** A sender and its probing with a clock that only advance() moves; `sent` has the times of the probes. */
 function rig(t: TestContext) {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let now = 1000
@@ -23,7 +23,7 @@ function rig(t: TestContext) {
   const send = async (): Promise<boolean> => sent.push(now) > 0
   const probing = new Probing(sender, send, clock)
   let opened = 0
-  /** Opens; tells what came of it. */
+  /** Opens; returns the outcome. */
   const open = (): { result: string } => {
     sender.reset()
     sent.length = 0
@@ -65,7 +65,7 @@ test('a peer that answers opens the link', async t => {
   assert.equal(sender.mode, 'acked')
 })
 
-test('no answer within 2 s is LINK_DOWN; after three openings a slow peer gets longer, and more probes', async t => {
+test('no answer within 2 s is LINK_DOWN; after three openings a slow peer gets more time, and more probes', async t => {
   const { open, advance, pong, sentAfter } = rig(t)
   const waits: [ms: number, probes: number[]][] = []
   for (let k = 0; k < 7; k++) {
@@ -94,10 +94,10 @@ test('no answer within 2 s is LINK_DOWN; after three openings a slow peer gets l
   assert.equal(slow.result, 'open')
   const next = open()
   await advance(2000)
-  assert.equal(next.result, 'LINK_DOWN', 'an answer makes it impatient again')
+  assert.equal(next.result, 'LINK_DOWN', 'an answer resets the backoff')
 })
 
-test('closing the link ends the waiting, and a new opening the one before', async t => {
+test('closing the link ends the wait, and a new opening ends the one before', async t => {
   const { open, advance, pong, probing } = rig(t)
   const first = open()
   await advance(500)

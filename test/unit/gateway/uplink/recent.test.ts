@@ -17,7 +17,7 @@ test('a NACK is obeyed only for a frame sent in the last minute and named exactl
   assert.equal(recent.obey(frame, 60_001), false, 'too old')
 })
 
-test('X9: a NACK counts for a frame of the last minute as it went out, once in ten seconds for each AID', () => {
+test('X9: a NACK counts for a frame of the last minute with its sent bytes, once in ten seconds for each AID', () => {
   const recent = new RecentFrames()
   const frame = { aid: 7, tid: 3, ts: 1000, crc16: 0xabcd }
   recent.note(frame, 5000, 11)
@@ -40,7 +40,7 @@ test('X9: a NACK counts for a frame of the last minute as it went out, once in t
   assert.equal(recent.obey(high, 30_000), true, 'each AID by itself')
 })
 
-test('2048 frames are remembered, and 4096 AIDs that were obeyed', () => {
+test('2048 frames are remembered, and 4096 AIDs whose NACK was obeyed', () => {
   const recent = new RecentFrames()
   const frame = (aid: number) => ({ aid, tid: 1, ts: 1, crc16: 1 })
   for (let aid = 1; aid <= 2049; aid++) recent.note(frame(aid), 0)

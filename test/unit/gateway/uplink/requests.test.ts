@@ -1,4 +1,4 @@
-// What a gateway requests of its upstream, when, and which answers count, beside requests.txt.
+// What a gateway requests from its upstream, when, and which answers count, compared with requests.txt.
 import { mock, test } from 'node:test'
 import { UpstreamRequests } from '../../../../src/gateway/uplink/requests'
 import {
@@ -11,7 +11,7 @@ import {
 import { ManualClock } from '../../../lib/manual'
 import { dice, digest, Trace } from '../../../lib/trace'
 
-test('ids, time and pools are requested, repeated, taken and refused as requests.txt says', async t => {
+test('ids, time and pools are requested, repeated, accepted and refused as requests.txt says', async t => {
   const trace = new Trace('unit/gateway/uplink/requests.txt')
   mock.timers.enable({ apis: ['setTimeout'] })
   t.after(() => mock.timers.reset())

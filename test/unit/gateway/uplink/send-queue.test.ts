@@ -1,4 +1,4 @@
-// What goes next, and what the cursor waits for, over a log in memory.
+// What is sent next, and what the cursor waits for, over a log in memory.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Item } from '../../../../src/gateway/uplink/lane'
@@ -45,7 +45,7 @@ const take = (queue: SendQueue, want: Want, most = Number.POSITIVE_INFINITY): It
 }
 const seqs = (items: Item[]): number[] => items.map(({ seq }) => seq)
 
-test('alarms first, the others in order, each once; the cursor waits for the oldest, and an alarm is not sent again', () => {
+test('alarms are sent first, the others in order, each once; the cursor waits for the oldest, and an alarm is not sent again', () => {
   const { queue, want } = world(5, [4, 2])
   assert.deepEqual(seqs(take(queue, want({ alarmsOnly: true }))), [2, 4])
   const rest = take(queue, want())
@@ -54,7 +54,7 @@ test('alarms first, the others in order, each once; the cursor waits for the old
   assert.deepEqual([queue.cursor, queue.backlog], [1, 4], 'alarm 2 is still on its way')
 })
 
-test('a record that may not go holds back what is behind it, and nothing is remembered of it', () => {
+test('a record that may not be sent blocks those after it, and leaves no state', () => {
   const { queue, want, hold } = world(3, [3])
   const only = (seq: number): Want => want({ mayGo: record => record.seq === seq })
   assert.equal(queue.next(only(2)), null)
@@ -66,7 +66,7 @@ test('a record that may not go holds back what is behind it, and nothing is reme
   assert.ok(Number.isFinite(queue.heldUntil))
 })
 
-test('after a rewind what was on its way goes again as a new item; the answer to the old one moves nothing', () => {
+test('after a rewind items in flight are sent again as new items; the answer to the old one moves nothing', () => {
   const { queue, want } = world(3, [3])
   const [alarm, first, second] = take(queue, want(), 3) as [Item, Item, Item]
   queue.settle(alarm)
@@ -87,7 +87,7 @@ test('after a rewind what was on its way goes again as a new item; the answer to
   assert.deepEqual(seqs(take(other.queue, other.want())), [2, 1], 'an alarm without an answer is first again')
 })
 
-test('an oversized fact is passed by the cursor, kept over a restart, and goes to an uplink that carries more', () => {
+test('the cursor passes an oversized fact, which is kept over a restart and sent by an uplink with a larger limit', () => {
   const { queue, want, make, calls, clock } = world(9)
   for (const item of take(queue, want({ limit: 7 }))) queue.settle(item, item.seq > 7 ? 7 : undefined)
   assert.deepEqual([queue.cursor, queue.oversized, queue.backlog, calls()], [9, 2, 2, 2])
@@ -107,7 +107,7 @@ test('an oversized fact is passed by the cursor, kept over a restart, and goes t
   assert.deepEqual([next.oversized, next.backlog], [0, 0])
 })
 
-test('a record is recalled by its number while the log has it', () => {
+test('a record is found by its number while the log has it', () => {
   const { queue, want, log } = world(2)
   for (const item of take(queue, want())) queue.settle(item)
   assert.equal(queue.recall(2)!.fact, log.facts[1])
@@ -116,7 +116,7 @@ test('a record is recalled by its number while the log has it', () => {
   assert.equal(queue.oversized, 1)
 })
 
-test('beside a large backlog three of four items are live, in order in each lane; then there is one lane again', () => {
+test('next to a large backlog three of four items are live, in order in each lane; then there is one lane again', () => {
   const { queue, want, append, log } = world(1500)
   queue.begin()
   for (let k = 0; k < 30; k++) append()
@@ -132,7 +132,7 @@ test('beside a large backlog three of four items are live, in order in each lane
   assert.deepEqual(seqs(take(queue, want())), [1531, 1532, 1533, 1534, 1535])
 })
 
-test('queues over backlogs, alarms, oversized facts, rewinds and restarts hand out what send-queue.txt says', () => {
+test('queues over backlogs, alarms, oversized facts, rewinds and restarts send what send-queue.txt says', () => {
   const trace = new Trace('unit/gateway/uplink/send-queue.txt')
   for (let round = 0; round < 6; round++) {
     const { below, chance, pick } = dice(round + 30)

@@ -34,7 +34,7 @@ const userAt = (nextTid: number) => ({
 })
 const settled = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
-test('no frame of a new template before the counter is on flash; one commit serves several templates', async () => {
+test('no frame uses a new template before the counter is on flash; one commit serves several templates', async () => {
   const { tids, counters, waiting, changes } = fixture()
   const user = userAt(tids.first(7))
   assert.equal(tids.ready(user), false)
@@ -50,7 +50,7 @@ test('no frame of a new template before the counter is on flash; one commit serv
   assert.equal(counters.get('tid:up:7'), user.nextTid)
 })
 
-test('a commit that failed is asked for again', async () => {
+test('a failed commit is requested again', async () => {
   const { tids, waiting } = fixture(20)
   const user = userAt(tids.first(7))
   assert.equal(tids.ready(user), false)
@@ -60,13 +60,13 @@ test('a commit that failed is asked for again', async () => {
   assert.equal(waiting.length, 2)
 })
 
-test('behind the last own TID nothing has to be kept', () => {
+test('after the last own TID nothing has to be stored', () => {
   const { tids, waiting } = fixture(200)
   assert.equal(tids.ready(userAt(900)), true)
   assert.equal(waiting.length, 0)
 })
 
-test('while the disk refuses, nothing is held back: a random TID behind those that are counted, kept when it heals', () => {
+test('while the disk refuses writes nothing is blocked: a random TID after the counted ones is used, and stored when the disk recovers', () => {
   for (const kept of [undefined, 20]) {
     const { tids, counters, waiting, log } = fixture(kept)
     log.degraded = true
@@ -81,7 +81,7 @@ test('while the disk refuses, nothing is held back: a random TID behind those th
   }
 })
 
-test('a disk that fails while a counter is on its way to it holds a new template no longer back', async () => {
+test('a disk that fails during the write of a counter no longer blocks a new template', async () => {
   const { tids, waiting, log } = fixture(20)
   const user = userAt(tids.first(7))
   assert.equal(tids.ready(user), false)

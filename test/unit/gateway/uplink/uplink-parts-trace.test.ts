@@ -1,5 +1,5 @@
-// The parts of an uplink by themselves, beside the record of it in uplink-parts-trace.txt: its secure session, the alarms before their
-// turn, the ranges that are ahead of the cursor, oversized facts, and which frames went out lately.
+// The parts of an uplink alone, compared with uplink-parts-trace.txt: its secure session, the alarms before their turn, the ranges
+// ahead of the cursor, oversized facts, and the recently sent frames.
 import { test } from 'node:test'
 import { AheadRanges } from '../../../../src/gateway/uplink/ahead-ranges'
 import { Alarms, alarmCheck } from '../../../../src/gateway/uplink/alarms'
@@ -20,7 +20,7 @@ const trace = new Trace('unit/gateway/uplink/uplink-parts-trace.txt')
 const { say } = trace
 const course = trace.course.bind(trace)
 
-/** A session whose client and encoders only note what they are asked, and answer as `answers` says. */
+/** A session whose client and encoders only record their calls, and answer as `answers` says. */
 function sessionOf() {
   const said: string[] = []
   const answers = {
@@ -79,12 +79,12 @@ function sessionOf() {
 }
 const fact = (aid: number) => ({ id: 'D', state: 'ONLINE', tRaw: 5, aid, sensors: [] })
 
-test('the parts of an uplink do what is written down', () => {
+test('the parts of an uplink behave as uplink-parts-trace.txt has it', () => {
   say('# plaintext without a key: how many go, in rounds, where the upstream acknowledges and where it does not')
   for (const acknowledges of [true, false]) {
     const { session, answers } = sessionOf()
     session.opened(acknowledges)
-    /** at each time of the list: how many go, of which the upstream acknowledges one in four */
+    /** at each time of the list: how many are sent, of which the upstream acknowledges one in four */
     const went: unknown[] = []
     const edges = [
       0, 1, 499, 500, 999, 1000, 10_999, 11_000, 11_499, 11_500, 60_499, 60_500, 60_999, 61_000, 70_999, 71_000,
@@ -101,7 +101,7 @@ test('the parts of an uplink do what is written down', () => {
       if (now === 11_500) for (let k = 0; k < 99; k++) session.ackedPlain(7)
     }
     say(`acknowledges: ${acknowledges}`, went)
-    /** how many go at that time */
+    /** how many are sent at that time */
     const at = (now: number): number => {
       answers.now = now
       let count = 0

@@ -32,7 +32,7 @@ const at = (k: number): Fact => ({
   sensors: [{ id: 'T1', status: 'OK', unit: 'K', value: 280 + k }],
 })
 
-/** A far end that decodes and acknowledges at once. */
+/** A far end that decodes and acknowledges immediately. */
 class FarEnd implements Medium {
   readonly name = 'up'
   readonly medium = 'UDP'
@@ -72,7 +72,7 @@ class FarEnd implements Medium {
   }
 }
 
-/** An uplink of that log over `far`, up and settled; stopped, and the log closed, with the test. */
+/** An uplink of that log over `far`, up and settled; it is stopped, and the log closed, at the end of the test. */
 async function connected(
   t: TestContext,
   {
@@ -115,7 +115,7 @@ async function connected(
   return uplink
 }
 
-test('committed records go up; while the disk refuses live data still flows; afterwards all is in order', async t => {
+test('committed records are sent upstream; while the disk refuses writes live data still flows; later all is in order', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
   let full = false
   const refuse = (): void => {
@@ -150,14 +150,14 @@ test('committed records go up; while the disk refuses live data still flows; aft
   full = false
   log.appendFact(at(7), { medium: 'local' })
   await log.flush()
-  await until('the log is well again', () => !log.degraded)
+  await until('the log has recovered', () => !log.degraded)
   uplink.pump()
   await until('the last fact', () => far.got.length === 7)
   assert.deepEqual(far.got, [1, 2, 3, 4, 5, 6, 7])
   assert.equal(uplink.status().refused, 0)
 })
 
-test('a fact that can never be sent is passed and counted; those behind it go', async t => {
+test('a fact that can never be sent is skipped and counted; those after it are sent', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
   const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
   const far = new FarEnd()
@@ -168,14 +168,14 @@ test('a fact that can never be sent is passed and counted; those behind it go', 
   }
   log.appendFact(wide, { medium: 'local' })
   log.appendFact(at(2), { medium: 'local' })
-  await until('the one behind it', () => far.got.length === 1)
+  await until('the next one', () => far.got.length === 1)
   assert.deepEqual(far.got, [2])
   assert.equal(uplink.status().refused, 1)
   await until('the cursor passes both', () => uplink.status().backlog === 0)
 })
 
 for (const acknowledges of [false, true])
-  test(`with diff_base last nothing builds on what the medium refused, ${acknowledges ? 'by itself acknowledged' : 'in the exchange'}`, async t => {
+  test(`with diff_base last no packet depends on one the medium refused, ${acknowledges ? 'on a medium that acknowledges' : 'in the exchange'}`, async t => {
     for (const diffBase of acknowledges ? (['last'] as const) : (['last', 'sticky'] as const)) {
       const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
       const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
@@ -203,7 +203,7 @@ for (const acknowledges of [false, true])
     }
   })
 
-test('where no exchange repeats it, a record goes again when the upstream lacks its template', async t => {
+test('without the exchange a record is sent again when the upstream lacks its template', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
   const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
   const far = new FarEnd()
@@ -226,12 +226,12 @@ test('where no exchange repeats it, a record goes again when the upstream lacks 
   })
   await connected(t, { dir, log, far, frames: 'auto', diffBase: 'sticky' })
   log.appendFact(at(1), { medium: 'local' })
-  await until('the frame goes again', () => frames.length === 2)
+  await until('the frame is resent', () => frames.length === 2)
   const timeOf = (frame: Uint8Array): string => Buffer.from(frame.subarray(7, 13)).toString('hex')
   assert.equal(timeOf(frames[1]!), timeOf(frames[0]!))
 })
 
-test('a record goes out as soon as it is appended; the cursor that is kept waits for the commit', async t => {
+test('a record is sent as soon as it is appended; the stored cursor waits for the commit', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
   const log = await FlashLog.open({ dir, commitIntervalMs: 600_000 })
   const far = new FarEnd()
@@ -253,7 +253,7 @@ test('a record goes out as soon as it is appended; the cursor that is kept waits
   assert.ok(uplink.status().cursor >= seq)
 })
 
-test('no deadline in the past is armed twice: a resting uplink wakes every five seconds', async () => {
+test('no deadline in the past is armed twice: an idle uplink wakes every five seconds', async () => {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
   const { log } = await openLog({ clock })

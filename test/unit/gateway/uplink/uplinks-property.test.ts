@@ -1,6 +1,6 @@
-// Whatever happens to the roads (loss both ways, late packets, black holes, unplugging, kills of the gateway, a large backlog,
-// alarms, packets too large for some), no value ever differs from what was logged for its device and time, and with the roads mended everything arrives
-// (R9, R10, R12). Seeded.
+// Whatever happens to the paths (loss both ways, late packets, black holes, unplugging, kills of the gateway, a large backlog, alarms, packets too
+// large for some), no value ever differs from the logged one for its device and time, and after the paths are repaired everything arrives (R9, R10,
+// R12). Seeded.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { alarmCheck } from '../../../../src/gateway/uplink/alarms'
@@ -18,7 +18,7 @@ const trace = new Trace('unit/gateway/uplink/uplinks-property.txt')
 after(() => trace.compare())
 
 for (let seed = 1; seed <= 8; seed++)
-  test(`roads that come and go, seed ${seed}`, async t => {
+  test(`no value is lost or changed over paths that fail and recover, seed ${seed}`, async t => {
     const random = prng(seed)
     const w = new UplinkWorld({ failover: { after_s: 1, back_s: 4 } })
     t.after(() => w.end())
@@ -30,7 +30,7 @@ for (let seed = 1; seed <= 8; seed++)
         road.lose = (packet, up) => !mended && random() < (packet[0] === 0x05 && !up ? 0.3 : 0.15)
     }
     const roadsOf = ROADS.map(({ name }) => name)
-    /** What went over each road and arrived, and how the uplinks are. */
+    /** What was sent over each path and arrived, and the state of the uplinks. */
     const say = (what: string): void => {
       const sent = [...w.roads.values()].map(road =>
         digest(road.opens, ...road.sent.flatMap(({ bytes, at }) => [bytes, at])),

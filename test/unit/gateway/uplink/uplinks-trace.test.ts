@@ -1,5 +1,5 @@
-// The list of uplinks step by step, beside the record of it in uplinks-trace.txt: what is built and removed, which one carries and
-// why, every packet on every road with its time, what is logged, and what status says.
+// The list of uplinks step by step, compared with uplinks-trace.txt: what is created and removed, which one is active and why,
+// every packet on every path with its time, what is logged, and what status says.
 import { after, mock, test } from 'node:test'
 import { alarmCheck } from '../../../../src/gateway/uplink/alarms'
 import { Trace } from '../../../lib/trace'
@@ -7,11 +7,11 @@ import { type RoadSpec, UplinkWorld } from '../../../lib/uplinkworld'
 
 const trace = new Trace('unit/gateway/uplink/uplinks-trace.txt')
 const { say } = trace
-// requests have timers of their own, which count real seconds
+// requests have their own timers, which count real seconds
 mock.timers.enable({ apis: ['setTimeout'] })
 after(() => mock.timers.reset())
 
-/** Everything that shows from outside, and the packets since the last call as `road@ms command/bytes`. */
+/** Everything visible from outside, and the packets since the last call as `road@ms command/bytes`. */
 function watch(w: UplinkWorld) {
   const packets: string[] = []
   const begin = w.clock.mono()
@@ -61,7 +61,7 @@ function watch(w: UplinkWorld) {
   return { state, spy }
 }
 
-/** Lets time pass until it settles: an uplink that is removed waits for what is in flight. */
+/** Lets time pass until it settles: an uplink that is removed waits for packets in flight. */
 async function settled<T>(w: UplinkWorld, work: Promise<T>): Promise<T> {
   let done = false
   void work.finally(() => {
@@ -76,7 +76,7 @@ const TWO: RoadSpec = { name: 'two', medium: 'TCP', maxPacket: 4000 }
 const MQ: RoadSpec = { name: 'mq', medium: 'MQTT', maxPacket: 2000, acknowledges: true }
 const LATE = { failover: { after_s: 1, back_s: 4 } }
 
-test('a list that changes, roads that come and go, and what is too large for some', async t => {
+test('a changing list, paths that fail and recover, and oversized packets behave as uplinks-trace.txt has it', async t => {
   const w = new UplinkWorld(LATE)
   t.after(() => w.end())
   w.log.isAlarm = alarmCheck(['ALARM'])
@@ -207,7 +207,7 @@ test('a list that changes, roads that come and go, and what is too large for som
   say('kept', [[...w.log.cursors], [...w.log.counters]])
 })
 
-test('best effort, batches, a slow radio, and a clock that nobody vouches for', async t => {
+test('best effort, batches, a slow radio, and an unconfirmed clock behave as uplinks-trace.txt has it', async t => {
   const w = new UplinkWorld(LATE, false)
   t.after(() => w.end())
   const { state, spy } = watch(w)

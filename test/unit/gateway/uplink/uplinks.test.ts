@@ -1,4 +1,4 @@
-// The list of uplinks as one: failover and give-back without loss (R12), an outage of an hour (R8), alarms first, pacing,
+// The list of uplinks as one: failover and handback without loss (R12), an outage of an hour (R8), alarms first, pacing,
 // hot reload, and a kill in the middle of it.
 // Long: an hour without upstream
 import assert from 'node:assert/strict'
@@ -20,7 +20,7 @@ function world(t: TestContext, settings: Record<string, unknown> = {}): UplinkWo
 
 const dataSent = (w: UplinkWorld, name: string): number => w.road(name).sent.filter(({ bytes }) => bytes > 20).length
 
-test('the first carries, the next takes over after 5 s and gives it back after a stable minute; nothing is lost', async t => {
+test('the first uplink is active, the next takes over after 5 s and hands back after a stable minute; nothing is lost', async t => {
   const w = world(t)
   await w.apply({ name: 'one' }, { name: 'two', maxPacket: 120 })
   await w.run(1000)
@@ -58,7 +58,7 @@ test('the first carries, the next takes over after 5 s and gives it back after a
   assert.ok(w.road('two').sent.every(({ bytes }) => bytes <= 120))
 })
 
-test('a peer that goes silent loses its place too, and what it had not answered goes over the other', async t => {
+test('a peer that becomes silent is replaced too, and its unanswered packets are sent over the other uplink', async t => {
   const w = world(t)
   await w.apply({ name: 'one' }, { name: 'two', medium: 'MQTT', acknowledges: true })
   await w.run(500)
@@ -75,7 +75,7 @@ test('a peer that goes silent loses its place too, and what it had not answered 
   assert.equal(w.uplinks.status()['two']!.delivery, 'acked')
 })
 
-test('given back by one that has just gone silent: what it had on its way goes again over the other', async t => {
+test('handback from an uplink that has just become silent: its packets in flight are sent again over the other', async t => {
   const w = world(t, { failover: { after_s: 1, back_s: 4 } })
   await w.apply({ name: 'one' }, { name: 'two' })
   await w.run(500)
@@ -94,7 +94,7 @@ test('given back by one that has just gone silent: what it had on its way goes a
   assert.equal(w.uplinks.backlog, 0)
 })
 
-test('a medium that acknowledges: several on their way, a refusal goes back to the cursor, in order', async t => {
+test('on a medium that acknowledges several packets are in flight, and a refusal rewinds to the cursor, in order', async t => {
   const w = world(t)
   await w.apply({ name: 'm', medium: 'MQTT', acknowledges: true, entry: { diff_base: 'sticky' } })
   await w.run(500)
@@ -111,7 +111,7 @@ test('a medium that acknowledges: several on their way, a refusal goes back to t
   assert.equal(w.uplinks.backlog, 0)
 })
 
-test('a long time without upstream at 10 readings a second: the backlog in order, live data beside it, all of it', async t => {
+test('after a long time without upstream at 10 readings a second all data arrives: the backlog in order, live data next to it', async t => {
   const w = world(t)
   await w.apply({ name: 'up', entry: { rate_packets_s: 100 } })
   await w.run(500)
@@ -140,7 +140,7 @@ test('a long time without upstream at 10 readings a second: the backlog in order
   await w.run(600_000, 100)
   assert.equal(w.uplinks.backlog, 0)
   assert.deepEqual(w.arrived, w.logged)
-  // in order for each device, apart from what was logged after the outage
+  // in order for each device, except for what was logged after the outage
   const backlog = new Set(w.log.facts.slice(0, minutes * 600 + 20).map(fact => fact.tRaw))
   for (const id of ['GW', 'NODE9']) {
     const times = w.got.facts.filter(fact => fact.id === id && backlog.has(fact.tRaw)).map(fact => fact.tRaw)
@@ -151,7 +151,7 @@ test('a long time without upstream at 10 readings a second: the backlog in order
   }
 })
 
-test('alarms go before a backlog and over the budget, once', async t => {
+test('alarms are sent before a backlog and over the budget, once', async t => {
   const w = world(t)
   w.log.isAlarm = alarmCheck(['ALARM'])
   await w.apply({ name: 'up', entry: { rate_packets_s: 5 } })
@@ -167,7 +167,7 @@ test('alarms go before a backlog and over the budget, once', async t => {
   assert.equal(w.got.facts.filter(fact => fact.tRaw === alarm).length, 1)
 })
 
-test('what has an unsynced time waits for a sync, but not for ever, and status says so', async t => {
+test('a record with an unsynced time waits for a sync, but not forever, and status says so', async t => {
   const w = new UplinkWorld({ time: { hold_unsynced_s: 120 } }, false)
   t.after(() => w.end())
   w.log.quality = 'unsynced'
@@ -184,7 +184,7 @@ test('what has an unsynced time waits for a sync, but not for ever, and status s
   assert.equal(w.uplinks.forwarding().held_s, undefined)
 })
 
-test('the budget holds: packets and bytes a second', async t => {
+test('the budget of packets and bytes a second is kept', async t => {
   for (const entry of [{ rate_packets_s: 20 }, { rate_bytes_s: 2000 }]) {
     const w = world(t)
     await w.apply({ name: 'up', entry })
@@ -196,7 +196,7 @@ test('the budget holds: packets and bytes a second', async t => {
   }
 })
 
-test('a batch waits for its window, and for no longer', async t => {
+test('a batch waits for its window, and no longer', async t => {
   const w = world(t)
   await w.apply({ name: 'up', entry: { batch_window_ms: 400 } })
   await w.run(500)
@@ -212,7 +212,7 @@ test('a batch waits for its window, and for no longer', async t => {
   assert.ok(dataSent(w, 'up') - before <= 9, `${dataSent(w, 'up') - before} frames for 3 s`)
 })
 
-test('hot reload: what did not change keeps its connection; the carrying one is replaced without loss', async t => {
+test('hot reload: an unchanged uplink keeps its connection; the active one is replaced without loss', async t => {
   const w = world(t)
   await w.apply({ name: 'a' }, { name: 'b' })
   await w.run(500)
@@ -233,7 +233,7 @@ test('hot reload: what did not change keeps its connection; the carrying one is 
   assert.deepEqual([...new Set(w.arrived)], w.logged)
 })
 
-test('without uplinks the stand-in carries with a cursor of its own; the first real one gets the whole log', async t => {
+test('without uplinks the local upstream is active with its own cursor; the first real uplink gets the complete log', async t => {
   const w = world(t)
   await w.apply()
   assert.equal(w.localUpstreams, 1)
@@ -249,7 +249,7 @@ test('without uplinks the stand-in carries with a cursor of its own; the first r
   assert.equal(w.arrived.length, 10)
 })
 
-test('old cursors, one for each uplink: the lowest of the configured ones counts, once', async t => {
+test('with old cursors, one for each uplink, the lowest of the configured ones counts, once', async t => {
   const w = world(t)
   for (let k = 0; k < 30; k++) w.fact()
   w.log.appendCursor('uplink:a', 20)
@@ -261,7 +261,7 @@ test('old cursors, one for each uplink: the lowest of the configured ones counts
   assert.deepEqual(w.log.cursorNames(), ['uplinks'])
 })
 
-test('killed in the middle of a backlog with live data beside it: nothing is lost, little goes twice', async t => {
+test('a kill in the middle of a backlog with live data loses nothing, and little is sent twice', async t => {
   const w = world(t)
   const entry = { rate_packets_s: 200 }
   await w.apply({ name: 'up', entry }, { name: 'spare' })
@@ -281,7 +281,7 @@ test('killed in the middle of a backlog with live data beside it: nothing is los
   assert.ok(w.receive.counters.duplicates < 1500, `${w.receive.counters.duplicates} went twice`)
 })
 
-test('the progress token settles with every uplink dead, and with none at all', async t => {
+test('the progress token returns with every uplink dead, and without any uplink', async t => {
   const w = world(t)
   await w.uplinks.token()
   await w.apply({ name: 'a' }, { name: 'b' })
@@ -290,7 +290,7 @@ test('the progress token settles with every uplink dead, and with none at all', 
   await w.uplinks.token()
 })
 
-test('groups are cut for the smallest uplink of the list, whoever carries', async t => {
+test('groups are split for the smallest uplink of the list, whichever is active', async t => {
   const w = world(t)
   await w.apply({ name: 'udp' }, { name: 'tiny', medium: 'LoRa', maxPacket: 60 })
   assert.equal(w.uplinks.maxPacket, 60 - 18)
@@ -300,7 +300,7 @@ test('groups are cut for the smallest uplink of the list, whoever carries', asyn
   assert.equal(w.uplinks.maxPacket, 1200)
 })
 
-test('a fact too large for the one that carries waits for a larger one, over a restart too, and blocks nothing', async t => {
+test('a fact too large for the active uplink waits for a larger one, over a restart too, and blocks nothing', async t => {
   const w = world(t, { failover: { after_s: 1, back_s: 4 } })
   const specs = [{ name: 'wide' }, { name: 'tiny', medium: 'LoRa', maxPacket: 140 }]
   await w.apply(...specs)
@@ -347,7 +347,7 @@ test('a fact too large for the one that carries waits for a larger one, over a r
   )
 })
 
-test('a fact too large for the one that carries goes over a larger one beside it, at once', async t => {
+test('a fact too large for the active uplink is sent over a larger one in parallel, immediately', async t => {
   const w = world(t)
   await w.apply({ name: 'tiny', medium: 'LoRa', maxPacket: 140 }, { name: 'wide' }, { name: 'wider', maxPacket: 4000 })
   await w.run(500)
@@ -363,7 +363,7 @@ test('a fact too large for the one that carries goes over a larger one beside it
   assert.equal(w.uplinks.backlog, 0)
   const { wide, wider } = w.uplinks.status() as Record<string, { acked: number }>
   assert.deepEqual([wide!.acked, wider!.acked], [30, 30])
-  // the larger one loses what it had on its way
+  // the larger one loses its packets in flight
   w.road('wide').cut = true
   for (let k = 0; k < 5; k++) w.fact(9, 'OK', 8)
   await w.run(200)
@@ -374,7 +374,7 @@ test('a fact too large for the one that carries goes over a larger one beside it
   assert.equal(w.uplinks.backlog, 0)
 })
 
-test('a fact too large for every uplink of the list is refused and counted, and waits for nobody', async t => {
+test('a fact too large for every uplink of the list is refused and counted, and does not wait', async t => {
   const w = world(t)
   await w.apply({ name: 'one', maxPacket: 200 }, { name: 'tiny', medium: 'LoRa', maxPacket: 140 })
   await w.run(500)
@@ -386,7 +386,7 @@ test('a fact too large for every uplink of the list is refused and counted, and 
   assert.equal(w.got.facts.length, 1)
 })
 
-test('more logged than the uplink carries, without any loss of the link: live data is not starved, all of it arrives', async t => {
+test('when more is logged than the uplink carries, without any loss: live data is not starved, all of it arrives', async t => {
   const w = world(t)
   await w.apply({ name: 'up', entry: { rate_packets_s: 10, batch_max_items: 1 } })
   await w.run(500)
@@ -398,7 +398,7 @@ test('more logged than the uplink carries, without any loss of the link: live da
     for (let k = 0; k < 19; k++) w.fact()
     await w.run(1000, 100)
     for (; read < w.got.records.length; read++) seen.add(w.got.records[read]!.fact.tRaw)
-    // how old the newest is that arrived
+    // the age of the newest fact that arrived
     const newest = Math.max(...seen)
     late.push((tRaw + 19 - newest) / 20)
   }
@@ -411,12 +411,12 @@ test('more logged than the uplink carries, without any loss of the link: live da
 })
 
 for (const delivery of ['auto', 'best_effort'] as const)
-  test(`another road with the same key goes on at once, a killed gateway too (X37, ${delivery})`, async t => {
+  test(`another path with the same key continues immediately, also after a kill of the gateway (X37, ${delivery})`, async t => {
     const w = world(t, { failover: { after_s: 1, back_s: 4 } })
     const roads: RoadSpec[] = [{ name: 'one' }, { name: 'two', medium: 'TCP', entry: { delivery } }]
     await w.apply(...roads)
     await w.run(500)
-    // until the key is used, before any pause of the session's file is over
+    // until the key is used, before any save interval of the session file has passed
     for (let k = 0; k < 50 && w.receive.session!.status().confirmed === 0; k++) {
       w.fact()
       await w.run(10)
@@ -434,7 +434,7 @@ for (const delivery of ['auto', 'best_effort'] as const)
     assert.deepEqual([...new Set(w.arrived)], w.logged)
     const { moved, keys_replaced } = w.receive.session!.status()
     assert.deepEqual([moved, keys_replaced], [1, 0])
-    // what is refused comes again in the exchange only: without it nothing goes in plaintext
+    // refused packets are resent in the exchange only: without it nothing is sent in plaintext
     assert.equal(w.receive.report()['refused_elsewhere']! > 0, delivery === 'auto')
   })
 
@@ -443,7 +443,7 @@ for (const spec of [
   { name: 'other', medium: 'MQTT', acknowledges: true },
   { name: 'other', entry: { delivery: 'best_effort' } },
 ] satisfies RoadSpec[])
-  test(`a gateway that moved and lost its keys keeps its data until it has another (X37, ${JSON.stringify(spec)})`, async t => {
+  test(`a gateway that moved and lost its keys keeps its data until it has a new key (X37, ${JSON.stringify(spec)})`, async t => {
     const w = world(t)
     await w.apply({ name: 'one' })
     await w.run(500)
@@ -473,7 +473,7 @@ for (const spec of [
     assert.equal(w.uplinks.status()['other']!.secure, 'secure')
   })
 
-test('a packet from the peer ends the pause of its uplink: a name counts by the address it was resolved to last', async t => {
+test('a packet from the peer ends the backoff of its uplink: a name stands for its last resolved address', async t => {
   const answers = ['10.9.8.7', '10.9.8.9']
   const query = async (_name: string, family: 4 | 6) =>
     family === 4 ? [{ address: answers.shift()!, ttl: 0 }] : Promise.reject(new Error('none'))
@@ -483,7 +483,7 @@ test('a packet from the peer ends the pause of its uplink: a name counts by the 
   const w = world(t)
   await w.apply({ name: 'named', entry: { host } }, { name: 'literal', entry: { host: '2001:db8::5' } })
   await w.run(500)
-  /** Whether a packet of that address has the uplink tried at once. */
+  /** Whether a packet from that address has the uplink retried immediately. */
   const ends = async (name: string, address: string): Promise<boolean> => {
     w.road(name).unplug()
     await w.run(1500)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SentWatchers } from '../../../../src/gateway/uplink/watchers'
 
-test('a watcher hears of its record only, of a packet in the exchange twice, and of nothing after that', () => {
+test('a watcher is notified of its own record only, of a packet in the exchange twice, and of nothing later', () => {
   const watchers = new SentWatchers()
   const told: string[] = []
   const every: string[] = []

@@ -5,7 +5,7 @@ import { answerMs, DirectWindow, exchangeOver } from '../../../../src/gateway/up
 import { ManualClock } from '../../../lib/manual'
 import { dice, digest, Trace } from '../../../lib/trace'
 
-test('the exchange over a slow medium waits for the longest frame and its answer, each after a wait for the channel', () => {
+test('on a slow medium the exchange waits for the longest frame and its answer, each after a wait for the channel', () => {
   const airtime = { of: (bytes: number) => bytes * 10, share: 0.01, waitMs: () => 0 }
   const lora = { medium: 'LORA', maxPacket: 255, airtime } as never
   assert.equal(answerMs(lora), 480)
@@ -18,7 +18,7 @@ test('the exchange over a slow medium waits for the longest frame and its answer
   assert.deepEqual([batches.batchItems, batches.batchBytes], [3, 0])
 })
 
-test('a direct window takes exactly its bytes, and one packet of any size where nothing is on its way', () => {
+test('a direct window accepts exactly its bytes, and one packet of any size when nothing is in flight', () => {
   const none = (): undefined => undefined
   const medium = { send: async () => true } as never
   const rest = { clock: new ManualClock(), acked: none, refused: none, batchItems: 1, batchBytes: 0 }
@@ -28,14 +28,14 @@ test('a direct window takes exactly its bytes, and one packet of any size where 
   assert.deepEqual([window.room(40), window.room(41)], [true, false])
 })
 
-test('direct windows over media that take, refuse, throw and take their time go as window.txt says', async () => {
+test('direct windows over media that accept, refuse, throw and delay behave as window.txt says', async () => {
   const trace = new Trace('unit/gateway/uplink/window.txt')
   for (let round = 0; round < 8; round++) {
     const { below, chance, pick } = dice(round + 60)
     const clock = new ManualClock()
     const said: unknown[] = []
     const answers: (() => void)[] = []
-    /** resolves that so many were taken, or rejects, when the test says so */
+    /** resolves that so many were accepted, or rejects, when the test says so */
     const later = <T>(good: T): Promise<T> =>
       new Promise((resolve, reject) => answers.push(() => (chance(0.04) ? reject(new Error('gone')) : resolve(good))))
     const medium = {
@@ -72,7 +72,7 @@ test('direct windows over media that take, refuse, throw and take their time go 
         trace.say(`${round} ${k}`, [window.inFlight, digest(0, Buffer.from(JSON.stringify(said.splice(0))))])
     }
   }
-  // without bounds of its own it takes 1024 packets, or 262,144 bytes
+  // without configured limits it accepts 1024 packets, or 262,144 bytes
   for (const size of [1, 1000]) {
     const medium = { send: async () => true } as never
     const none = (): undefined => undefined

@@ -1,4 +1,5 @@
-// Packets out of serial bytes (D8, R19): against a slow judge that sees the whole stream at once, in any chunking, mutated.
+// Packets from serial bytes (D8, R19): compared with a slow reference decoder that sees the complete stream, in any
+// chunking, mutated.
 // Long: more damaged frames
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -48,7 +49,7 @@ function delivery(packets: Uint8Array[], epoch = 9, first = 1): Uint8Array {
   return finishFrame(writer, packets.length).slice()
 }
 
-/** open: every request with an even seq, and 1 */
+/** open requests: every one with an even seq, and 1 */
 const isOpen = (_: number, seq: number): boolean => seq === 1 || (seq > 0 && seq % 2 === 0)
 
 function deframe(framing: SerialFraming, chunks: Uint8Array[], idle = true): string[] {
@@ -59,7 +60,7 @@ function deframe(framing: SerialFraming, chunks: Uint8Array[], idle = true): str
   return got
 }
 
-/** The rule of D8 said once more, slowly: every start with its longest end, then the earliest first. */
+/** The rule of D8 implemented again, slowly: every start with its longest end, then the earliest first. */
 function judge(framing: SerialFraming, bytes: Uint8Array): string[] {
   const extra = framing === 'rs485' ? 1 : 0
   const holds = (packet: Uint8Array, end: number): boolean => !extra || bytes[end] === lrc(packet)
@@ -96,7 +97,7 @@ function judge(framing: SerialFraming, bytes: Uint8Array): string[] {
   return got
 }
 
-/** the length a delivery frame gives itself; NaN when it is cut */
+/** the length in a delivery frame's own header; NaN when it is truncated */
 function delivered(packet: Uint8Array): number {
   let at = 14
   for (let n = packet[13] ?? 0; n > 0; n--) {
@@ -139,24 +140,24 @@ for (const framing of ['uart', 'rs485'] as const) {
   describe(`${framing} framing`, () => {
     const framed = PACKETS.map(packet => frameSerial(packet, framing))
 
-    test('every packet of the protocol comes through, alone and in a row, with noise and zeros between', () => {
+    test('every packet of the protocol is received, alone and in a row, with noise and zeros between', () => {
       for (const [k, bytes] of framed.entries()) assert.deepEqual(deframe(framing, [bytes]), [hex(PACKETS[k]!)])
       assert.deepEqual(deframe(framing, [Buffer.concat(framed)]), PACKETS.map(hex))
       const noisy = framed.flatMap(bytes => [Uint8Array.of(0, 0xff, 2, 3, 0x3f), bytes])
       assert.deepEqual(deframe(framing, [Buffer.concat(noisy)]), PACKETS.map(hex))
     })
 
-    test('frames that tell their length, and control packets, need no silence behind them', () => {
+    test('frames with a length field, and control packets, need no silence after them', () => {
       PACKETS.forEach((packet, k) => {
         assert.deepEqual(deframe(framing, [framed[k]!], false), isData(packet[0]!) ? [] : [hex(packet)])
       })
     })
 
-    test('the outermost valid frame wins: what is inside, and one that is its own beginning, are not looked at', () => {
+    test('the outermost valid frame wins: frames inside it, and a frame that is its own beginning, are not delivered', () => {
       const inner = [framed[0]!, frameSerial(control.buildPing(1), framing), frameSerial(buildAnswer(1, 1, 0), framing)]
       const outer = data(0x3f, Buffer.concat(inner))
       assert.deepEqual(deframe(framing, [frameSerial(outer, framing)]), [hex(outer)])
-      // a whole frame with its end, and more behind it, as the front of a longer one
+      // a complete frame with its end, and more after it, as the front of a longer one
       const front = frameSerial(data(0xaa, text('abc')), framing)
       const rest = Buffer.concat([front.subarray(1), text('more.')])
       const longer = Buffer.alloc(rest.length + 2)
@@ -165,7 +166,7 @@ for (const framing of ['uart', 'rs485'] as const) {
       assert.deepEqual(deframe(framing, [frameSerial(longer, framing)]), [hex(longer)])
     })
 
-    test('answers count only for an open request, and control packets only when they fit to the byte', () => {
+    test('answers count only for an open request, and control packets only with the exact length', () => {
       const none = [
         control.buildIdAssign(3, 77),
         control.buildPong(0),
@@ -182,7 +183,7 @@ for (const framing of ['uart', 'rs485'] as const) {
       for (const packet of none) assert.deepEqual(deframe(framing, [frameSerial(packet, framing)]), [], hex(packet))
     })
 
-    test('a lost byte, or a wrong checksum, costs that packet only', () => {
+    test('a lost byte, or a wrong checksum, loses only that packet', () => {
       const [a, b] = [framed[0]!, framed[4]!]
       for (let k = 0; k < a.length; k++) {
         const cut = Buffer.concat([a.subarray(0, k), a.subarray(k + 1), b, a])
@@ -196,7 +197,7 @@ for (const framing of ['uart', 'rs485'] as const) {
       }
     })
 
-    test('any chunking and any damage give what the whole stream gives, as the slow judge says', () => {
+    test('any chunking and any damage give the same packets as the slow reference decoder on the complete stream', () => {
       const random = prng(framing === 'uart' ? 11 : 12)
       let packets = 0
       for (let round = 0; round < 3000; round++) {
@@ -223,7 +224,7 @@ for (const framing of ['uart', 'rs485'] as const) {
       assert.ok(packets > 3000)
     })
 
-    test('mutated inputs: nothing thrown, nothing grows, and a byte costs a bounded number of steps', () => {
+    test('mutated inputs: nothing throws, no memory grows, and a byte costs a limited number of steps', () => {
       const random = prng(5)
       let longest = 0
       const deframer = new SerialDeframer(framing, {
@@ -269,7 +270,7 @@ describe('cobs framing', () => {
     return { got, deframer: new CobsDeframer({ maxPacket: 600, onPacket: p => got.push(hex(p)) }) }
   }
 
-  test('packets of any size and content, in any chunks', () => {
+  test('packets of any size and content are received, in any chunks', () => {
     const random = prng(3)
     const { got, deframer } = collect()
     const sent: string[] = []
@@ -288,7 +289,7 @@ describe('cobs framing', () => {
     assert.deepEqual(got, sent)
   })
 
-  test('damage costs the packets it touches; too long is dropped; mutations throw nothing', () => {
+  test('damage loses only the packets it touches; an oversized one is dropped; mutations throw nothing', () => {
     const random = prng(4)
     const { got, deframer }: { got: string[]; deframer: CobsDeframer } = collect()
     const frame = frameCobs(PACKETS[0]!)

@@ -1,4 +1,4 @@
-// A channel that loses, doubles and reorders, and ends that restart: whatever happens, each record is acknowledged in the
+// A channel that loses, duplicates and reorders, and ends that restart: in every case each record is acknowledged in the
 // end, nothing is acknowledged that is not on the receiver's flash, and no packet reaches the owner twice in one life of
 // the receiver and one epoch.
 import assert from 'node:assert/strict'
@@ -40,7 +40,7 @@ function run(seed: number, world: World): { ms: number; resent: number } {
     return here.map(f => f.bytes)
   }
 
-  // sender's side: records 1…N, durable cursor semantics are the set of acknowledged ones
+  // the sender: records 1…N; the set of acknowledged ones plays the durable cursor
   const acknowledged = new Set<number>()
   const seqs = new SequenceCounter(Math.floor(random() * 65_535))
   const encode = (record: number, full: boolean): Uint8Array =>
@@ -61,7 +61,7 @@ function run(seed: number, world: World): { ms: number; resent: number } {
   let pending = Array.from({ length: world.records }, (_, k) => k + 1)
   let sender = makeSender()
 
-  // receiver's side
+  // the receiver
   const committed = new Set<number>()
   let receiver = new DeliveryReceiver({ ackCommitMs: 50 })
   let handed = new Set<string>()
@@ -138,23 +138,23 @@ const WORLD: World = {
   maxPacket: 120,
 }
 
-test('30 % lost each way, doubled and reordered: all is acknowledged, nothing handed over twice', () => {
+test('30 % loss each way, duplicates and reordering: all records are acknowledged, none handed over twice', () => {
   for (let seed = 1; seed <= 25; seed++) run(seed, WORLD)
 })
 
-test('with restarts of either end and reopened links', () => {
+test('all records are acknowledged with restarts of either end and reopened links', () => {
   for (let seed = 100; seed < 140; seed++) run(seed, { ...WORLD, restarts: 8 })
 })
 
-test('with packets the receiver refuses until they come as FULL', () => {
+test('all records are acknowledged when the receiver refuses packets until they are sent as FULL', () => {
   for (let seed = 200; seed < 215; seed++) run(seed, { ...WORLD, refuse: 0.3, restarts: 3 })
 })
 
-test('with a window of 8, as on LoRa', () => {
+test('all records are acknowledged with a window of 8, as on LoRa', () => {
   for (let seed = 300; seed < 310; seed++) run(seed, { ...WORLD, records: 120, maxPackets: 8, delay: 900, restarts: 2 })
 })
 
-test('a clean channel sends nothing twice', () => {
+test('on a clean channel nothing is sent twice', () => {
   const { resent, ms } = run(1, { ...WORLD, records: 4000, loss: 0, double: 0, delay: 20, maxPacket: 1400 })
   assert.equal(resent, 0)
   assert.ok(ms < 30_000, `${ms} ms`)

@@ -8,7 +8,7 @@ import { crc16 } from '../../../../src/wire/crc'
 import { ByteWriter } from '../../../../src/wire/cursor'
 import { answer, bytes, hex, open } from '../../../lib/exchange'
 
-test('the receiver hands each packet over once and names only what is committed', () => {
+test('the receiver hands each packet over once and names only committed ones', () => {
   const { sender } = open()
   for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
   const frame = sender.poll(0)!.slice()
@@ -31,14 +31,14 @@ test('the receiver hands each packet over once and names only what is committed'
   assert.equal(receiver.counters.refused, 1, 'what is committed cannot be refused')
   got.length = 0
   assert.equal(receiver.onFrame(frame, 'b', collect), null)
-  assert.deepEqual(got, [2], 'only what was refused comes again')
+  assert.deepEqual(got, [2], 'only refused packets are resent')
   assert.equal(hex(receiver.committed(peer!, [2, 4])), hex(answer(sender.epoch, 4)))
   assert.equal(hex(receiver.onFrame(frame, 'b', collect)), hex(answer(sender.epoch, 4)))
   const { frames, packets, repeated } = receiver.counters
   assert.deepEqual([frames, packets, repeated], [5, 9, 11])
 })
 
-test('an unknown epoch starts at its base, and a higher base moves a known one', () => {
+test('an unknown epoch starts at its base, and a higher base advances a known one', () => {
   const frame = (base: number, first: number, epoch = 7): Uint8Array => {
     const b = Buffer.alloc(19)
     b[0] = 0x10
@@ -73,7 +73,7 @@ test('an unknown epoch starts at its base, and a higher base moves a known one',
   assert.equal(hex(take(frame(0xffffffff, 0xffffffff, 9))), hex(answer(9, 0xffffffff)))
 })
 
-test('the last numbers there are: taken, named, and nothing runs over', () => {
+test('the last possible numbers are accepted and named, and nothing overflows', () => {
   const last = 0xffff_ffff
   const writer = new ByteWriter(new Uint8Array(200))
   const frame = (base: number, first: number, n: number): Uint8Array => {
@@ -99,7 +99,7 @@ test('the last numbers there are: taken, named, and nothing runs over', () => {
   assert.equal(hex(take(frame(1, 1, 0))), hex(answer(3, last)), 'a frame without packets is answered')
 })
 
-test('of an address whose last sender was forgotten nothing is kept', () => {
+test('when the last sender of an address is evicted, nothing of the address is kept', () => {
   const receiver = new DeliveryReceiver({ maxPeers: 4 })
   const writer = new ByteWriter(new Uint8Array(200))
   const hear = (from: number, to: number): number => {
@@ -156,7 +156,7 @@ test('malformed frames are counted and change nothing', () => {
   assert.equal(receiver.peers, 0)
 })
 
-test('peers are bounded: per address and in all, the least recently used goes', () => {
+test('the number of peers is limited, per address and in total; the least recently used is evicted', () => {
   const frame = (epoch: number): Uint8Array => {
     const r = open({ randomEpoch: () => epoch })
     r.sender.submit(Uint8Array.of(1), 1)
@@ -183,7 +183,7 @@ test('peers are bounded: per address and in all, the least recently used goes', 
   assert.ok(receiver.counters.peers_forgotten > 0)
 })
 
-test('numbers far ahead keep their states, as far as the window of 1024 goes', () => {
+test('numbers far ahead keep their states, up to the window of 1024', () => {
   const frame = (seq: number): Uint8Array => {
     const writer = new ByteWriter(new Uint8Array(64))
     startFrame(writer, 5, 1, seq)

@@ -16,7 +16,7 @@ test('a probe and its reply have the bytes of X29', () => {
   assert.equal(receiver.probeReply(bytes('0900014f534e0200')), null)
 })
 
-test('without an answer the probe is repeated after 2 s, doubling to 5 s, with numbers of its own', () => {
+test('without an answer the probe is repeated after 2 s, doubling to 5 s, with new numbers', () => {
   const { sender } = rig()
   const times: number[] = []
   const seqs = new Set<string>()
@@ -36,7 +36,7 @@ test('without an answer the probe is repeated after 2 s, doubling to 5 s, with n
   assert.equal(sender.submit(bytes('01'), 1), false)
 })
 
-test('a PONG counts only with the seq of an open probe, a late one too', () => {
+test('a PONG counts only with the seq of an open probe, even if it is late', () => {
   const { sender } = rig()
   sender.poll(0)
   sender.poll(2000)
@@ -48,7 +48,7 @@ test('a PONG counts only with the seq of an open probe, a late one too', () => {
   assert.equal(sender.onAnswer(bytes('0a00014f534e01000064'), 2600), false)
 })
 
-test('a PONG with other bytes behind it is a bare one; flags are ignored', () => {
+test('a PONG with other bytes after it is a bare one; flags are ignored', () => {
   for (const [pong, mode] of [
     ['0a00014f534e02000064', 'best_effort'],
     ['0a0001ffffffffffffffff', 'best_effort'],
@@ -63,7 +63,7 @@ test('a PONG with other bytes behind it is a bare one; flags are ignored', () =>
   assert.equal(isProbe(bytes('0900014f534e01ff')), true)
 })
 
-test('a bare PONG means best effort until the link is opened again', () => {
+test('a bare PONG means best effort until the link is reopened', () => {
   const { sender } = rig()
   sender.poll(0)
   assert.equal(sender.onAnswer(bytes('0a0001'), 10), true)
@@ -74,7 +74,7 @@ test('a bare PONG means best effort until the link is opened again', () => {
   assert.equal(isProbe(sender.poll(100_000)!), true)
 })
 
-test('a frame has the layout of X29 and holds as many packets as fit', () => {
+test('a frame has the layout of X29 and contains as many packets as fit', () => {
   const { sender } = open({ maxPacket: 16 + 2 * 3 + 9 })
   for (let k = 1; k <= 5; k++) assert.equal(sender.submit(Uint8Array.of(k, k, k), k), true)
   const first = hex(sender.poll(10))
@@ -95,7 +95,7 @@ test('a packet that can never fit is refused by name', () => {
   assert.throws(() => sender.submit(new Uint8Array(0), 2), { code: 'PACKET_TOO_LARGE' })
 })
 
-test('an answer announces exactly what it names, once', () => {
+test('an answer acknowledges exactly the packets it names, once', () => {
   const { sender, acked } = open()
   for (let k = 1; k <= 40; k++) sender.submit(Uint8Array.of(k), k)
   while (sender.poll(0));
@@ -128,7 +128,7 @@ test('answers of another epoch, of packets never sent, or damaged, change nothin
   assert.deepEqual(acked, [])
 })
 
-test('what stays unanswered goes again with the bytes the owner gives, after 2 s at least', () => {
+test('unanswered packets are resent with the bytes that the owner supplies, after 2 s at least', () => {
   const { sender, resent } = open()
   for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
   sender.poll(1000)
@@ -147,7 +147,7 @@ test('what stays unanswered goes again with the bytes the owner gives, after 2 s
   assert.equal(sender.counters.resent, 2)
 })
 
-test('on a slow link the pause grows to 4 round trips and the commit time', () => {
+test('on a slow link the timeout grows to 4 round trips and the commit time', () => {
   const { sender } = open({}, 300)
   sender.submit(Uint8Array.of(1), 1)
   sender.poll(0)
@@ -158,7 +158,7 @@ test('on a slow link the pause grows to 4 round trips and the commit time', () =
   assert.equal(sender.nextDeadline(6000), 6000 + 4 * 5000 + 300)
 })
 
-test('a packet sent twice tells no round trip, and neither does one that was named late because of it', () => {
+test('a packet sent twice gives no round-trip time, and neither does one that was named late because of it', () => {
   const { sender } = open()
   for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
   sender.poll(0)
@@ -170,7 +170,7 @@ test('a packet sent twice tells no round trip, and neither does one that was nam
   assert.equal(sender.inFlight, 0)
 })
 
-test('a peer that answers and names nothing is slow: the pause doubles to 16 s, halves with news, ends with a measured packet', () => {
+test('a peer that answers and names nothing is slow: the timeout doubles to 16 s, halves with each new acknowledgement, and is reset by a measured packet', () => {
   const { sender } = open()
   sender.submit(Uint8Array.of(1), 1)
   const times: number[] = []
@@ -195,7 +195,7 @@ test('a peer that answers and names nothing is slow: the pause doubles to 16 s, 
   assert.equal(sender.nextDeadline(300_200), 302_200)
 })
 
-test('a lost packet does not lengthen the pause', () => {
+test('a lost packet does not lengthen the timeout', () => {
   const { sender } = open({ silentAfter: 50 })
   sender.submit(Uint8Array.of(1), 1)
   const times: number[] = []
@@ -203,7 +203,7 @@ test('a lost packet does not lengthen the pause', () => {
   assert.deepEqual(times, [0, 2000, 4000, 6000, 8000])
 })
 
-test('only packets an answer could name are sent again, the rest waits for news', () => {
+test('only packets that an answer could name are resent, the others wait for an answer with something new', () => {
   const { sender, resent } = open()
   for (let k = 1; k <= 100; k++) sender.submit(Uint8Array.of(k), k)
   while (sender.poll(0));
@@ -234,15 +234,15 @@ test('a resent packet that no longer fits the frame starts the next one', () => 
     frames.push(hex(f).slice(18, 28))
   }
   assert.deepEqual(frames, ['0000000101', '0000000201', '0000000301', '0000000401'])
-  assert.deepEqual(sent, [1, 2, 3, 4], 'the owner is asked once per sending')
+  assert.deepEqual(sent, [1, 2, 3, 4], 'the owner is called once per transmission')
 })
 
-test('an acknowledged packet that waited for the next frame does not hold the others up', () => {
+test('an acknowledged packet that waited for the next frame does not delay the others', () => {
   const { sender } = open({ maxPacket: 60, onResend: (token: number) => new Uint8Array(30).fill(token) })
   for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
   sender.poll(0)
-  sender.poll(2000) // 1 goes, 2 waits
-  sender.onAnswer(answer(sender.epoch, 0, 1), 2001) // 2 is there
+  sender.poll(2000) // 1 is sent, 2 waits
+  sender.onAnswer(answer(sender.epoch, 0, 1), 2001) // 2 has arrived
   const seqs: string[] = []
   for (let now = 2001; now < 20_000; now += 500)
     for (let f = sender.poll(now); f; f = sender.poll(now)) seqs.push(hex(f).slice(18, 26))
@@ -250,7 +250,7 @@ test('an acknowledged packet that waited for the next frame does not hold the ot
   assert.ok(!seqs.includes('00000002'))
 })
 
-test('a record nobody holds any more is given up and the base moves on', () => {
+test('a record that no longer exists is dropped and the base advances', () => {
   const { sender, acked } = open({ gone: new Set([1, 2]) })
   for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
   sender.poll(0)
@@ -266,7 +266,7 @@ test('a record nobody holds any more is given up and the base moves on', () => {
   assert.equal(sender.inFlight, 0)
 })
 
-test('the window bounds packets and bytes in flight', () => {
+test('the window limits packets and bytes in flight', () => {
   const few = open({ maxPackets: 8 })
   for (let k = 1; k <= 8; k++) assert.equal(few.sender.submit(Uint8Array.of(k), k), true)
   assert.equal(few.sender.canSubmit(1), false)
@@ -277,7 +277,7 @@ test('the window bounds packets and bytes in flight', () => {
   assert.equal(few.sender.canSubmit(1), true)
 
   const small = open({ maxBytes: 100, maxPacket: 300 })
-  assert.equal(small.sender.submit(new Uint8Array(150), 1), true, 'one packet always goes')
+  assert.equal(small.sender.submit(new Uint8Array(150), 1), true, 'one packet is always sent')
   assert.equal(small.sender.canSubmit(1), false)
   small.sender.poll(0)
   small.sender.onAnswer(answer(small.sender.epoch, 1), 10)
@@ -286,13 +286,13 @@ test('the window bounds packets and bytes in flight', () => {
   assert.equal(small.sender.canSubmit(40), true)
 })
 
-test('bytes in flight count each packet at what it may come to when it goes again', () => {
+test('bytes in flight count each packet at the size it may have when it is resent', () => {
   const { sender } = open({ maxBytes: 1000, maxPacket: 400, onResend: () => new Uint8Array(100) })
   let taken = 0
   while (sender.submit(new Uint8Array(10), ++taken, 100));
   assert.equal(sender.inFlight, 10, 'not a hundred of ten bytes')
   while (sender.poll(0));
-  // all go again, larger: nothing more than was counted, so an answer makes room for one
+  // all are resent, larger: no more than was counted, so an answer makes room for one
   let again = 0
   for (let frame = sender.poll(3000); frame; frame = sender.poll(3000)) again += frame.length
   assert.ok(again > 1000 && again < 1300, `${again} bytes`)
@@ -302,7 +302,7 @@ test('bytes in flight count each packet at what it may come to when it goes agai
   assert.equal(sender.canSubmit(101), false)
 })
 
-test('a peer that answers nothing more is silent, and its packets come back in order', () => {
+test('a peer that stops answering is silent, and its packets are returned in order', () => {
   const { sender } = open({ silentAfter: 3 })
   for (let k = 1; k <= 5; k++) sender.submit(Uint8Array.of(k), k)
   sender.poll(0)
@@ -327,14 +327,14 @@ test('a peer that answers without committing is not silent', () => {
   assert.equal(sender.mode, 'acked')
 })
 
-test('a reset hands back what was not even sent, in order', () => {
+test('a reset returns packets that were not even sent, in order', () => {
   const { sender } = open({ maxPacket: 60 })
   for (let k = 1; k <= 4; k++) sender.submit(new Uint8Array(30).fill(k), k)
   sender.poll(0)
   assert.deepEqual(sender.reset(), [1, 2, 3, 4])
 })
 
-test('after a reset the old numbers are given up, and in a new epoch they start at 1', () => {
+test('after a reset the old numbers are abandoned, and in a new epoch they start at 1', () => {
   const { sender, acked } = open()
   for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
   sender.poll(0)
@@ -344,7 +344,7 @@ test('after a reset the old numbers are given up, and in a new epoch they start 
   sender.submit(Uint8Array.of(9), 9)
   assert.equal(hex(sender.poll(5000)).slice(2, 28), '11223344' + '00000004' + '00000004' + '01')
   sender.onAnswer(answer(epoch, 3), 5100)
-  assert.deepEqual(acked, [], 'a late answer to the numbers given up')
+  assert.deepEqual(acked, [], 'a late answer to abandoned numbers')
   assert.deepEqual(sender.reset({ renew: true }), [9])
   sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(9000)!)!, 9000)
   sender.submit(Uint8Array.of(9), 9)
@@ -367,11 +367,11 @@ test('before the numbers run out the epoch is renewed, once nothing is in flight
   assert.deepEqual(acked, [1, 2, 3, 4])
 })
 
-test('after a reset no packet of the old link is due, and the first loss of the new one shrinks the window at once', () => {
+test('after a reset no packet of the old link is due, and the first loss of the new one shrinks the window immediately', () => {
   const { sender } = open({ maxPacket: 60, onResend: (token: number) => new Uint8Array(30).fill(token) })
   for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
   sender.poll(0)
-  sender.poll(2000) // 1 goes, 2 waits
+  sender.poll(2000) // 1 is sent, 2 waits
   sender.reset()
   sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(5000)!)!, 5000)
   assert.equal(sender.mode, 'acked')
@@ -399,7 +399,7 @@ test('after a reset no packet of the old link is due, and the first loss of the 
   assert.equal(fill(), 8, 'not 16')
 })
 
-test('a frame holds at most batch_items packets, and at most 255', () => {
+test('a frame contains at most batch_items packets, and at most 255', () => {
   const counts = (options: Record<string, unknown>, packets: number): number[] => {
     const { sender } = open({ maxPacket: 2000, startPackets: 1000, maxPackets: 1000, ...options })
     for (let k = 0; k < packets; k++) assert.equal(sender.submit(Uint8Array.of(1), k), true)
@@ -423,7 +423,7 @@ test('an answer is 17 bytes that begin with 5, 0, 0', () => {
   assert.equal(parseAnswer(Buffer.concat([answer(7, 8), Buffer.of(0)])), null)
 })
 
-test('the wait for an answer begins when the frame has left', () => {
+test('the timeout for an answer starts when the frame has left', () => {
   const { sender, resent } = open({}, 0)
   sender.submit(Uint8Array.of(1), 1)
   const due = sender.poll(0) && sender.nextDeadline(0)
@@ -432,7 +432,7 @@ test('the wait for an answer begins when the frame has left', () => {
   assert.equal(sender.poll(due! + 4999), null)
   assert.ok(sender.poll(due! + 5000))
   assert.deepEqual(resent, [[1, 1]])
-  // what was sent before keeps its time
+  // what was sent before keeps its timeout
   sender.submit(Uint8Array.of(2), 2)
   const now = due! + 5000
   assert.ok(sender.poll(now))
@@ -441,7 +441,7 @@ test('the wait for an answer begins when the frame has left', () => {
   assert.equal(sender.nextDeadline(now + 400) >= now + 300 + 2000, true)
 })
 
-test('what waited for its first sending is gone after a reset: the next frame holds only what came since', () => {
+test('packets waiting for their first transmission are removed by a reset: the next frame contains only later ones', () => {
   const { sender } = open()
   for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k, k), k)
   assert.deepEqual(sender.reset(), [1, 2, 3])
@@ -450,7 +450,7 @@ test('what waited for its first sending is gone after a reset: the next frame ho
   assert.equal(hex(sender.poll(5000)!.subarray(13, -2)), '01000109')
 })
 
-test('a packet that is larger than a batch goes alone', () => {
+test('a packet that is larger than a batch is sent alone', () => {
   const { sender } = open({ batchBytes: 60 })
   for (const [token, size] of [20, 150, 20, 20].entries())
     assert.equal(sender.submit(new Uint8Array(size).fill(token), token), true)

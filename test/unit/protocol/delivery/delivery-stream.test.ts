@@ -1,4 +1,5 @@
-// The exchange over a byte stream: first PING and PONG bare, then lengths; anything else is one plain packet to the end.
+// The exchange over a byte stream: first PING and PONG bare, then frames with a length; anything else is one plain
+// packet to the end.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SequenceCounter } from '../../../../src/protocol/control'
@@ -27,7 +28,7 @@ const taking = (role: 'opener' | 'listener', maxPacket?: number): { stream: Deli
   return { stream, got }
 }
 
-test('PING and PONG go bare, everything after them with its length', () => {
+test('PING and PONG are sent bare, everything after them with its length', () => {
   const { stream: opener, got: atOpener } = taking('opener')
   const { stream: listener, got: atListener } = taking('listener')
   assert.equal(hex(opener.wrap(bytes(PING))), PING)
@@ -46,7 +47,7 @@ test('PING and PONG go bare, everything after them with its length', () => {
   assert.throws(() => opener.wrap(new Uint8Array()), { code: 'PACKET_TOO_LARGE' })
 })
 
-test('flags are ignored, and the first bytes may be written in the same piece as the next', () => {
+test('flags are ignored, and the first bytes may be in the same chunk as the next', () => {
   const { stream, got } = taking('listener')
   stream.push(bytes(`0900014f534e01ff${'0001aa'}${'0002bbbb'}00`))
   assert.deepEqual(got, ['0900014f534e01ff', 'aa', 'bbbb'])
@@ -55,7 +56,7 @@ test('flags are ignored, and the first bytes may be written in the same piece as
   assert.deepEqual(got.slice(3), ['cccccc'])
 })
 
-test('a stream cut anywhere gives the same packets', () => {
+test('a stream split anywhere gives the same packets', () => {
   const random = prng(5)
   const packets = Array.from({ length: 60 }, (_, k) => new Uint8Array(1 + Math.floor(random() * 900)).fill(k))
   const { stream: opener } = taking('opener')
@@ -90,7 +91,7 @@ test('without the probe the stream is one plain packet up to its end', () => {
   assert.deepEqual(got, [], 'nothing was sent')
 })
 
-test('a stream that ends twice gives its plain packet once, and counts what was cut off once', () => {
+test('a stream that ends twice gives its plain packet once, and counts a truncated one once', () => {
   const { stream, got } = taking('listener')
   stream.push(bytes('3f0102'))
   stream.end()
@@ -105,7 +106,7 @@ test('a stream that ends twice gives its plain packet once, and counts what was 
   assert.equal(framed.stream.cut, cut)
 })
 
-test('a bare PONG is told when the opener waits no longer, so that the link is best effort', () => {
+test('a bare PONG is reported even after the opener stopped waiting, so that the link is best effort', () => {
   const seq = new SequenceCounter()
   const sender = new DeliverySender<number>({
     maxPacket: 1000,
@@ -122,7 +123,7 @@ test('a bare PONG is told when the opener waits no longer, so that the link is b
   assert.equal(sender.mode, 'best_effort')
 })
 
-test('what is out of step throws, stays broken, and keeps no memory', () => {
+test('a stream that lost synchronisation throws, stays broken, and keeps no memory', () => {
   for (const bad of ['0000', '0065']) {
     const { stream, got } = taking('listener', 100)
     stream.push(bytes(PING))
@@ -140,7 +141,7 @@ test('what is out of step throws, stays broken, and keeps no memory', () => {
   assert.deepEqual(got, [])
 })
 
-test('a packet cut off by the end is dropped and counted', () => {
+test('a packet truncated by the end is dropped and counted', () => {
   const { stream, got } = taking('listener')
   stream.push(bytes(`${PING}0005aabb`))
   stream.end()
@@ -148,7 +149,7 @@ test('a packet cut off by the end is dropped and counted', () => {
   assert.equal(stream.cut, 4)
 })
 
-test('sender and receiver over a stream in random pieces: all is acknowledged', () => {
+test('sender and receiver over a stream in random chunks: all records are acknowledged', () => {
   const random = prng(9)
   const seq = new SequenceCounter()
   const acked: number[] = []

@@ -1,7 +1,7 @@
 // Several senders, one receiver, a bad network and bad disks, all in virtual time: senders and the receiver restart, commits
-// are slow or fail, addresses change on the way (NAT), the receiver forgets, and somebody forges answers. Always: nothing is
-// acknowledged that is not on the receiver's flash, all is delivered at last, memory stays bounded, no sender starves. How each
-// world went, to the last byte and millisecond, is compared with delivery-world.txt.
+// are slow or fail, addresses change on the path (NAT), the receiver evicts state, and an attacker forges answers. Always:
+// nothing is acknowledged that is not on the receiver's flash, all is delivered in the end, memory stays limited, no sender
+// starves. The outcome of each world, to the last byte and millisecond, is compared with delivery-world.txt.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SequenceCounter } from '../../../../src/protocol/control'
@@ -17,13 +17,13 @@ interface World {
   records: number
   /** a record appears every so many ms at each sender */
   everyMs: number
-  /** chances of a datagram */
+  /** probabilities for a datagram */
   loss: number
-  /** loss of the first sender's road, where it is another */
+  /** loss on the path of the first sender, if it differs */
   firstLoss?: number
   double: number
   delayMs: number
-  /** chances per 20 ms */
+  /** probabilities per 20 ms */
   senderRestart: number
   receiverRestart: number
   moves: number
@@ -32,13 +32,13 @@ interface World {
   blackoutMs: number
   commitMs: number
   commitFails: number
-  /** chance of a packet its owner cannot use yet: no template, no key */
+  /** probability of a packet that its owner cannot use yet: no template, no key */
   refused: number
   maxPeers: number
   maxPackets: number
   maxPacket: number
   renewAt: number
-  /** after this time nothing bad happens any more, so that all must end */
+  /** after this time no faults happen, so that everything must complete */
   calmAt: number
 }
 
@@ -67,7 +67,7 @@ const WORLD: World = {
 
 interface Outcome {
   ms: number
-  /** data packets that left, and how many of these were sent again */
+  /** data packets that were sent, and how many of these were resent */
   sent: number
   resent: number
   /** when each sender had everything acknowledged */
@@ -108,7 +108,7 @@ class Station {
     return packet
   }
 
-  /** A new process: what is not acknowledged goes again. */
+  /** A new process: what is not acknowledged is sent again. */
   start(): void {
     const { maxPacket, maxPackets, renewAt } = this.world
     const seqs = new SequenceCounter(Math.floor(this.random() * 65_535))
@@ -208,7 +208,7 @@ function run(seed: number, options: Partial<World>): Outcome {
     }
     for (const [peer, seqs] of peers) answer(receiver.committed(peer, seqs), peer.address)
   }
-  /** Answers that are of no right: none may have any effect. */
+  /** Forged answers: none may have any effect. */
   const forge = ({ sender }: Station): void => {
     const before = [sender.inFlight, sender.mode, sender.counters.acked].join()
     const other = buildAnswer((sender.epoch + 1) >>> 0, 0xffffffff, 0xffffffff)
@@ -277,40 +277,40 @@ const EVIL: Partial<World> = {
   refused: 0.1,
 }
 
-test('everything at once: restarts, black-outs, NAT, failing commits, forged answers', () => {
+test('everything combined: restarts, black-outs, NAT, failing commits, forged answers', () => {
   for (let seed = 1; seed <= 30; seed++) run(seed, EVIL)
 })
 
-test('with a receiver that remembers fewer peers than there are', () => {
+test('a receiver that remembers fewer peers than there are delivers everything', () => {
   for (let seed = 100; seed < 110; seed++) run(seed, { ...EVIL, senders: 5, records: 80, maxPeers: 2 })
 })
 
-test('with windows of 1, 2 and 8 packets', () => {
+test('windows of 1, 2 and 8 packets deliver everything', () => {
   for (let seed = 200; seed < 212; seed++)
     run(seed, { ...EVIL, records: 40, everyMs: 300, maxPackets: [1, 2, 8][seed % 3]! })
 })
 
-test('with the smallest and the largest frames', () => {
+test('the smallest and the largest frames deliver everything', () => {
   for (let seed = 300; seed < 308; seed++) run(seed, { ...EVIL, records: 60, maxPacket: seed % 2 ? 22 : 65_535 })
 })
 
-test('with epochs renewed every few packets', () => {
+test('epochs renewed every few packets deliver everything', () => {
   for (let seed = 400; seed < 410; seed++) run(seed, { ...EVIL, records: 80, renewAt: 9 })
 })
 
-test('with commits that take seconds, and half of the answers lost', () => {
+test('commits that take seconds, and half of the answers lost, still deliver everything', () => {
   for (let seed = 500; seed < 508; seed++) run(seed, { ...EVIL, commitMs: 1000 * (seed % 8), loss: 0.5, delayMs: 50 })
 })
 
-test('at 30 % loss each packet leaves about twice, not more', () => {
+test('at 30 % loss each packet is sent about twice, not more', () => {
   for (let seed = 600; seed < 606; seed++) {
     const { sent } = run(seed, { loss: 0.3, double: 0, delayMs: 50 })
-    // both ways must work, 1 / 0.49; a packet whose answer was lost is mostly named by the next one
+    // both directions must succeed, 1 / 0.49; a packet whose answer was lost is usually named by the next one
     assert.ok(sent <= 2.1 * 3 * 150, `seed ${seed}: ${sent} sent for 450`)
   }
 })
 
-test('a disk that commits slowly is not asked over and over, and the sender learns its pace', () => {
+test('a disk that commits slowly is not asked repeatedly, and the sender adapts to its speed', () => {
   const { resent } = run(1, { senders: 1, records: 300, everyMs: 100, loss: 0, double: 0, delayMs: 20, commitMs: 8000 })
   assert.ok(resent < 200, `${resent} of 300 sent again`)
   const once = run(1, { senders: 1, records: 20, everyMs: 0, loss: 0, double: 0, delayMs: 20, commitMs: 60_000 })
@@ -326,14 +326,14 @@ test('a black-out costs five rounds of what an answer can name, then only probes
   assert.ok(resent <= 5 * 33 + 33, `${resent} sent again`)
 })
 
-test('senders on a good road are not held up by one that repeats all the time', () => {
+test('senders on a good path are not delayed by one that retransmits all the time', () => {
   const { doneAt } = run(1, { senders: 4, loss: 0, double: 0, delayMs: 20, firstLoss: 0.6 })
   const last = WORLD.records * WORLD.everyMs
   for (const at of doneAt.slice(1)) assert.ok(at < last + 500, `done at ${at}, its last record came at ${last}`)
   assert.ok(doneAt[0]! > last + 500)
 })
 
-test('without trouble nothing is sent twice', () => {
+test('without faults nothing is sent twice', () => {
   for (const maxPackets of [8, 1024]) {
     const { sent, resent } = run(1, { loss: 0, double: 0, delayMs: 100, maxPackets })
     assert.equal(resent, 0)
@@ -341,6 +341,6 @@ test('without trouble nothing is sent twice', () => {
   }
 })
 
-test('every world goes as it is written down', () => {
+test('every world behaves as recorded', () => {
   trace.compare()
 })

@@ -1,18 +1,19 @@
-// The sending half at its edges: what a loss does to the window, what a silent peer still gets, what is asked for and gone.
+// The sending half in boundary cases: what a loss does to the window, what is still sent to a silent peer, records that no
+// longer exist.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DeliveryReceiver } from '../../../../src/protocol/delivery'
 import { parseFrame } from '../../../../src/protocol/delivery/frame'
 import { answer, open, type Rig, rig } from '../../../lib/exchange'
 
-/** Submits until the window is full; how many it took. */
+/** Submits until the window is full; returns how many it accepted. */
 function fill({ sender }: Rig): number {
   let n = 0
   while (sender.submit(Uint8Array.of(1), ++n));
   return n - 1
 }
 
-test('a loss halves the window, once in the time of a sending, down to what it began with', () => {
+test('a loss halves the window, at most once per round trip, down to its initial size', () => {
   const r = open({ startPackets: 2, maxPackets: 16 })
   const { sender } = r
   let last = 0
@@ -24,7 +25,7 @@ test('a loss halves the window, once in the time of a sending, down to what it b
     return n
   }
   assert.deepEqual([round(1), round(1), round(1), round(1), round(1)], [2, 4, 8, 16, 16])
-  // one of sixteen is lost: the others are named, and it goes again
+  // one of sixteen is lost: the others are named, and it is resent
   last += fill(r)
   while (sender.poll(10));
   sender.onAnswer(answer(sender.epoch, last - 16, 0x7fff), 11)
@@ -38,7 +39,7 @@ test('a loss halves the window, once in the time of a sending, down to what it b
   assert.equal(round(60_000), 2, 'never less than at the start')
 })
 
-test('a peer that is silent gets no more, not even what was never sent', () => {
+test('a silent peer is sent nothing more, not even packets that were never sent', () => {
   const { sender, resent } = open({ silentAfter: 2, batchItems: 1 })
   sender.submit(Uint8Array.of(1), 1)
   for (const now of [0, 2000, 4000]) assert.ok(sender.poll(now))
@@ -54,7 +55,7 @@ test('a peer that is silent gets no more, not even what was never sent', () => {
   assert.deepEqual(sender.reset(), [1, 2, 3, 4])
 })
 
-test('a packet that waited for the next frame and was named meanwhile is forgotten: nothing is due before its time', () => {
+test('a packet that waited for the next frame and was named meanwhile is removed: nothing is due before its time', () => {
   const { sender } = open({ maxPacket: 60, onResend: (token: number) => new Uint8Array(30).fill(token) })
   for (let k = 1; k <= 2; k++) sender.submit(Uint8Array.of(k), k)
   sender.poll(0)
@@ -66,7 +67,7 @@ test('a packet that waited for the next frame and was named meanwhile is forgott
   assert.ok(sender.poll(10_104))
 })
 
-test('what the owner gives for a packet that goes again is taken from 1 byte to the largest, else it is given up', () => {
+test('the bytes supplied for a resent packet are accepted from 1 byte to the largest size, otherwise it is dropped', () => {
   for (const [size, taken] of [
     [0, false],
     [1, true],
@@ -104,7 +105,7 @@ test('the last eight probes may be answered, an older one not', () => {
   }
 })
 
-test('the round trip of a probe is measured, and its pause begins, when it has left', () => {
+test('the round trip of a probe is measured, and its timeout starts, when it has left', () => {
   const { sender } = rig()
   const probe = sender.poll(0)!.slice()
   sender.left(500)
@@ -114,7 +115,7 @@ test('the round trip of a probe is measured, and its pause begins, when it has l
   assert.deepEqual([sender.mode, sender.roundTripMs], ['acked', 220])
 })
 
-test('where the air is shared, the wait doubles with each sending that nothing answers', () => {
+test('on a shared medium the timeout doubles with each transmission without an answer', () => {
   const { sender } = open({ backsOff: true, silentAfter: 9 })
   sender.submit(Uint8Array.of(1), 1)
   let sent = 0

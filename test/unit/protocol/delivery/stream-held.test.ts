@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { DeliveryStream } from '../../../../src/protocol/delivery'
 import { buildProbe } from '../../../../src/protocol/delivery/frame'
 
-test('a stream tells what it holds, and keeps no room for a large packet once it is whole', () => {
+test('a stream reports its buffered bytes, and frees the buffer of a large packet once it is complete', () => {
   const got: number[] = []
   const stream = new DeliveryStream({ role: 'listener', onPacket: packet => got.push(packet.length) })
   stream.push(buildProbe(1))

@@ -1,4 +1,4 @@
-// The handshake manager's operations as the specification lists them: names, defaults, builders, request numbers, its file.
+// The handshake manager's operations as listed in the specification: names, defaults, builders, request numbers, its file.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SequenceCounter } from '../../../../src/protocol/control'
@@ -15,7 +15,7 @@ test('the constructor has the defaults of the specification', () => {
   assert.equal(m.sessions.expireSeconds, 86_400)
 })
 
-test('every operation of the specification is there', () => {
+test('every operation of the specification exists', () => {
   const m = new HandshakeManager() as unknown as Record<string, unknown>
   const operations = `getStrategy commitSuccess noteLocalPlaintextSent establishRemotePlaintext confirmSecureDict
     markSecureChannel hasSecureDict shouldEncryptOutbound getSessionKey noteServerTime classifyAndDispatch checkTimestamp
@@ -68,7 +68,7 @@ test('requests are numbered 1 to 65535 and again from 1: 0 answers no request', 
   ])
 })
 
-test('the loops give up after 5 s, 5 s and 3 s, and a pool request asks for 10', async () => {
+test('the loops time out after 5 s, 5 s and 3 s, and a pool request requests 10 ids', async () => {
   const clock = new ManualClock()
   const m = new HandshakeManager({}, { clock })
   const sent: Uint8Array[] = []
@@ -89,7 +89,7 @@ test('the loops give up after 5 s, 5 s and 3 s, and a pool request asks for 10',
   assert.equal(await lasted(() => m.requestTimeViaTransport(send, receive)), 3000)
 })
 
-test('sessions made from its own options have its file and life, and stop() writes them', () => {
+test('sessions made from its own options have its file and lifetime, and stop() writes them', () => {
   const files = new MemFiles()
   const clock = new ManualClock()
   const make = (problems: string[] = []): HandshakeManager =>

@@ -1,5 +1,5 @@
-// All 18 command bytes, each arriving at a server, at a client that asked, at a client that did not, and at each role: what it
-// is taken for and what is answered. Server and clients are strict, as Node and gateway are.
+// All 18 command bytes, each arriving at a server, at a client with open requests, at a client without, and at each role: how
+// it is classified and what is answered. Server and clients are strict, as Node and gateway are.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fusion } from '../../../../src/index'
@@ -23,7 +23,7 @@ const FULL =
 const HEART = '7f0100000b4c01018e23f14fe8001a87'
 const DIFF = 'aa0100000b4c01018e23f153d002076c3632416c4559113bda'
 
-/** The same frame enciphered with the key that FULL names. */
+/** The same frame encrypted with the key that FULL names. */
 function secured(plain: string): string {
   const frame = Buffer.from(plain, 'hex')
   const { body, end, cmd } = readHeader(frame) as { body: number; end: number; cmd: number }
@@ -32,16 +32,16 @@ function secured(plain: string): string {
   return frame.toString('hex')
 }
 
-/** Type of the envelope and, as far as given, the status or reason of its result; the response in hex or its beginning. */
+/** Type of the envelope and, if specified, the status or reason of its result; the response in hex or its beginning. */
 type Expected = readonly [type: string, note: string, response: string | null]
 interface Row {
   packet: string
-  /** data packets that come before it */
+  /** data packets before it */
   before?: string[]
   server: Expected
   /** a client with requests 1 (id), 2 (pool), 3 (PING), 4 (time) open, and FULL sent in plaintext */
   asked: Expected
-  /** a client that asked nothing and sent nothing */
+  /** a client that requested nothing and sent nothing */
   unasked: Expected
   txOnly: Expected
   rxOnly: Expected
@@ -147,7 +147,7 @@ const TABLE: Record<CommandName, Row> = {
     server: ['DATA', '', '0e00000b4c'],
     txOnly: noData,
   },
-  // an empty body proves no key, so the channel is not confirmed by it
+  // an empty body proves no key, so it does not confirm the channel
   DATA_HEART_SEC: { packet: secured(HEART), before: [FULL], ...same(noKey), server: data, txOnly: noData },
 }
 
@@ -186,7 +186,7 @@ const PLACES: Record<Exclude<keyof Row, 'packet' | 'before'>, () => HandshakeMan
 }
 
 for (const [name, row] of Object.entries(TABLE)) {
-  test(`${name} is taken and answered as the protocol says, wherever it arrives`, () => {
+  test(`${name} is classified and answered as the protocol says, for every role`, () => {
     assert.equal(Number.parseInt(row.packet.slice(0, 2), 16), COMMAND[name as CommandName])
     for (const [place, make] of Object.entries(PLACES)) {
       const m = make()
@@ -205,7 +205,7 @@ test('the table has every command', () => {
   assert.equal(Object.keys(TABLE).length, 18)
 })
 
-test('a role that does not look at the time reports 0 and derives no key', () => {
+test('a role that does not check the time reports 0 and derives no key', () => {
   const m = PLACES.rxOnly()
   const { result } = m.classifyAndDispatch(Buffer.from(FULL, 'hex'), ADDR)
   assert.equal((result['__packet_meta__'] as { timestamp_raw: number }).timestamp_raw, 0)

@@ -1,5 +1,5 @@
-// The handshake manager with the strict halves of Node and gateway: who moves a key, what is refused and how, and a whole
-// exchange of two managers over real frames.
+// The handshake manager with the strict halves of Node and gateway: which messages change a key, what is refused and how,
+// and a complete exchange of two managers over real frames.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Fusion } from '../../../../src/index'
@@ -18,7 +18,7 @@ const CLIENT = '10.0.0.5:1'
 const SERVER = '10.0.0.1:9999'
 const text = (bytes: Uint8Array | null): string => (bytes ? Buffer.from(bytes.subarray(3)).toString() : '')
 
-/** A manager that decodes with its own Fusion, one that sends with its. */
+/** A manager that decodes with its own Fusion, and one that sends with its own. */
 function world({ requireSecure = false } = {}) {
   const clock = new ManualClock()
   const client = new SecureClient({ clock, requireSecure })
@@ -86,7 +86,7 @@ describe('an exchange of two managers', () => {
     assert.deepEqual([take(heart).result['s1_id'], take(heart).response], ['T1', null])
   })
 
-  test('a server that lost its sessions refuses, the client begins again, and forged refusals are ignored', () => {
+  test('a server that lost its sessions refuses, the client starts a new session, and forged refusals are ignored', () => {
     const { frame, take, answer, client, server } = world()
     answer(take(frame('a')).response)
     answer(take(frame('b')).response)
@@ -102,7 +102,7 @@ describe('an exchange of two managers', () => {
     assert.equal(client.outboundKey(AID), null)
   })
 
-  test('several keys may be in use: the frame says which', () => {
+  test('several keys may be in use: the frame determines which', () => {
     const { frame, take, answer, clock, server } = world()
     take(frame('a'))
     clock.advance(10_000)
@@ -133,7 +133,7 @@ describe('refusals', () => {
     assert.match(text(take(frame('b')).response), /^NEED_FULL;5;/)
   })
 
-  test('of several keys the one that fits tells what is missing', () => {
+  test('of several keys the matching one determines what is missing', () => {
     const { frame, take, server, client, clock } = world()
     frame('a')
     for (const ts of [T + 700, T + 1]) {
@@ -157,7 +157,7 @@ describe('refusals', () => {
     assert.match(text(take(secure).response), /^BAD_KEY;5;/)
   })
 
-  test('BAD_KEY is said once a second', () => {
+  test('BAD_KEY is sent once a second', () => {
     const { frame, take, client } = world()
     frame('a')
     client.onDictReady(AID, T + 1, SERVER)
@@ -165,7 +165,7 @@ describe('refusals', () => {
     assert.equal(take(frame('c', 'FULL')).response, null)
   })
 
-  test('both NACKs are read, and told to who knows what was sent', () => {
+  test('both NACKs are parsed, and reported to the part that knows what was sent', () => {
     const told: [RefusedFrame, unknown][] = []
     const onRefused = (refused: RefusedFrame, addr: unknown): boolean => told.push([refused, addr]) > 0
     const m = new HandshakeManager({}, { strict: { onRefused } })
@@ -184,7 +184,7 @@ describe('refusals', () => {
 })
 
 describe('require_secure', () => {
-  test('data in plaintext is not taken, yet its sender gets a key; an opener the same, uncounted', () => {
+  test('data in plaintext is refused, but its sender gets a key; a key request gets one too, uncounted', () => {
     const { frame, take, answer, server } = world({ requireSecure: true })
     const opener = take(frame('', 'FULL', ''))
     assert.deepEqual([opener.type, opener.response?.[0]], ['IGNORED', COMMAND.SECURE_DICT_READY])
@@ -197,11 +197,11 @@ describe('require_secure', () => {
   })
 })
 
-describe('who moves a key', () => {
+describe('which messages change a key', () => {
   const ready = '0d000000050000018e23f14c00'
   const dispatch = (m: HandshakeManager, packet: string) => m.classifyAndDispatch(Buffer.from(packet, 'hex'), SERVER)
 
-  test('strict, only a timestamp that was sent; the component believes every packet', () => {
+  test('strict: only a timestamp that was sent counts; the component accepts every packet', () => {
     const client = new SecureClient({ clock: new ManualClock() })
     const strict = new HandshakeManager({}, { strict: { client } })
     assert.equal(dispatch(strict, ready).result['status'], 'DICT_PENDING')
@@ -214,7 +214,7 @@ describe('who moves a key', () => {
     assert.equal(dispatch(component, ready).result['status'], 'DICT_READY')
   })
 
-  test('another address than the server’s moves nothing, whatever it says', () => {
+  test('a message from another address than the server’s changes nothing, whatever it contains', () => {
     const client = new SecureClient({ clock: new ManualClock() })
     const told: RefusedFrame[] = []
     const onRefused = (refused: RefusedFrame): boolean => told.push(refused) > 0
@@ -235,7 +235,7 @@ describe('who moves a key', () => {
     assert.equal(dispatch(m, nack).result['obeyed'], true)
   })
 
-  test('strict without halves nothing moves', () => {
+  test('strict without the halves: no message changes a key', () => {
     const strict: StrictSecurity = {}
     const m = new HandshakeManager({}, { strict })
     assert.equal(dispatch(m, ready).result['status'], 'DICT_PENDING')
@@ -248,14 +248,14 @@ describe('who moves a key', () => {
     assert.equal(m.confirmSecureDict(AID, T), true)
   })
 
-  test('a session with a key and a template goes DIFF at once', () => {
+  test('a session with a key and a template sends DIFF immediately', () => {
     const m = new HandshakeManager()
     m.confirmSecureDict(AID, T)
     assert.deepEqual([m.getStrategy(AID, true), m.getStrategy(AID, false)], ['DIFF_PACKET', 'FULL_PACKET'])
   })
 })
 
-test('mutated frames and control packets never throw, and no key is made of them', () => {
+test('mutated frames and control packets never throw, and no key is derived from them', () => {
   const { frame, take, server, taker } = world()
   const packets = [frame('a'), frame('b'), frame('b'), frame('c', 'FULL')]
   packets.push(...['0d000000050000018e23f14c00', '0e00000005', '060000'].map(packet => Buffer.from(packet, 'hex')))

@@ -86,7 +86,7 @@ test('an id request is answered with an id and the time, broken JSON or not', ()
   says(manager({ allocator: allocator() }), '01', 'CTRL', assigned, '020000000000010000000065ec8780')
 })
 
-test('a pool holds distinct ids, at most 256, and an exhausted range is told by name', () => {
+test('a pool contains distinct ids, at most 256, and an exhausted range is reported by name', () => {
   const m = manager({ allocator: allocator() })
   const pool = m.classifyAndDispatch(bytes('03544a012c'), ADDR)
   assert.equal(new Set(pool.result['pool'] as number[]).size, 256)
@@ -105,7 +105,7 @@ test('a pool holds distinct ids, at most 256, and an exhausted range is told by 
   assert.equal(Buffer.from(response!.subarray(3)).toString(), 'ID_POOL_EXHAUSTED')
 })
 
-test('the same request again, its reply lost, takes no second id', () => {
+test('the same request again, after its reply was lost, takes no second id', () => {
   const clock = new ManualClock()
   const m = manager({ clock, allocator: allocator() })
   const ask = (packet: string, addr: unknown = ADDR) => m.classifyAndDispatch(bytes(packet), addr).result
@@ -120,13 +120,13 @@ test('the same request again, its reply lost, takes no second id', () => {
   assert.equal(ask('0100017b7d')['assigned_id'], 7)
 })
 
-test('oversized metadata is not taken into the allocator', () => {
+test('oversized metadata is not stored in the allocator', () => {
   const m = manager({ allocator: allocator() })
   const big = Buffer.concat([bytes('010001'), Buffer.from(JSON.stringify({ x: 'y'.repeat(5000) }))])
   assert.equal(m.classifyAndDispatch(big).result['status'], 'REJECTED')
 })
 
-test('an id is told only when it is on flash, and not at all when the disk fails', async () => {
+test('an id is sent only when it is on flash, and not at all when the disk fails', async () => {
   let settle: () => void = () => undefined
   let fail = false
   const store: IdStore = {
@@ -154,7 +154,7 @@ test('an id is told only when it is on flash, and not at all when the disk fails
   assert.equal((await m.dispatch(bytes('090001'))).response!.length, 3)
 })
 
-test('roles ignore what is not theirs', () => {
+test('roles ignore messages that are not for them', () => {
   const tx = manager({ role: 'tx_only', allocator: allocator() })
   for (const cmd of ['01', '03', '09', '0b'])
     says(tx, `${cmd}544a`, 'IGNORED', { reason: `tx_only: CTRL 0x${cmd.toUpperCase()} ignored` }, null)
@@ -188,7 +188,7 @@ test('with requireOpenRequest answers count once, and only with the seq of an op
   assert.equal(m.strayAnswers, 6)
 })
 
-test('data goes through the parser, its device is heard, and its sender is told a key or the time', () => {
+test('data is parsed, its device is marked as heard, and its sender gets a key or the time', () => {
   const ids = allocator()
   const id = ids.allocateId({ device_id: 'd' })
   const ts = 1_710_000_000_000
@@ -258,7 +258,7 @@ test('a registry file of the AID counts as a template', () => {
   }
 })
 
-/** A transport over a manual clock: `answers` says what comes back for each packet sent. */
+/** A transport over a manual clock: `answers` gives the reply to each packet sent. */
 function wire(clock: ManualClock, answers: (packet: string, nth: number) => string[]) {
   const sent: [at: number, packet: string][] = []
   const inbox: string[] = []
@@ -277,7 +277,7 @@ function wire(clock: ManualClock, answers: (packet: string, nth: number) => stri
   }
 }
 
-test('an id is asked for with the same bytes every max(1, timeout / 2) seconds', async () => {
+test('an id request is resent with the same bytes every max(1, timeout / 2) seconds', async () => {
   const clock = new ManualClock()
   const m = manager({ clock })
   const line = wire(clock, () => [])
@@ -310,7 +310,7 @@ test('only the answer with its seq ends the wait, and an id is confirmed', async
   assert.equal(m.lastServerTime, 1_710_000_000)
 })
 
-test('a NACK to the request ends it, an invalid id too', async () => {
+test('a NACK to the request ends the wait, and so does an invalid id', async () => {
   const clock = new ManualClock()
   const nack = wire(clock, () => ['0600014e4f'])
   assert.equal(await manager({ clock }).requestIdViaTransport(nack.send, nack.receive), null)
@@ -320,7 +320,7 @@ test('a NACK to the request ends it, an invalid id too', async () => {
   assert.equal(zero.sent.at(-1)![1].slice(0, 2), '06')
 })
 
-test('pool and time come back as numbers, and nothing as [] and null', async () => {
+test('pool and time are returned as numbers, and a missing answer as [] and null', async () => {
   const clock = new ManualClock()
   const rtts: number[] = []
   const m = manager({ clock, onServerTime: (_seconds, rtt) => rtts.push(rtt) })
@@ -336,7 +336,7 @@ test('pool and time come back as numbers, and nothing as [] and null', async () 
   assert.equal(await m.requestTimeViaTransport(old.send, old.receive), null)
 })
 
-test('an answer stays even when its confirmation cannot be sent, other errors are the caller’s', async () => {
+test('an answer is kept even when its confirmation cannot be sent, other errors are thrown to the caller', async () => {
   const clock = new ManualClock()
   const line = wire(clock, () => ['0200010000004d'])
   const send = (packet: Uint8Array): boolean => {
@@ -348,7 +348,7 @@ test('an answer stays even when its confirmation cannot be sent, other errors ar
   await assert.rejects(manager({ clock }).requestIdViaTransport(failing, line.receive), /no route/)
 })
 
-test('a receive function that returns at once does not spin', async () => {
+test('a receive function that returns immediately does not cause a busy loop', async () => {
   const clock = new ManualClock()
   let pauses = 0
   const sleep = async (ms: number): Promise<void> => {

@@ -28,7 +28,7 @@ test('only a refusal that echoes a frame of the last 60 s is obeyed', () => {
   assert.equal(sent.obeys(refused()), false, 'sent too long ago')
 })
 
-test('of each reason and AID one per 10 s', () => {
+test('of each reason and AID one refusal per 10 s is obeyed', () => {
   const clock = new ManualClock()
   const sent = new SentFrames(clock)
   for (const aid of [1, 2]) sent.sent(aid, 1, T, 7)
@@ -42,21 +42,21 @@ test('of each reason and AID one per 10 s', () => {
   assert.equal(obeys('NEED_FULL', 1), true)
 })
 
-test('a refusal that was not obeyed costs the next one nothing', () => {
+test('a refusal that was not obeyed does not delay the next one', () => {
   const sent = new SentFrames(new ManualClock())
   sent.sent(1, 1, T, 7)
   assert.equal(sent.obeys(refused({ aid: 1, tid: 1, crc16: 8 })), false)
   assert.equal(sent.obeys(refused({ aid: 1, tid: 1, crc16: 7 })), true)
 })
 
-test('as many frames are remembered as asked for', () => {
+test('the configured number of frames is remembered', () => {
   const sent = new SentFrames(new ManualClock(), 4)
   for (let k = 0; k < 6; k++) sent.sent(k, 1, T, k)
   const obeys = (k: number): boolean => sent.obeys(refused({ aid: k, tid: 1, crc16: k }))
   assert.deepEqual([0, 1, 2, 3, 4, 5].map(obeys), [false, false, true, true, true, true])
 })
 
-test('the timestamp check rises only, per AID, and forgets the AID asked for longest ago', () => {
+test('the timestamp check only rises, per AID, and evicts the AID used longest ago', () => {
   const marks = new TimestampWatermarks(2)
   assert.deepEqual(
     [marks.check(1, 10), marks.check(1, 10), marks.check(1, 9), marks.check('1', 11)],

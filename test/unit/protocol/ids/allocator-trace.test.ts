@@ -1,5 +1,5 @@
-// What allocators answer, write and say of themselves over a long course of requests, silence, restarts and damage, beside
-// allocator-trace.txt: each world has another range, policy and bound, and the seed of its own course.
+// What allocators answer, write and report over a long run of requests, silence, restarts and damage, compared with
+// allocator-trace.txt: each world has another range, policy and limit, and its own seed.
 import { test } from 'node:test'
 import { createLogger } from '../../../../src/lib/logger'
 import { IdAllocator, type IdAllocatorOptions } from '../../../../src/protocol/ids/allocator'
@@ -32,7 +32,7 @@ const WORLDS: Record<string, IdAllocatorOptions> = {
 
 const NAMES = ['device_id', 'mac', 'uuid', 'serial', 'hw', 'device_key']
 
-test('every world goes its written course', async () => {
+test('every world behaves as recorded', async () => {
   for (const [name, options] of Object.entries(WORLDS)) {
     const { below, chance, pick } = dice(name.length)
     const files = new MemFiles()
@@ -110,7 +110,7 @@ test('every world goes its written course', async () => {
     for (let k = 0; k < 750; k++) {
       let seen = 0
       for (let n = 0; n < 3; n++) seen = digest(seen, Buffer.from(outcome(pick(steps))))
-      // the writes of a turn
+      // the writes of one turn
       await Promise.resolve()
       if (k % 9 === 0) await ids!.commit().catch(() => undefined)
       if (k % 30 === 29) {

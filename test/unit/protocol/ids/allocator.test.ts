@@ -17,7 +17,7 @@ class Bench {
   }
 }
 
-test('a device keeps its id, whatever of it is stable', () => {
+test('a device keeps its id, whichever of its keys is stable', () => {
   const { ids } = new Bench({ startId: 1, endId: 5 })
   const given = [
     { device_id: 'a' },
@@ -57,12 +57,12 @@ test('the stable key follows the order of the protocol', () => {
   assert.equal(deviceKey({ z: 'ä', a: { y: 1, x: null } }), 'request:{"a": {"x": null, "y": 1}, "z": "ä"}')
 })
 
-test('requests that say nothing of their device each get an id of their own', () => {
+test('requests without any key of their device each get a separate id', () => {
   const { ids } = new Bench()
   assert.deepEqual([ids.allocateId(), ids.allocateId({}), ids.allocateId(null)], [1, 2, 3])
 })
 
-test('0 and 4294967295 are never handed out', () => {
+test('0 and 4294967295 are never assigned', () => {
   const low = new Bench({ startId: 0, endId: 1 }).ids
   assert.equal(low.allocateId(), 1)
   assert.throws(() => low.allocateId(), { message: '[IDAllocator] ID pool exhausted (0-1)' })
@@ -71,7 +71,7 @@ test('0 and 4294967295 are never handed out', () => {
   assert.throws(() => high.allocateId(), { message: '[IDAllocator] ID pool exhausted (4294967294-4294967295)' })
 })
 
-test('released ids: kept for their device until the lease ends, the smallest is given out first', () => {
+test('released ids are reserved for their device until the lease ends, and the smallest is assigned first', () => {
   const { ids } = new Bench({ startId: 10, endId: 14 })
   for (const device_id of ['a', 'b', 'c']) ids.allocateId({ device_id })
   assert.equal(ids.releaseId(11, true), true)
@@ -89,7 +89,7 @@ test('released ids: kept for their device until the lease ends, the smallest is 
   assert.deepEqual([lease_metrics.last_reclaim_count, lease_metrics.total_reclaimed], [1, 3])
 })
 
-test('a range that is used up gives the id of the only lease that ended', () => {
+test('an exhausted range assigns the id of the only ended lease', () => {
   const bench = new Bench({ startId: 1, endId: 2, leasePolicy: { base_lease_seconds: 100, adaptive_enabled: false } })
   bench.at(1000).allocateId({ device_id: 'a' })
   bench.at(1050).allocateId({ device_id: 'b' })
@@ -97,7 +97,7 @@ test('a range that is used up gives the id of the only lease that ended', () => 
   assert.equal(bench.at(1101).allocateId({ device_id: 'c' }), 1)
 })
 
-test('a lease ends to the second, and hearing the device renews it', () => {
+test('a lease ends to the second, and a packet of the device renews it', () => {
   const bench = new Bench({
     startId: 1,
     endId: 3,
@@ -120,11 +120,11 @@ test('a lease ends to the second, and hearing the device renews it', () => {
   )
 })
 
-test('id 0 is never granted, whatever the range and the file say', () => {
+test('id 0 is never granted, whatever the range and the file contain', () => {
   assert.deepEqual(new Bench({ startId: 0, endId: 2 }).ids.allocatePool(5), [1, 2])
 })
 
-test('a device that is heard again is no longer offline and keeps who it is', () => {
+test('a device that is heard again is no longer offline and keeps its identity', () => {
   const { ids } = new Bench()
   const id = ids.allocateId({ device_id: 'a' })
   ids.releaseId(id)
@@ -134,7 +134,7 @@ test('a device that is heard again is no longer offline and keeps who it is', ()
   assert.equal(ids.allocateId({ device_id: 'a' }), id)
 })
 
-test('a pool is made of distinct ids, as many as are left', () => {
+test('a pool contains distinct ids, as many as are left', () => {
   const { ids } = new Bench({ startId: 1, endId: 5 })
   assert.deepEqual(ids.allocatePool(3, { device_id: 'a' }), [1, 2, 3])
   assert.equal(ids.allocateId({ device_id: 'a' }), 4)
@@ -163,7 +163,7 @@ test('many new devices shorten the lease, a flood ends that of every offline dev
   assert.deepEqual(metrics(9001), [79, 1, 36_000, 0, 2])
 })
 
-test('a flood counts as one when it has lasted as long as the policy says, to the second', () => {
+test('a flood counts as one when it has lasted as long as the policy requires, to the second', () => {
   const meter = new LeaseMeter(leasePolicy({ ultra_rate_sustain_seconds: 60, rate_window_seconds: 600 }), 0)
   for (let k = 0; k < 80; k++) meter.arrived(5000)
   for (const [now, zero] of [
@@ -174,7 +174,7 @@ test('a flood counts as one when it has lasted as long as the policy says, to th
     assert.equal(meter.effective(now) === 0, zero, `${now}`)
 })
 
-test('stop closes the store, whether it was used or not', () => {
+test('stop closes the store, whether or not it was used', () => {
   for (const used of [true, false]) {
     let closed = 0
     const store = { ...memoryIdStore(), close: () => void closed++ }
@@ -190,7 +190,7 @@ test('a commit before the first request reads and writes nothing', async () => {
   await new IdAllocator({}, { store: { ...memoryIdStore(), load: never, commit: never }, now: () => 1 }).commit()
 })
 
-test('an option or a part that there is none of is refused by its name', () => {
+test('an unknown option or dependency is refused by its name', () => {
   assert.throws(() => new IdAllocator({ startID: 1 } as never), { code: 'BAD_ARGUMENT', message: /startID/ })
   assert.throws(() => new IdAllocator({}, { clock: 1 } as never), {
     code: 'BAD_ARGUMENT',
@@ -198,7 +198,7 @@ test('an option or a part that there is none of is refused by its name', () => {
   })
 })
 
-test('the policy takes days and seconds, and puts wrong values right', () => {
+test('the policy accepts days and seconds, and corrects wrong values', () => {
   assert.equal(leasePolicy(null).base_lease_seconds, 2_592_000)
   assert.equal(leasePolicy({ offline_hold_days: 2 }).base_lease_seconds, 172_800)
   assert.equal(leasePolicy({ base_lease_seconds: 0 }).base_lease_seconds, 2_592_000)
@@ -208,14 +208,14 @@ test('the policy takes days and seconds, and puts wrong values right', () => {
   assert.equal(leasePolicy({ metrics_flush_seconds: 30 }).metrics_emit_interval_seconds, 30)
 })
 
-test('the metrics are told on at most once per interval', () => {
+test('the metrics are reported at most once per interval', () => {
   const told: number[] = []
   const bench = new Bench({ metricsSink: m => told.push(m.updated_at) })
   for (let now = 1_710_000_000; now < 1_710_000_012; now++) bench.at(now).allocateId({ device_id: `d${now}` })
   assert.deepEqual(told, [1_710_000_005, 1_710_000_010])
 })
 
-test('freed ids beyond max_released are counted, and handed out when the range is used up', () => {
+test('freed ids beyond max_released are counted, and assigned when the range is exhausted', () => {
   const { ids } = new Bench({ startId: 1, endId: 300, maxReleased: 256 })
   const all = ids.allocatePool(300)
   assert.equal(ids.releasePool(all, true), 300)
@@ -225,7 +225,7 @@ test('freed ids beyond max_released are counted, and handed out when the range i
   assert.equal(ids.stats().total_released, 0)
 })
 
-test('a jump of the clock neither ends leases nor makes them last for ever', () => {
+test('a jump of the clock neither ends leases nor makes them endless', () => {
   let now = 100
   let mono = 0
   const ids = new IdAllocator(
@@ -245,7 +245,7 @@ test('a jump of the clock neither ends leases nor makes them last for ever', () 
   assert.equal(ids.reclaimExpired(), 1)
 })
 
-test('ids of a pool are held for 30 days however short the lease, and a packet under one does not shorten that', () => {
+test('ids of a pool are reserved for 30 days however short the lease, and a packet under one does not shorten that', () => {
   const DAY = 86_400
   const b = new Bench({ endId: 8, leasePolicy: { base_lease_seconds: DAY } })
   const start = b.now
@@ -264,7 +264,7 @@ test('ids of a pool are held for 30 days however short the lease, and a packet u
   assert.equal(b.ids.stats().total_allocated, 0)
 })
 
-test('half surrogates in a name are a name like any other: known again, also by the next start', () => {
+test('unpaired surrogates in a name are valid: the name is recognized again, also by the next start', () => {
   const { ids } = new Bench()
   const names = ['\ud800', '\ud801', 'x\udc00y', '\u{1f600}']
   const given = names.map(device_id => ids.allocateId({ device_id }))
@@ -275,7 +275,7 @@ test('half surrogates in a name are a name like any other: known again, also by 
   )
 })
 
-test('requests with a lot to say fill their memory, not the machine: then new devices are refused and counted', () => {
+test('requests with much metadata fill their memory quota, not the machine: then new devices are refused and counted', () => {
   const MOST = 4 << 20
   const { ids } = new Bench({ maxBytes: MOST })
   const note = (k: number, size: number): string => String(k).padEnd(size, '.')
@@ -288,11 +288,11 @@ test('requests with a lot to say fill their memory, not the machine: then new de
   )
   assert.ok(given > 500 && ids.stats().bytes <= MOST, `${given} devices in ${ids.stats().bytes} bytes`)
   assert.equal(ids.stats().refused, 1)
-  // who is known is served on, and what else it says of itself finds no room
+  // known devices are still served, but their new metadata is not stored
   assert.equal(ids.allocateId({ device_id: 'n5', note: note(5, 4090) }), 6)
   assert.equal((ids.getMeta(6)['note'] as string).length, 4000)
   assert.ok(ids.allocatePool(100_000).length < 10_000 && ids.stats().bytes <= MOST, 'a pool neither')
-  // room comes back with ids
+  // room returns with freed ids
   ids.releasePool(
     Array.from({ length: given - 10 }, (_, k) => k + 1),
     true,
@@ -301,7 +301,7 @@ test('requests with a lot to say fill their memory, not the machine: then new de
   assert.equal(ids.getMeta(given)['device_id'], `n${given - 1}`)
 })
 
-test('devices that say something longer each time do not leave memory behind', () => {
+test('devices whose metadata grows with each request leak no memory', () => {
   const MOST = 6 << 20
   const { ids } = new Bench({ maxBytes: MOST })
   for (let size = 100; size < 4000; size += 8)
@@ -312,7 +312,7 @@ test('devices that say something longer each time do not leave memory behind', (
   assert.equal(String(ids.getMeta(7)['note']).length, 3996, 'the last thing it said')
 })
 
-test('a range that is none is refused, and one that ends at the reserved id hands out what is in it', () => {
+test('an invalid range is refused, and one that ends at the reserved id assigns the ids in it', () => {
   for (const [startId, endId] of [
     [1.5, 9],
     [Number.NaN, 9],
@@ -326,7 +326,7 @@ test('a range that is none is refused, and one that ends at the reserved id hand
   assert.throws(() => new Bench({ startId: 4294967295 }).ids.allocateId(), { code: 'ID_POOL_EXHAUSTED' })
 })
 
-test('a metrics sink that throws costs no device its id; a meta that is no JSON is refused by name', () => {
+test('a metrics sink that throws does not prevent an id; a meta that is no JSON is refused by name', () => {
   const b = new Bench({
     metricsSink: () => {
       throw new Error('sink')

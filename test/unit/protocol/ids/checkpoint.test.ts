@@ -1,5 +1,5 @@
-// The allocator's files beyond the journal: the checkpoint written in pieces and read member by member, files of older
-// versions, and what happens when one of them is damaged or the disk refuses.
+// The allocator's files apart from the journal: the checkpoint written in pieces and read member by member, files of
+// older versions, and what happens when one of them is damaged or the disk refuses writes.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -17,7 +17,7 @@ const open = (files: MemFiles, maxReleased = 256): IdAllocator =>
   new IdAllocator({ maxReleased }, { store: new FileIdStore(PATH, files), now: () => NOW })
 const textOf = (files: MemFiles, path: string): string => files.files.get(path)?.data.toString('utf8') ?? ''
 
-/** Grows the journal until a checkpoint in pieces has begun. */
+/** Grows the journal until a checkpoint in pieces has started. */
 async function growUntilCheckpoint(ids: IdAllocator, files: MemFiles): Promise<void> {
   for (let k = 0; !files.files.has(`${PATH}.tmp`); k++) {
     assert.ok(k < 100, 'no checkpoint began')
@@ -26,7 +26,7 @@ async function growUntilCheckpoint(ids: IdAllocator, files: MemFiles): Promise<v
   }
 }
 
-test('the file is JSON with an indent of two, as the peers write it', () => {
+test('the file is JSON with an indent of two, as peers write it', () => {
   const files = new MemFiles()
   const ids = open(files)
   ids.allocateId({ device_id: 'a', list: [1, { b: 'ä"\\' }] })
@@ -37,7 +37,7 @@ test('the file is JSON with an indent of two, as the peers write it', () => {
   assert.deepEqual(JSON.parse(text), ids.dump())
 })
 
-test('an empty allocator is a file too', () => {
+test('an empty allocator writes a valid file too', () => {
   const files = new MemFiles()
   const ids = open(files)
   ids.stats()
@@ -46,7 +46,7 @@ test('an empty allocator is a file too', () => {
   assert.equal(open(files).allocateId(), 1)
 })
 
-test('it is read whatever its spacing and order, member by member, over the ends of its pieces', () => {
+test('it is read in any spacing and order, member by member, across the ends of its pieces', () => {
   const files = new MemFiles()
   const made = new IdState()
   const meta = (id: number): string => JSON.stringify({ text: `}"{[\\ ${id} ${'é'.repeat(id % 700)}` })
@@ -73,7 +73,7 @@ test('it is read whatever its spacing and order, member by member, over the ends
   }
 })
 
-test('cut anywhere, or with more behind it, the file is refused', () => {
+test('truncated anywhere, or with bytes after it, the file is refused', () => {
   const files = new MemFiles()
   const ids = open(files)
   ids.allocateId({ device_id: 'a' })
@@ -89,7 +89,7 @@ test('cut anywhere, or with more behind it, the file is refused', () => {
   }
 })
 
-test('what changes while a checkpoint is written stays in the journal', async () => {
+test('changes during a checkpoint stay in the journal', async () => {
   const files = new MemFiles()
   const ids = open(files)
   await growUntilCheckpoint(ids, files)
@@ -104,7 +104,7 @@ test('what changes while a checkpoint is written stays in the journal', async ()
   assert.equal(again.stats().total_allocated, ids.stats().total_allocated)
 })
 
-test('ids that go, and come again, between two pieces leave every other id in the file, once', () => {
+test('ids that are freed and assigned again between two pieces leave every other id in the file, once', () => {
   const state = new IdState()
   const record = { meta: '{}', ts: 1, last_seen: 2, lease_expires_at: 3, device_key: '', offline_since: 0 }
   for (let id = 1; id <= 2000; id++) state.apply({ set: id, record: { ...record, state: 'active' } })
@@ -118,7 +118,7 @@ test('ids that go, and come again, between two pieces leave every other id in th
   for (let id = 1; id <= 2000; id++) assert.ok(id % 10 === 1 || names.includes(id), `${id} is lost`)
 })
 
-test('a stop while a checkpoint is written ends that one and makes its own', async () => {
+test('a stop during a checkpoint aborts it and writes its own', async () => {
   const files = new MemFiles()
   const ids = open(files)
   await growUntilCheckpoint(ids, files)
@@ -130,7 +130,7 @@ test('a stop while a checkpoint is written ends that one and makes its own', asy
   assert.equal(files.size(`${PATH}.journal`), 0)
 })
 
-test('a checkpoint that fails is counted, leaves no piece behind, and is not tried at once again', async () => {
+test('a failed checkpoint is counted, leaves no partial file, and is not retried immediately', async () => {
   const files = new MemFiles()
   const ids = open(files)
   files.gate = (operation, path) => {
@@ -146,7 +146,7 @@ test('a checkpoint that fails is counted, leaves no piece behind, and is not tri
   assert.equal(ids.checkpointFailures, 1)
 })
 
-test('the journal grows to 256 KiB before a checkpoint, to the byte', async () => {
+test('the journal grows to exactly 256 KiB before a checkpoint', async () => {
   for (const [bytes, begins] of [
     [256 * 1024 - 1, false],
     [256 * 1024, true],
@@ -167,7 +167,7 @@ test('the journal grows to 256 KiB before a checkpoint, to the byte', async () =
   }
 })
 
-test('a commit after a failed sync rejects as long as the file cannot be written anew', async () => {
+test('a commit after a failed sync rejects as long as the file cannot be rewritten', async () => {
   const files = new MemFiles()
   const store = new FileIdStore(PATH, files)
   for (const step = store.load(new IdState()); !step.next().done; );
@@ -187,7 +187,7 @@ test('a commit after a failed sync rejects as long as the file cannot be written
   assert.equal(files.opened, 0)
 })
 
-test('after a failed sync the journal is not believed: the next commit keeps everything anew', async () => {
+test('after a failed sync the journal is not trusted: the next commit writes everything again', async () => {
   const files = new MemFiles()
   const ids = open(files)
   files.gate = operation => {
@@ -201,7 +201,7 @@ test('after a failed sync the journal is not believed: the next commit keeps eve
   assert.equal(open(files.afterPowerCut(0)).allocateId({ device_id: 'a' }), 1)
 })
 
-test('freed ids beyond max_released are handed out when the range is used up, after a kill and after a stop too', async () => {
+test('freed ids beyond max_released are assigned when the range is exhausted, also after a kill and after a stop', async () => {
   const files = new MemFiles()
   const make = (from: MemFiles): IdAllocator =>
     new IdAllocator({ maxReleased: 256, endId: 6000 }, { store: new FileIdStore(PATH, from), now: () => NOW })
@@ -221,7 +221,7 @@ test('freed ids beyond max_released are handed out when the range is used up, af
   assert.throws(() => stopped.allocateId(), { code: 'ID_POOL_EXHAUSTED' })
 })
 
-/** What version 1.0 left behind when it was killed: made with its code, `expected` is what it read out of it again. */
+/** What version 1.0 left behind when it was killed: made with its code, `expected` is what it read from it. */
 const BEFORE = join(process.cwd(), 'test/corpus/ids-before')
 
 function killedBefore(name: string, at: string): { files: MemFiles; expected: Record<string, unknown> } {
@@ -238,7 +238,7 @@ function killedBefore(name: string, at: string): { files: MemFiles; expected: Re
   return { files, expected }
 }
 
-test('checkpoint, journal and spill of an older version are read once and become the new files', async () => {
+test('checkpoint, journal and spill file of an older version are read once and converted to the new files', async () => {
   const at = '/data/id_allocation.json'
   const { files, expected } = killedBefore('range', at)
   const make = (from: MemFiles): IdAllocator =>
@@ -266,7 +266,7 @@ test('checkpoint, journal and spill of an older version are read once and become
   for (const id of next) assert.ok(!owned.has(id), `${id} has an owner`)
 })
 
-test('an older spill goes only when the new file is on flash: the power may be cut at any operation before', async () => {
+test('an older spill file is removed only when the new file is on flash: a power cut is possible at any operation before', async () => {
   const at = '/data/id_allocation.json'
   let done = false
   for (let point = 0; !done; point++) {
@@ -292,7 +292,7 @@ test('an older spill goes only when the new file is on flash: the power may be c
   }
 })
 
-test('an older spill that is damaged costs no id of the range', () => {
+test('a damaged older spill file costs no id of the range', () => {
   const at = '/data/id_allocation.json'
   const { files, expected } = killedBefore('range', at)
   files.files.get(`${at}.released`)!.data[20]! ^= 1
@@ -304,7 +304,7 @@ test('an older spill that is damaged costs no id of the range', () => {
   assert.equal(new Set(ids.allocatePool(620)).size, 620 - owned)
 })
 
-test('the pool of an upstream, kept by an older version, goes on', () => {
+test('the upstream pool stored by an older version stays in use', () => {
   const at = '/data/id_pool.json'
   const { files, expected } = killedBefore('pool', at)
   const ids = new IdAllocator(
@@ -318,7 +318,7 @@ test('the pool of an upstream, kept by an older version, goes on', () => {
   assert.deepEqual(ids.allocatePool(20), expected['next'])
 })
 
-test('start() reads in slices: the event loop turns meanwhile, and what needs all of it reads the rest at once', async () => {
+test('start() reads in slices: the event loop runs in between, and a caller that needs everything reads the remainder immediately', async () => {
   const files = new MemFiles()
   const made = open(files)
   for (let k = 0; k < 30_000; k++) made.allocateId({ device_id: `n${k}` })
@@ -350,7 +350,7 @@ test('start() reads in slices: the event loop turns meanwhile, and what needs al
   assert.equal(Object.keys(JSON.parse(textOf(files, PATH)).allocated).length, 30_000, 'a stop meanwhile writes nothing')
 })
 
-test('start() says why nothing can be handed out, also when that was found before', async () => {
+test('start() reports why no id can be assigned, also when that was found before', async () => {
   const files = new MemFiles()
   files.files.set(PATH, { data: Buffer.from('{"allocated": 7'), durable: Buffer.alloc(0) })
   const ids = open(files)

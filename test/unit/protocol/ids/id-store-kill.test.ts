@@ -1,5 +1,5 @@
-// The real thing: a process that hands out ids and is killed in the middle, several times on the same files. This file is
-// both the test and, with ID_CHILD set, the process that is killed.
+// A real process that assigns ids and is killed in the middle, several times on the same files. This file is both the
+// test and, with ID_CHILD set, the process that is killed.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -46,4 +46,4 @@ function killed(): void {
 
 const child = process.env['ID_CHILD']
 if (child) void handOut(child, process.env['ID_RUN'] ?? '')
-else test('kill -9 while ids are handed out: none is given twice, each told one is kept', killed)
+else test('kill -9 while ids are assigned: none is assigned twice, each one sent is kept', killed)

@@ -41,7 +41,7 @@ test('nothing touches the disk before the first use', () => {
   assert.equal(existsSync(join(at.baseDir, 'data')), false)
 })
 
-test('after a kill without stop every committed id is still there', async () => {
+test('after a kill without stop every committed id is still stored', async () => {
   const at = place()
   const first = start(at)
   const a = first.allocateId({ device_id: 'a' })
@@ -76,7 +76,7 @@ test('stop writes the checkpoint of the protocol and empties the journal', async
   assert.equal(second.allocateId({ device_id: 'c' }), 2)
 })
 
-test('a file of the reference is taken over', () => {
+test('a file of the reference is imported', () => {
   const at = place()
   start(at).stop()
   realFiles.mkdir(join(at.baseDir, 'data'))
@@ -87,7 +87,7 @@ test('a file of the reference is taken over', () => {
   assert.deepEqual(ids.allocatePool(3), [3, 7, 41])
 })
 
-test('cut at any byte, the journal never leads to one id for two devices', async () => {
+test('truncated at any byte, the journal never gives one id to two devices', async () => {
   const at = place()
   const first = start(at)
   const marks: { length: number; owner: Map<number, string> }[] = []
@@ -117,7 +117,7 @@ test('cut at any byte, the journal never leads to one id for two devices', async
   }
 })
 
-test('after a torn end the journal goes on cleanly', async () => {
+test('after a torn end the journal continues cleanly', async () => {
   const at = place()
   const first = start(at)
   first.allocateId({ device_id: 'a' })
@@ -132,7 +132,7 @@ test('after a torn end the journal goes on cleanly', async () => {
   assert.equal(third.stats().next_candidate, 3, 'no damage was seen')
 })
 
-test('a flipped byte anywhere: kept aside, and no id of a lost line is given again', async () => {
+test('a flipped byte anywhere: the file is kept under another name, and no id of a lost line is assigned again', async () => {
   const at = place()
   const first = start(at)
   for (let k = 1; k <= 5; k++) first.allocateId({ device_id: `dev${k}` })
@@ -165,7 +165,7 @@ test('a flipped byte anywhere: kept aside, and no id of a lost line is given aga
   }
 })
 
-test('an unreadable checkpoint hands out nothing', () => {
+test('an unreadable checkpoint assigns no ids', () => {
   const at = place()
   const first = start(at)
   first.allocateId({ device_id: 'a' })
@@ -192,7 +192,7 @@ function failing(): { files: Files; broken: { write: boolean; sync: boolean } } 
   return { files, broken }
 }
 
-test('on a full disk commit rejects, and heals without help', async () => {
+test('on a full disk commit rejects, and recovers without help', async () => {
   const at = place()
   const { files, broken } = failing()
   const ids = start(at, {}, files)
@@ -203,9 +203,9 @@ test('on a full disk commit rejects, and heals without help', async () => {
   await assert.rejects(ids.commit(), { code: 'ENOSPC' })
   await assert.rejects(ids.commit(), { code: 'ENOSPC' })
   const afterKill = start(at)
-  assert.equal(afterKill.allocateId({ device_id: 'x' }), 2, 'killed now: nobody was told of id 2')
+  assert.equal(afterKill.allocateId({ device_id: 'x' }), 2, 'killed now: id 2 was not sent')
   await afterKill.commit()
-  // the allocator above has cut the torn line and written its own; put back what a kill would have left
+  // the allocator above has cut the torn line and written its own; restore what a kill would have left
   writeFileSync(at.journal, readFileSync(at.journal, 'utf8').split('\n').slice(0, 1).join('\n') + '\n')
   broken.write = false
   assert.equal(ids.allocateId({ device_id: 'b' }), 2)
@@ -213,7 +213,7 @@ test('on a full disk commit rejects, and heals without help', async () => {
   assert.equal(start(at).allocateId({ device_id: 'b' }), 2)
 })
 
-test('a failed sync is tried again', async () => {
+test('a failed sync is retried', async () => {
   const at = place()
   const { files, broken } = failing()
   const ids = start(at, {}, files)
@@ -224,7 +224,7 @@ test('a failed sync is tried again', async () => {
   await ids.commit()
 })
 
-test('commits at the same time share their syncs, and each covers what was appended before it', async () => {
+test('concurrent commits share their syncs, and each covers what was appended before it', async () => {
   const at = place()
   let syncs = 0
   let release: () => void = () => undefined
@@ -259,7 +259,7 @@ test('commits at the same time share their syncs, and each covers what was appen
   assert.equal(syncs, 2)
 })
 
-test('hearing a device all the time hardly writes', async () => {
+test('packets of a device all the time cause almost no writes', async () => {
   const at = place()
   let now = NOW
   const ids = new IdAllocator({}, { store: new FileIdStore(at.file), now: () => now })
@@ -275,7 +275,7 @@ test('hearing a device all the time hardly writes', async () => {
   assert.ok(readFileSync(at.journal).length - before < 600)
 })
 
-test('a long journal becomes a checkpoint by itself', async () => {
+test('a long journal is converted to a checkpoint automatically', async () => {
   const at = place()
   const ids = start(at)
   for (let k = 0; k < 20; k++) {
@@ -289,7 +289,7 @@ test('a long journal becomes a checkpoint by itself', async () => {
   assert.equal(ids.checkpointFailures, 0)
 })
 
-test('a device heard before a crash keeps its id though its lease in the journal has ended meanwhile', async () => {
+test('a device heard before a crash keeps its id even if its lease in the journal has ended meanwhile', async () => {
   const at = place()
   let now = NOW
   const make = (): IdAllocator =>
@@ -304,7 +304,7 @@ test('a device heard before a crash keeps its id though its lease in the journal
   assert.equal(again.touch(1), true)
 })
 
-test('a start gives an active lease an hour at least, and shortens none', () => {
+test('a start extends an active lease to at least an hour, and shortens none', () => {
   const at = place()
   const leaseAt = (now: number): unknown => {
     const ids = new IdAllocator(
@@ -321,7 +321,7 @@ test('a start gives an active lease an hour at least, and shortens none', () => 
   assert.equal(leaseAt(NOW + 86_300), NOW + 86_300 + 3600)
 })
 
-test('an id that a killed process wrote and had not synced is on flash before its device is told again', async () => {
+test('an id that a killed process wrote and had not synced is on flash before it is sent to its device again', async () => {
   const at = { baseDir: '/', file: '/data/ids.json', journal: '/data/ids.json.journal' }
   const files = new MemFiles()
   files.slow = () => new Promise(() => undefined)
@@ -332,13 +332,13 @@ test('an id that a killed process wrote and had not synced is on flash before it
   files.slow = () => Promise.resolve()
   const second = start(at, {}, files)
   assert.equal(second.allocateId({ device_id: 'a' }), id)
-  await second.commit() // the device is told now
+  await second.commit() // the id is sent to the device now
   const third = start(at, {}, files.afterPowerCut())
-  assert.equal(third.allocateId({ device_id: 'b' }) === id, false, 'given to two devices')
+  assert.equal(third.allocateId({ device_id: 'b' }) === id, false, 'assigned to two devices')
   assert.equal(third.allocateId({ device_id: 'a' }), id)
 })
 
-test('ids are whole numbers of 32 bits above 0, and a line with anything else is no change', () => {
+test('ids are whole numbers of 32 bits above 0, and a line with anything else is ignored', () => {
   for (const id of [0, -1, 1.5, 2 ** 32, '5', null, Number.NaN]) {
     assert.equal(isId(id), false, String(id))
     for (const line of [{ set: id, record: {} }, { free: id }, { touch: id, last_seen: 1, lease_expires_at: 2 }])
@@ -362,7 +362,7 @@ test('ids are whole numbers of 32 bits above 0, and a line with anything else is
   assert.deepEqual(record, empty)
 })
 
-test('what a torn write left behind is cut before the next line; changes of one turn are one write of 64 KiB at most', async () => {
+test('the remainder of a torn write is cut before the next line; changes of one turn are one write of 64 KiB at most', async () => {
   const files = new MemFiles()
   files.mkdir('/ids')
   const journal = new LineFile('/ids/journal', files)

@@ -1,4 +1,4 @@
-// A file of lines: read whatever the size of its pieces, also where it became shorter meanwhile; damaged lines are undefined.
+// A file of lines: read with any chunk size, also if it became shorter meanwhile; damaged lines are undefined.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LineFile, linesOf } from '../../../../src/protocol/ids/linefile'
@@ -15,9 +15,9 @@ function file(bytes: Uint8Array): MemFiles {
 }
 const read = (files: MemFiles): unknown[] => [...new LineFile('/ids/lines', files).read()]
 
-test('lines are read over the ends of the pieces, the last byte included', () => {
+test('lines are read across the ends of the chunks, including the last byte', () => {
   for (const size of [CHUNK - 1, CHUNK, CHUNK + 1, CHUNK + 2, 2 * CHUNK + 1]) {
-    // with what a line takes beside its text: checksum, space, quotes and line feed
+    // with what a line has besides its text: checksum, space, quotes and line feed
     const small = linesOf(['1', '2'])
     const bytes = Buffer.concat([small, linesOf([JSON.stringify('x'.repeat(size - small.length - 12))])])
     assert.equal(bytes.length, size)
@@ -27,7 +27,7 @@ test('lines are read over the ends of the pieces, the last byte included', () =>
   }
 })
 
-test('a file that became shorter while it is read ends there', () => {
+test('a file that becomes shorter while it is read ends there', () => {
   const files = file(linesOf(['1', '2']))
   const size = files.size('/ids/lines')
   files.size = () => size + 5
@@ -40,7 +40,7 @@ test('a file that became shorter while it is read ends there', () => {
   assert.deepEqual(read(files), [1, 2])
 })
 
-test('no file has no lines; a damaged line is undefined, a torn end is none', () => {
+test('a missing file has no lines; a damaged line is undefined, a torn end is not a line', () => {
   assert.deepEqual([...new LineFile('/ids/none', new MemFiles()).read()], [])
   const bytes = Buffer.concat([linesOf(['1', '"two"', '3']), Buffer.from('00000000 4')])
   bytes[12]! ^= 1
@@ -76,7 +76,7 @@ test('lines that were read are synced once with their folder before anything cou
   assert.equal(files.syncs, 1)
 })
 
-test('nothing is written where there is no file and nothing to hold; a file that is there becomes empty', () => {
+test('nothing is written without a file and without content; an existing file becomes empty', () => {
   const none = new MemFiles()
   none.mkdir('/ids')
   const lines = new LineFile('/ids/lines', none)

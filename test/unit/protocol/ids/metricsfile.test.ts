@@ -9,7 +9,7 @@ import { LeaseMetricsFile } from '../../../../src/protocol/ids/metricsfile'
 const dir = mkdtempSync(join(tmpdir(), 'os-node-metrics-'))
 after(() => rmSync(dir, { recursive: true, force: true }))
 
-test('the lease metrics are written when they changed, at most every metrics_flush_seconds, which may change meanwhile', () => {
+test('the lease metrics are written after a change, at most every metrics_flush_seconds, which may change meanwhile', () => {
   const path = join(dir, 'id_lease_metrics.json')
   let now = 1_710_000_000
   let flush = 60
@@ -23,7 +23,7 @@ test('the lease metrics are written when they changed, at most every metrics_flu
   )
   const read = () => JSON.parse(readFileSync(path, 'utf8'))
   ids.stats()
-  assert.equal(existsSync(path), false, 'nothing was told yet')
+  assert.equal(existsSync(path), false, 'nothing was reported yet')
   now += 5
   ids.stats()
   assert.equal(read().metrics_updated_at, now)
@@ -47,7 +47,7 @@ test('the lease metrics are written when they changed, at most every metrics_flu
   assert.deepEqual(Object.keys(read()), ['metrics', 'metrics_updated_at'])
 })
 
-test('a file that cannot be written is counted and costs nobody an id', () => {
+test('a metrics file that cannot be written is counted and prevents no id', () => {
   let now = 1_710_000_000
   const sink = new LeaseMetricsFile(join(dir, 'no/such/folder.json'), () => 1).sink
   const ids = new IdAllocator({ baseDir: dir, persistFile: 'other.json', metricsSink: sink }, { now: () => now })

@@ -1,5 +1,5 @@
-// The quotas in front of the allocator (X38, X39), through the service that answers requests: what strangers can take, what
-// comes back, and that honest devices are served on.
+// The quotas before the allocator (X38, X39), through the service that answers requests: how much unknown senders can take,
+// what is returned, and that honest devices are still served.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { OsError } from '../../../../src/lib/errors'
@@ -31,7 +31,7 @@ function server(options: IdAllocatorOptions = {}, store: IdStore = memoryIdStore
   const ack = (of: Uint8Array, from: string): void => {
     manager.classifyAndDispatch(Buffer.from([COMMAND.HANDSHAKE_ACK, of[1]!, of[2]!]), from)
   }
-  /** the id of a device, or the reason it got none */
+  /** the id of a device, or the reason why it got none */
   const id = (meta: object, from: string): number | string | null => {
     const answer = ask(request(meta), from)
     if (!answer) return null
@@ -45,7 +45,7 @@ function server(options: IdAllocatorOptions = {}, store: IdStore = memoryIdStore
   return { clock, allocator, quotas, manager, ask, request, poolRequest, ack, id, pool, lines }
 }
 
-test('pool requests of one address take 64 ids once, and all addresses together a bounded share', () => {
+test('pool requests of one address take 64 ids once, and all addresses together a limited share', () => {
   const { pool, quotas, allocator, clock, id } = server()
   const first = pool(256, '10.0.0.1:5')
   assert.equal((first as number[]).length, 64)
@@ -60,13 +60,13 @@ test('pool requests of one address take 64 ids once, and all addresses together 
   assert.equal(typeof id({ device_id: 'honest' }, '10.9.9.9:5'), 'number', 'a device without an id is served')
 })
 
-test('a caller of this program is no stranger: it gets what it asks for, as often as it does', () => {
+test('a caller within this program has no quota: it gets what it requests, as often as it does', () => {
   const { quotas } = server()
   for (let round = 1; round <= 2; round++) assert.equal(quotas.allocatePool(200, {}).length, 200)
   assert.deepEqual(quotas.report().unproved_ids, 0)
 })
 
-test('a request may bring 4,096 bytes of its device, one for a pool 512: they are kept', () => {
+test('a request may contain 4,096 bytes of metadata, a pool request 512: they are stored', () => {
   const { ask } = server()
   const meta = (bytes: number): Buffer => Buffer.from(JSON.stringify({ k: 'x'.repeat(bytes - 8) }))
   const command = (bytes: number): number =>
@@ -80,7 +80,7 @@ test('a request may bring 4,096 bytes of its device, one for a pool 512: they ar
   assert.deepEqual([pool(512), pool(513)], [COMMAND.ID_POOL_RES, COMMAND.HANDSHAKE_NACK])
 })
 
-test('ids of a database come later; a request learns by name why there are none, a pool does not', async () => {
+test('ids of a database arrive later; a request gets the reason when there are none, a pool request does not', async () => {
   const [first, full] = [new OsError('ID_POOL_EXHAUSTED', 'none is left'), new Error('the line is cut')]
   const refusals: Error[] = [first, full, first]
   const allocator = {
@@ -99,7 +99,7 @@ test('ids of a database come later; a request learns by name why there are none,
   assert.equal(await reason(COMMAND.ID_POOL_REQ, 0, 3, 0, 4), 'POOL_ALLOC_FAILED')
 })
 
-test('one pool a minute, and its ids come back after ten minutes, to be handed out last', () => {
+test('one pool a minute, and its ids are returned after ten minutes, to be assigned last', () => {
   const { pool, clock, allocator, quotas, id } = server({ endId: 100 })
   const got = pool(8, '10.0.0.1:5') as number[]
   assert.deepEqual(got, [1, 2, 3, 4, 5, 6, 7, 8])
@@ -134,7 +134,7 @@ test('an acknowledged grant is kept for 30 days and counts against its address',
   assert.equal(allocator.stats().total_allocated, 0)
 })
 
-test('a valid data packet under a granted id from its address proves the address, for more and without a pause', () => {
+test('a valid data packet under a granted id from its address proves the address, for more ids and without an interval', () => {
   const { pool, quotas, clock } = server()
   const [id] = pool(64, '10.0.0.1:5') as number[]
   quotas.touch(id!, '10.0.0.2:5')
@@ -148,7 +148,7 @@ test('a valid data packet under a granted id from its address proves the address
   assert.equal((pool(256, '10.0.0.1:5') as number[]).length, 256, 'what nobody took came back')
 })
 
-test('what all strangers together have taken costs a proved address nothing', () => {
+test('ids taken by all unproved addresses together cost a proved address nothing', () => {
   const { pool, quotas, clock } = server()
   const [id] = pool(64, '10.0.0.1:5') as number[]
   quotas.touch(id!, '10.0.0.1:5')
@@ -161,7 +161,7 @@ test('what all strangers together have taken costs a proved address nothing', ()
   assert.equal((pool(256, '10.0.0.1:5') as number[]).length, 256)
 })
 
-test('a flood of addresses takes nothing from a proved one, and one that it drove out is proved by its next packet', () => {
+test('a flood of addresses takes nothing from a proved one, and one that it evicted is proved by its next packet', () => {
   const { clock, quotas, id, pool } = server()
   const flood = (): void => {
     for (let k = 0; k < 70_000; k++) quotas.mayAnswer(`11.${k >> 16}.${(k >> 8) & 255}.${k & 255}:5`, 10)
@@ -181,7 +181,7 @@ test('a flood of addresses takes nothing from a proved one, and one that it drov
     }
 })
 
-test('ids of an earlier start count against their address, and a packet under one proves it, unless it comes from elsewhere', async () => {
+test('ids of an earlier start count against their address, and a packet under one proves it, unless it comes from another address', async () => {
   const files = new MemFiles()
   const open = () => server({}, new FileIdStore('/data/ids.json', files))
   const first = open()
@@ -196,14 +196,14 @@ test('ids of an earlier start count against their address, and a packet under on
   await allocator.start()
   await quotas.start()
   assert.equal(pool(10, '10.0.0.1:9'), 'POOL_ALLOC_FAILED', 'all 64 are taken')
-  // from elsewhere it proves nobody, however often
+  // from another address it proves nothing, however often
   for (let k = 0; k < 3; k++) assert.ok(quotas.touch(moved, '10.6.6.6:5'))
   assert.equal(quotas.report().proved_addresses, 0)
   assert.ok(quotas.touch(ids[0]!, '10.0.0.1:9'))
   assert.equal(quotas.report().proved_addresses, 1)
   clock.advance(1000)
   assert.equal((pool(256, '10.0.0.1:9') as number[]).length, 256)
-  // an id that ends leaves room again: 64 + 256 of 4096
+  // an ended id leaves room again: 64 + 256 of 4096
   const left = (): number => {
     let count = 0
     for (let got = pool(256, '10.0.0.1:9'); Array.isArray(got); got = pool(256, '10.0.0.1:9')) count += got.length
@@ -212,7 +212,7 @@ test('ids of an earlier start count against their address, and a packet under on
   assert.equal(left(), 4096 - 64 - 256)
 })
 
-test('proved addresses together leave memory: no pool beyond the half of it, no second id beyond three quarters, a first one always', () => {
+test('proved addresses together leave a reserve: no pool beyond half of the range, no second id beyond three quarters, a first one always', () => {
   const { id, pool, quotas, allocator } = server({ maxBytes: 200_000 })
   const at = (n: number): string => `10.0.${n >> 8}.${n & 255}:5`
   let n = 0
@@ -233,7 +233,7 @@ test('proved addresses together leave memory: no pool beyond the half of it, no 
   assert.ok(quotas.counters.over_quota >= 3)
 })
 
-test('single ids share the quota; known devices keep theirs whatever it says, a resend counts once', () => {
+test('single ids share the quota; known devices keep theirs at any quota, a resend counts once', () => {
   const { id, ask, request, quotas, allocator, clock } = server()
   for (let k = 0; k < 64; k++) {
     assert.equal(id({ device_id: `d${k}` }, '10.0.0.1:5'), k + 1)
@@ -248,7 +248,7 @@ test('single ids share the quota; known devices keep theirs whatever it says, a 
   assert.equal(quotas.report().unproved_ids, 65)
 })
 
-test('the first id of an address has a share of its own among all unproved ones: 32,768, of which 16,384 are for more', () => {
+test('the first id of an address has its own share among all unproved ones: 32,768, of which 16,384 are for more', () => {
   const { quotas, pool } = server()
   const one = (name: string, address: string): boolean => {
     try {
@@ -275,7 +275,7 @@ test('the first id of an address has a share of its own among all unproved ones:
   assert.equal(quotas.report().over_quota, 4)
 })
 
-test('a proved address takes no place among those that are not', () => {
+test('a proved address takes no quota of the unproved ones', () => {
   const { clock, quotas, id, pool } = server()
   const own = id({ device_id: 'proved' }, '10.0.0.1:5') as number
   assert.ok(quotas.touch(own, '10.0.0.1:5'))
@@ -286,7 +286,7 @@ test('a proved address takes no place among those that are not', () => {
   assert.equal(pool(1, '10.0.0.2:5'), 'POOL_ALLOC_FAILED', 'its 64 ids are not forgotten')
 })
 
-test('an ACK confirms what was offered with its number from there, once and for ten minutes, and nothing that was a device\u2019s before', () => {
+test('an ACK confirms an offer with its number from its address, once and for ten minutes, and no id that belonged to a device before', () => {
   const { quotas, allocator, clock } = server()
   const confirmed: unknown[] = []
   const confirm = allocator.confirm.bind(allocator)
@@ -330,10 +330,10 @@ test('a device key used from two networks within a minute is counted each time, 
   }
   assert.deepEqual([heard('10.0.0.1:6', 1), heard('10.0.0.2:5', 60_000), heard('10.0.0.1:5', 59_999)], [0, 0, 1])
   assert.deepEqual([heard('10.0.0.1:5', 1), heard('10.0.0.2:5', 1), heard('10.0.0.2:6', 1)], [1, 2, 2])
-  assert.equal(lines.filter(line => line.includes('give each device a name of its own')).length, 1)
+  assert.equal(lines.filter(line => line.includes('give each device its own name')).length, 1)
 })
 
-test('answers to unproved addresses are 64 KiB/s together, a share of it each; proved ones are answered on', () => {
+test('answers to unproved addresses are limited to 64 KiB/s in total, and a share of it each; proved ones are still answered', () => {
   const { ask, request, quotas, clock, id } = server()
   const known = id({ device_id: 'known' }, '10.0.0.7:5') as number
   quotas.touch(known, '10.0.0.7:5')
@@ -371,7 +371,7 @@ test('offers survive a restart as offers', async () => {
   assert.equal(later.id({ device_id: 'a' }, '10.0.0.2:1'), 9)
 })
 
-test('ids of an upstream that were offered and not taken are handed out again, last', async () => {
+test('ids of an upstream that were offered and not accepted are assigned again, last', async () => {
   const files = new MemFiles()
   const open = () => server({ endId: 0 }, new FileIdStore('/data/pool.json', files))
   const { allocator, id, clock } = open()
@@ -389,7 +389,7 @@ test('ids of an upstream that were offered and not taken are handed out again, l
   assert.equal(open().allocator.grantsLeft, 3)
 })
 
-test('a device without a name shares its id with none of another address; a named one keeps it anywhere', () => {
+test('a device without a name never shares its id with one of another address; a named one keeps its id anywhere', () => {
   for (const nameless of [
     { device_id: 'UNKNOWN' },
     { device_id: ' unknown ' },
@@ -430,7 +430,7 @@ test('an IPv6 host counts by its /64, other media by their own names', () => {
   assert.equal(networkOf('/dev/ttyS1'), '/dev/ttyS1')
 })
 
-test('while the files are read no request is answered: no id is handed out that may be taken', async () => {
+test('while the files are read no request is answered: no id is assigned that may be taken', async () => {
   const files = new MemFiles()
   const open = () => server({}, new FileIdStore('/data/ids.json', files))
   const before = open()
@@ -442,7 +442,7 @@ test('while the files are read no request is answered: no id is handed out that 
   assert.equal(after.pool(4, '10.0.0.2:1'), null)
   assert.equal(after.quotas.touch(7, '10.0.0.3:1'), false)
   assert.equal(after.quotas.isAllocated(7), false)
-  assert.equal(after.allocator.reading, true, 'and nothing was read at once for it')
+  assert.equal(after.allocator.reading, true, 'and nothing was read immediately for it')
   assert.equal(after.quotas.report().unanswered, 2)
   await started
   assert.equal(after.id({ device_id: 'n7' }, '10.0.0.1:1'), 8)

@@ -1,9 +1,9 @@
-// What the quotas keep of senders: bytes a second.
+// What the quotas store about senders: bytes a second.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Allowance } from '../../../../src/protocol/ids/senders'
 
-test('an allowance begins with a second of bytes, gains one each thousandth of a second of them, and never holds more', () => {
+test('an allowance starts with one second of bytes, gains a thousandth of that each millisecond, and never exceeds it', () => {
   const allowance = new Allowance(1000, 0)
   assert.ok(allowance.has(1000, 0) && !allowance.has(1001, 0))
   allowance.take(1000)

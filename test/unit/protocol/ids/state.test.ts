@@ -1,4 +1,4 @@
-// The allocator's memory against a plain model of it: thousands of random steps, all of what it answers compared.
+// The allocator's state against a simple model of it: thousands of random steps, all of its answers compared.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { turn } from '../../../../src/lib/yield'
@@ -25,7 +25,7 @@ const record = (key: string, lease: number, meta = '{}', addr?: string): IdRecor
 
 const put = (state: IdState, id: number, made: IdRecord): void => state.apply({ set: id, record: made })
 
-test('ids, keys and records are found like in a map, however they come and go', () => {
+test('ids, keys and records are found as in a map, however they are added and removed', () => {
   for (let seed = 1; seed <= 5; seed++) {
     const random = generator(seed)
     const state = new IdState()
@@ -53,7 +53,7 @@ test('ids, keys and records are found like in a map, however they come and go', 
   }
 })
 
-test('a key that moves to another id names only the newest, and removing the old id does not take it', () => {
+test('a key that moves to another id belongs only to the newest, and removing the old id does not remove it', () => {
   const state = new IdState()
   put(state, 1, record('k', 10))
   put(state, 2, record('k', 10))
@@ -63,7 +63,7 @@ test('a key that moves to another id names only the newest, and removing the old
   assert.equal(state.byKey('k'), undefined)
 })
 
-test('leases come up in the order of their ends, prolonged, shortened or ended for good', () => {
+test('leases are returned in the order of their ends, prolonged, shortened or removed', () => {
   const random = generator(9)
   const state = new IdState()
   const ends = new Map<number, number>()
@@ -99,7 +99,7 @@ test('an address counts as memory, and a text that is not Latin-1 counts twice',
   assert.equal(state.cost('', 'é'.repeat(100)) - state.cost('', ''), 100)
 })
 
-test('the list of freed ids keeps the lowest, without doubles and without ids in use', () => {
+test('the list of freed ids keeps the lowest, without duplicates and without ids in use', () => {
   const random = generator(4)
   for (const most of [3, 100, 5000]) {
     const state = new IdState({ maxReleased: most, nextCandidate: 4000 })
@@ -126,7 +126,7 @@ test('the list of freed ids keeps the lowest, without doubles and without ids in
   }
 })
 
-test('what is in no list is found when the range is used up, a bounded part of the range at a time', () => {
+test('ids in no list are found when the range is exhausted, a limited part of the range at a time', () => {
   const range = new IdRange(1, 400_000)
   const state = new IdState({ nextCandidate: 400_001 })
   for (let id = 1; id <= 400_000; id++) if (id !== 300_000) put(state, id, record('', 0))
@@ -144,7 +144,7 @@ test('what is in no list is found when the range is used up, a bounded part of t
   assert.equal(range.left(state, 0), 0, 'nor does it count as free')
 })
 
-test('a lease that is prolonged after it was seen to have ended ends at its new end', () => {
+test('a lease prolonged after its end was seen ends at its new end', () => {
   const state = new IdState()
   for (const id of [1, 2]) put(state, id, record('', 10 * id))
   assert.equal(state.firstEnded(30)?.id, 1)
@@ -154,7 +154,7 @@ test('a lease that is prolonged after it was seen to have ended ends at its new 
   assert.equal(state.firstEnded(100)?.id, 2)
 })
 
-test('changes that were lost may have given out an id each; the highest id is the last of them', () => {
+test('lost changes may have assigned one id each; the highest id is the last of them', () => {
   const state = new IdState({ nextCandidate: 10 })
   state.lose(5)
   assert.deepEqual([state.next_candidate, state.damaged], [15, true])
@@ -177,7 +177,7 @@ test('a clock that jumps moves every lease with it, none of them before the firs
   )
 })
 
-test('from a backup only active ids whose lease goes on keep their device, and no id known as free is handed out', () => {
+test('after a restore only active ids with a running lease keep their device, and no id known as free is assigned', () => {
   const state = new IdState()
   const lease = (id: number, end: number, more: Partial<IdRecord> = {}): void =>
     put(state, id, { ...record('', end), state: 'active', ...more })
@@ -194,7 +194,7 @@ test('from a backup only active ids whose lease goes on keep their device, and n
   assert.ok(state.next_candidate > next, `${state.next_candidate}`)
 })
 
-test('ids are counted by whom they were granted to: those that count, a few thousand of them between two turns', async () => {
+test('ids are counted by the address they were granted to: only those that count, a few thousand between two turns', async () => {
   const state = new IdState()
   for (let id = 1; id <= 9000; id++)
     put(state, id, { ...record('', 10), ...(id > 10 && { granted_to: `10.0.0.${id % 3}` }) })

@@ -1,4 +1,4 @@
-// What must not move a secure session (S13, X11), when answers are due, and require_secure.
+// What must not change a secure session (S13, X11), when answers are due, and require_secure.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { SecureServer } from '../../../../src/protocol/secure/server'
@@ -43,7 +43,7 @@ describe('off-path packets change nothing', () => {
     assert.equal(pair.client.counters.ignoredAck, 1)
   })
 
-  test('forged plaintext of a device with a confirmed key: the key stays, its packets are understood', () => {
+  test('forged plaintext of a device with a confirmed key: the key stays, its packets are decoded', () => {
     const pair = new Pair()
     pair.answer(pair.send('one').answer)
     pair.send('two')
@@ -61,7 +61,7 @@ describe('off-path packets change nothing', () => {
 
   const STRANGER = '6.6.6.6:6'
 
-  test('where a device is heard in plaintext, no other address gets a key: a confirmed one would shut the device out', () => {
+  test('while a device sends plaintext, no other address gets a key: a confirmed one would lock the device out', () => {
     const HOME = '10.0.0.5:1'
     for (const [what, heard] of [
       ['a time in ms', (server: SecureServer) => server.onPlaintext(5, T, false, HOME)],
@@ -90,7 +90,7 @@ describe('off-path packets change nothing', () => {
       clock.advance(600_000)
       assert.ok(server.onPlaintext(5, T + 4, false, STRANGER), 'silent for rekey_after_s: it moved')
     }
-    // with require_secure plaintext is not taken, so there is nothing to shut out
+    // with require_secure plaintext is refused, so no device can be locked out
     const strict = new SecureServer({ clock: new ManualClock(T), requireSecure: true })
     assert.ok(strict.onPlaintext(5, T, false, HOME))
     assert.ok(strict.onPlaintext(5, T + 1, false, STRANGER))
@@ -112,7 +112,7 @@ describe('off-path packets change nothing', () => {
     pair.send('two')
     return { pair, events, key: hex(pair.server.keys(5)[0]!) }
   }
-  /** Asks for a key of that timestamp and uses it, answered or not. */
+  /** Requests a key of that timestamp and uses it, answered or not. */
   const take = ({ server }: Pair, ts: number, from: string) => {
     const named = server.onPlaintext(5, ts, false, from) !== null
     const wanted = hex(deriveSessionKey(5, ts))
@@ -121,7 +121,7 @@ describe('off-path packets change nothing', () => {
     return { named, taken: own !== undefined && server.onSecure(5, own, from, true) !== null }
   }
 
-  test('a confirmed key is not replaced from elsewhere while its device is heard; attempts are counted', () => {
+  test('a confirmed key is not replaced from another address while its device is heard; attempts are counted', () => {
     const { pair, events, key } = confirmed()
     for (let k = 0; k < 4; k++) {
       pair.clock.advance(599_000)
@@ -138,7 +138,7 @@ describe('off-path packets change nothing', () => {
     assert.equal(pair.server.counters.replaced, 0)
   })
 
-  test('after ten minutes without a valid packet another address may take its place; with require_secure when it expired', () => {
+  test('after ten minutes without a valid packet another address may replace it; with require_secure, when it has expired', () => {
     const { pair, events } = confirmed()
     pair.clock.advance(599_999)
     assert.equal(take(pair, T + 9000, STRANGER).named, false)
@@ -155,7 +155,7 @@ describe('off-path packets change nothing', () => {
     assert.equal(take(strict.pair, T + 9001, STRANGER).named, true)
   })
 
-  test('a device that lost its keys gets another at once from its address, whatever the port; only there is it good', () => {
+  test('a device that lost its keys immediately gets another at its address, whatever the port; the key is valid only there', () => {
     const { pair } = confirmed()
     const ts = T + 9000
     assert.ok(pair.server.onPlaintext(5, ts, false, '10.0.0.5:777'))
@@ -165,7 +165,7 @@ describe('off-path packets change nothing', () => {
     assert.ok(pair.server.keys(5).some(key => hex(key) === hex(deriveSessionKey(5, ts))))
   })
 
-  test('a device that moved is known by its key at once, by a packet that is no copy', () => {
+  test('a device that moved is recognized by its key immediately, by a packet that is no copy', () => {
     const { pair } = confirmed()
     const [key] = pair.server.keys(5)
     pair.server.onSecure(5, key!, '10.0.0.9:1', true, false)
@@ -177,7 +177,7 @@ describe('off-path packets change nothing', () => {
     assert.equal(take(pair, T + 9000, '10.0.0.5:1').named, false)
   })
 
-  test('an operator forgets a session: the next one to ask has it', () => {
+  test('an operator removes a session: the next one to request it gets it', () => {
     const { pair } = confirmed(true)
     assert.equal(take(pair, T + 9000, STRANGER).named, false)
     assert.equal(pair.server.forget(5), true)
@@ -186,7 +186,7 @@ describe('off-path packets change nothing', () => {
     assert.equal(pair.server.counters.forgotten, 1)
   })
 
-  test('plaintext beside a confirmed session: from its address, from anywhere, or not at all, until it expires', () => {
+  test('plaintext next to a confirmed session is accepted from its address, from anywhere, or not at all, until it expires', () => {
     const { pair } = confirmed()
     const { clock } = pair
     const { sessions } = pair.server
@@ -210,7 +210,7 @@ describe('off-path packets change nothing', () => {
     assert.equal(pair.server.takesPlaintext(5, STRANGER), true)
   })
 
-  test("a stranger's packets keep neither a key nor BAD_KEY from the device itself", () => {
+  test('packets of an unknown sender withhold neither a key nor BAD_KEY from the device itself', () => {
     const pair = new Pair()
     pair.server.onPlaintext(5, T + 5000, false, '6.6.6.6:6')
     pair.answer(pair.send('one').answer)
@@ -222,7 +222,7 @@ describe('off-path packets change nothing', () => {
     }
   })
 
-  test('a key that is none of the candidates is not taken up', () => {
+  test('a key that is not among the candidates is not adopted', () => {
     const pair = new Pair()
     pair.send('one')
     assert.equal(pair.server.onSecure(5, deriveSessionKey(5, 1), SERVER, true), null)
@@ -230,8 +230,8 @@ describe('off-path packets change nothing', () => {
   })
 })
 
-describe('times', () => {
-  test('a packet without a time is told it, and never makes a key (X11)', () => {
+describe('times and keys', () => {
+  test('a packet without a time is answered with it, and never makes a key (X11)', () => {
     const pair = new Pair()
     for (let k = 0; k < 3; k++)
       assert.equal(hex(pair.server.onPlaintext(5, pair.now, true, SERVER)), '0c00000000000065ec8780')
@@ -241,13 +241,13 @@ describe('times', () => {
     assert.equal(pair.client.sessions.size, 0)
   })
 
-  test('a time below the threshold makes none either', () => {
+  test('a time below the threshold makes no key either', () => {
     const pair = new Pair()
     assert.equal(pair.server.onPlaintext(5, 1_000_000, false, SERVER), null)
     assert.equal(pair.server.sessions.size, 0)
   })
 
-  test('DICT_READY goes at most every 10 s and AID', () => {
+  test('DICT_READY is sent at most every 10 s per AID', () => {
     const pair = new Pair()
     const answered = (aid: number): boolean => pair.server.onPlaintext(aid, pair.now, false, SERVER) !== null
     assert.deepEqual([answered(5), answered(5), answered(6)], [true, false, true])
@@ -257,7 +257,7 @@ describe('times', () => {
     assert.equal(answered(5), true)
   })
 
-  test('sessions expire on both sides, and the next packet begins again', () => {
+  test('sessions expire on both sides, and the next packet starts a new one', () => {
     const pair = new Pair()
     pair.answer(pair.send('one').answer)
     pair.send('two')
@@ -270,7 +270,7 @@ describe('times', () => {
 })
 
 describe('require_secure', () => {
-  test('openers go at once, then after 2 s doubling to 60 s, until there is a key', () => {
+  test('key requests are sent immediately, then after 2 s doubling to 60 s, until there is a key', () => {
     const pair = new Pair({ requireSecure: true })
     assert.equal(pair.client.mayPlain(5), false)
     const sentAt: number[] = []
@@ -283,7 +283,7 @@ describe('require_secure', () => {
     assert.equal(pair.client.onDictReady(5, pair.client.sessions.session(5)!.pending_timestamp, SERVER), false)
   })
 
-  test('an opener that could not be sent stays due', () => {
+  test('a key request that could not be sent stays due', () => {
     const pair = new Pair({ requireSecure: true })
     assert.deepEqual(
       [0, 1, 2].map(ms => pair.client.keyRequestDue(5, ms)),
@@ -291,7 +291,7 @@ describe('require_secure', () => {
     )
   })
 
-  test('with the key no opener is due, and after BAD_KEY one is due at once', () => {
+  test('with the key no key request is due, and after BAD_KEY one is due immediately', () => {
     const pair = new Pair({ requireSecure: true })
     pair.client.plaintextSent(5, T)
     pair.client.onDictReady(5, T, SERVER)
@@ -300,7 +300,7 @@ describe('require_secure', () => {
     assert.deepEqual([pair.client.keyRequestDue(5, pair.clock.mono()), pair.client.mayPlain(5)], [true, false])
   })
 
-  test('an opener that was on its way when the key came delays none after BAD_KEY', () => {
+  test('a key request in flight when the key arrived does not delay one after BAD_KEY', () => {
     const pair = new Pair({ requireSecure: true })
     pair.client.plaintextSent(5, T)
     pair.client.onDictReady(5, T, SERVER)
@@ -310,12 +310,12 @@ describe('require_secure', () => {
     assert.equal(pair.client.onDictReady(5, T + 1, SERVER), false)
   })
 
-  test('without it no opener is ever due and plaintext may go', () => {
+  test('without require_secure no key request is ever due and plaintext may be sent', () => {
     const { client } = new Pair()
     assert.deepEqual([client.keyRequestDue(5, 0), client.mayPlain(5)], [false, true])
   })
 
-  test('the server drops plaintext data and counts it, openers are dropped uncounted, both are answered', () => {
+  test('the server drops plaintext data and counts it, key requests are dropped uncounted, both are answered', () => {
     const server = new SecureServer({ clock: new ManualClock(), requireSecure: true })
     assert.deepEqual([server.refusesPlaintext(3), server.refusesPlaintext(0)], [true, true])
     assert.equal(server.counters.plaintextRefused, 1)

@@ -1,5 +1,5 @@
-// A sending and a receiving half over real frames, as a caller puts them together. Every frame is a FULL of AID 5 whose
-// body is the given text; an empty text is a HEART.
+// A sending and a receiving half over real frames, combined as a caller does. Every frame is a FULL of AID 5 whose body
+// is the text; an empty text is a HEART.
 import { parseNackReason, parseSecureChannelAck, parseSecureDictReady } from '../../../../src/protocol/control'
 import { SentFrames } from '../../../../src/protocol/handshake/refusals'
 import { parseRefusedFrame, type RefusedFrame } from '../../../../src/protocol/nack'
@@ -22,7 +22,7 @@ export interface SentPacket {
   frame: Buffer
   ts: number
   secure: boolean
-  /** text the server understood */
+  /** text that the server decoded */
   taken: string | null
   /** what the server answers */
   answer: Uint8Array | null
@@ -34,9 +34,12 @@ export class Pair {
   client: SecureClient
   server: SecureServer
   readonly #requireSecure: boolean
+  readonly #brokered: boolean
 
-  constructor({ requireSecure = false } = {}) {
+  /** `brokered`: packets may wait between the halves and do not come again */
+  constructor({ requireSecure = false, brokered = false } = {}) {
     this.#requireSecure = requireSecure
+    this.#brokered = brokered
     this.client = new SecureClient({ clock: this.clock, requireSecure })
     this.server = new SecureServer({ clock: this.clock })
   }
@@ -68,7 +71,7 @@ export class Pair {
     return { frame, ts, secure: key !== null, ...result }
   }
 
-  /** The client gets an answer of the server. */
+  /** The client receives an answer of the server. */
   answer(packet: Uint8Array | null): void {
     if (packet?.[0] === COMMAND.SECURE_DICT_READY) {
       const { assignedId, timestampRaw } = parseSecureDictReady(packet)
@@ -87,10 +90,10 @@ export class Pair {
     const { sourceAid: aid, tid, ts } = header
     const body = frame.subarray(header.body, header.end)
     if (!isSecure(header.cmd))
-      return { taken: body.toString(), answer: this.server.onPlaintext(aid, ts, ts === 0, CLIENT) }
+      return { taken: body.toString(), answer: this.server.onPlaintext(aid, ts, ts === 0, CLIENT, this.#brokered) }
     for (const key of this.server.keys(aid)) {
       const plain = xorPayload(body, key, header.crc8)
-      // the printable text stands for what a decoder finds beyond the CRC-8
+      // the printable text represents what a decoder checks beyond the CRC-8
       if (crc8(plain) !== header.crc8 || !/^[\x20-\x7e]*$/.test(plain.toString('latin1'))) continue
       return { taken: plain.toString(), answer: this.server.onSecure(aid, key, CLIENT, plain.length > 0) }
     }

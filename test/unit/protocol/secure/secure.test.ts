@@ -1,5 +1,5 @@
 // Secure sessions end to end (X7, X8, X11, S13): the sending and the receiving half over real frames, with packets
-// lost, sides restarted, keys disagreed upon and forged packets.
+// lost, sides restarted, keys that disagree and forged packets.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { parseNackReason } from '../../../../src/protocol/control'
@@ -33,7 +33,7 @@ describe('the exchange', () => {
     assert.equal(hex(pair.client.outboundKey(5)), hex(deriveSessionKey(5, first.ts)))
   })
 
-  test('the first packet is lost: both agree on the one the server named', () => {
+  test('the first packet is lost: both sides use the one that the server named', () => {
     const pair = new Pair()
     pair.send('lost', { lose: true })
     const second = pair.send('two')
@@ -43,7 +43,7 @@ describe('the exchange', () => {
     assert.equal(hex(pair.client.outboundKey(5)), hex(deriveSessionKey(5, second.ts)))
   })
 
-  test('the answer is lost: a later packet is named after 10 s, and either key would do', () => {
+  test('the answer is lost: a later packet is named after 10 s, and either key works', () => {
     const pair = new Pair()
     const first = pair.send('one')
     for (let k = 0; k < 9; k++) assert.equal(pair.send('more', { after: 1000 }).answer, null, 'not within 10 s')
@@ -88,7 +88,7 @@ describe('the exchange', () => {
     assert.deepEqual([pair.send('plain').secure, pair.client.counters.ignoredReady], [false, 1])
   })
 
-  test('the acknowledgement of the channel is lost: data flows on', () => {
+  test('the acknowledgement of the channel is lost: data still flows', () => {
     const pair = new Pair()
     pair.answer(pair.send('one').answer)
     assert.equal(pair.send('two').answer?.[0], 0x0e)
@@ -110,7 +110,7 @@ describe('restarts', () => {
   const store = (files: MemFiles, clock: ManualClock, path: string): SecureSessions =>
     new SecureSessions({ storePath: path, files, now: () => Math.floor(clock.wall() / 1000), mono: () => clock.mono() })
 
-  test('both sides restart with their files and go on secure', () => {
+  test('both sides restart with their files and continue encrypted', () => {
     const files = new MemFiles()
     const pair = new Pair()
     pair.use(store(files, pair.clock, '/d/client.json'), store(files, pair.clock, '/d/server.json'))
@@ -130,6 +130,43 @@ describe('restarts', () => {
     pair.answer(pair.send('one').answer)
     pair.use(pair.client.sessions, store(files, pair.clock, '/d/server.json'))
     assert.equal(pair.send('two').taken, 'two')
+  })
+
+  test('a server behind a broker that is killed before the first secure packet knows every key it named', () => {
+    const files = new MemFiles()
+    const pair = new Pair({ brokered: true })
+    pair.use(new SecureSessions(), store(files, pair.clock, '/d/server.json'))
+    pair.send('its answer is lost')
+    const named = pair.send('named', { after: 10_000 })
+    pair.answer(named.answer)
+    pair.use(pair.client.sessions, store(files, pair.clock, '/d/server.json'))
+    const secure = pair.send('waited in the broker')
+    assert.deepEqual([secure.secure, secure.taken], [true, 'waited in the broker'])
+    assert.deepEqual(pair.server.keys(5).map(hex), [hex(deriveSessionKey(5, named.ts))])
+  })
+
+  test('a server that is killed knows the key that was replaced for a minute more', () => {
+    const files = new MemFiles()
+    const pair = new Pair()
+    pair.use(new SecureSessions(), store(files, pair.clock, '/d/server.json'))
+    pair.answer(pair.send('one').answer)
+    pair.send('two')
+    const old = hex(pair.server.keys(5)[0]!)
+    pair.use(new SecureSessions(), pair.server.sessions)
+    pair.answer(pair.send('plain', { after: 10_000 }).answer)
+    pair.send('new')
+    pair.use(pair.client.sessions, store(files, pair.clock, '/d/server.json'))
+    pair.send('newer')
+    assert.equal(hex(pair.server.keys(5)[1] ?? null), old)
+    pair.clock.advance(60_000)
+    assert.equal(pair.server.keys(5).length, 1)
+  })
+
+  test('behind a broker each key is written: a device that uses none is named one ever more rarely', () => {
+    const pair = new Pair({ brokered: true })
+    const named: number[] = []
+    for (let s = 0; s < 400; s++) if (pair.send('plain', { after: 1000 }).answer) named.push(s)
+    assert.deepEqual(named, [0, 10, 30, 70, 150, 310])
   })
 
   test('a server without its sessions refuses with BAD_KEY; the client begins again and both agree', () => {
@@ -180,7 +217,7 @@ describe('key disagreement', () => {
     assert.equal(pair.send('secure').taken, 'secure')
   })
 
-  test('the server says BAD_KEY at most once a second and AID', () => {
+  test('the server sends BAD_KEY at most once a second per AID', () => {
     const pair = new Pair()
     const frame = { aid: 5, tid: 1, ts: T, crc16: 7 }
     assert.ok(pair.server.refuse(frame))
@@ -212,7 +249,7 @@ describe('key disagreement', () => {
     assert.deepEqual(pair.client.counters, { ignoredReady: 0, ignoredAck: 0, ignoredBadKey: 4, badKey: 2 })
   })
 
-  test('after BAD_KEY a late DICT_READY of before brings the refused key not back', () => {
+  test('after BAD_KEY a late earlier DICT_READY does not restore the refused key', () => {
     const pair = new Pair()
     const first = pair.send('one')
     pair.send('two')
@@ -223,8 +260,8 @@ describe('key disagreement', () => {
   })
 })
 
-describe('bounds', () => {
-  test('invented AIDs push out neither a confirmed session nor memory', () => {
+describe('limits', () => {
+  test('invented AIDs evict no confirmed session and use no more memory', () => {
     const clock = new ManualClock()
     const sessions = new SecureSessions({ maxSessions: 50 })
     const server = new SecureServer({ clock, sessions, maxSources: 50 })
@@ -236,7 +273,7 @@ describe('bounds', () => {
     assert.equal(server.onSecure(5, server.keys(5)[0]!, SERVER, true), null)
   })
 
-  test('keys() gives the same list again while nothing changed', () => {
+  test('keys() returns the same list while nothing changed', () => {
     const pair = new Pair()
     pair.send('one')
     const keys = pair.server.keys(5)
@@ -244,7 +281,7 @@ describe('bounds', () => {
     assert.equal(new SecureClient({ maxSources: 1 }).outboundKey(9), null)
   })
 
-  test('any order of loss, doubling and restarts ends in agreement', () => {
+  test('any order of loss, duplicates and restarts ends in agreement', () => {
     let state = 7
     const random = (n: number): number => {
       state = (Math.imul(state, 1103515245) + 12345) >>> 0

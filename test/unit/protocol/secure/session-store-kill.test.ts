@@ -1,5 +1,5 @@
-// The session file under real processes: two of them write it at once, and one is killed in the middle of it. It is whole at
-// every moment, whoever wrote last.
+// The session file under real processes: two of them write it at the same time, and one is killed in the middle. The file is
+// complete at every moment, whichever wrote last.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -21,7 +21,7 @@ for (let k = 0; k < 150; k++) {
 if (problems.length > 0) throw new Error(problems[0])
 `
 
-test('two writers at once and a kill -9: the file is whole at every moment, and nobody fails', async t => {
+test('two concurrent writers and a kill -9: the file is complete at every moment, and no writer fails', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-sessions-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
   const path = join(dir, 'secure_sessions.json')

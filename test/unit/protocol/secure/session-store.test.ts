@@ -1,4 +1,5 @@
-// The file of the secure sessions: its exact form, how often it is written, and what damage and failing disks do.
+// The file of the secure sessions: its exact form, how often it is written, and the effects of damage and failing
+// disks.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SecureSessions, type SecureSessionsOptions } from '../../../../src/protocol/secure/sessions'
@@ -37,7 +38,7 @@ const renames = (files: MemFiles): (() => number) => {
   return () => count
 }
 
-test('keys kept for one server are not used for another, nor those of a file that names none', () => {
+test('keys stored for one server are not used for another, nor those of a file without a server name', () => {
   const files = new MemFiles()
   const keyed = (peer?: string): void => {
     const { sessions } = open(files, new ManualClock(), peer === undefined ? {} : { peer })
@@ -53,7 +54,7 @@ test('keys kept for one server are not used for another, nor those of a file tha
   assert.equal(keyFor('one'), null)
 })
 
-test('the file has the form of the reference, to the byte', () => {
+test('the file has exactly the form of the reference', () => {
   const files = new MemFiles()
   const { sessions } = open(files)
   sessions.noteLocalPlaintextSent(5, T)
@@ -98,7 +99,7 @@ test('every state survives a restart', () => {
   for (let aid = 1; aid <= 6; aid++) assert.deepEqual(again.sessions.session(aid), sessions.session(aid), `aid ${aid}`)
 })
 
-test('a key that is new or confirmed is written at once, other changes at most every 5 s, times of access hardly ever', () => {
+test('a new or confirmed key is written immediately, other changes at most every 5 s, access times hardly ever', () => {
   const files = new MemFiles()
   const clock = new ManualClock()
   const { sessions } = open(files, clock)
@@ -130,7 +131,7 @@ test('a key that is new or confirmed is written at once, other changes at most e
   assert.equal(written(), 6)
 })
 
-test('strangers can make as many sessions as they like: of those that are written at once there are 1000, and 50 more each second', () => {
+test('unknown senders can make any number of sessions: 1000 of them are written immediately, and 50 more each second', () => {
   const files = new MemFiles()
   const clock = new ManualClock()
   const { sessions } = open(files, clock)
@@ -146,7 +147,7 @@ test('strangers can make as many sessions as they like: of those that are writte
   assert.equal(written(), 45)
 })
 
-test('what was not written at once is written later, though nobody asks', () => {
+test('what was not written immediately is written later, without another call', () => {
   const files = new MemFiles()
   const clock = new ManualClock()
   const armed: [number, () => void][] = []
@@ -173,7 +174,7 @@ test('what was not written at once is written later, though nobody asks', () => 
   assert.equal(armed.length, 1, 'nothing is left to write')
 })
 
-test('without any session no file is made, and an expired one leaves the file', () => {
+test('without any session no file is created, and an expired one is removed from the file', () => {
   const files = new MemFiles()
   const clock = new ManualClock()
   const { sessions } = open(files, clock)
@@ -187,7 +188,7 @@ test('without any session no file is made, and an expired one leaves the file', 
   assert.deepEqual(JSON.parse(files.read(PATH).toString()).sessions, {})
 })
 
-test('after the first sync of a board without a clock the file outlives a restart', () => {
+test('after the first sync of a board without a clock the file survives a restart', () => {
   const files = new MemFiles()
   const clock = new ManualClock(0)
   const { sessions } = open(files, clock)
@@ -212,7 +213,7 @@ test('a large file is written less often', () => {
   assert.equal(written(), 1)
 })
 
-test('a damaged file is told and kept aside, and the start is one without sessions', () => {
+test('a damaged file is reported and renamed, and the start has no sessions', () => {
   for (const text of ['{"sessions": {"5"', '[]', '{"sessions": []}', '', 'null', '{"sessions": {}']) {
     const files = new MemFiles()
     put(files, text)
@@ -225,7 +226,7 @@ test('a damaged file is told and kept aside, and the start is one without sessio
   }
 })
 
-test('of a file with entries that are none, the others are used', () => {
+test('invalid entries of a file are skipped, the others are used', () => {
   const good = new MemFiles()
   const { sessions } = open(good)
   sessions.establishRemotePlaintext(7, T)
@@ -247,7 +248,7 @@ test('of a file with entries that are none, the others are used', () => {
   assert.match(problems.join(), /7 entries not valid/)
 })
 
-test('an expired session of the file is not taken up', () => {
+test('an expired session of the file is not loaded', () => {
   const files = new MemFiles()
   const clock = new ManualClock()
   const { sessions } = open(files, clock)
@@ -256,7 +257,7 @@ test('an expired session of the file is not taken up', () => {
   assert.equal(open(files, clock).sessions.size, 0)
 })
 
-test('a file that cannot be read is told and left alone', () => {
+test('a file that cannot be read is reported and left alone', () => {
   const files = new MemFiles()
   put(files, '{}')
   files.gate = operation => {
@@ -268,7 +269,7 @@ test('a file that cannot be read is told and left alone', () => {
   assert.equal(files.files.has(`${PATH}.damaged`), false)
 })
 
-test('any failing write is told once, changes no session, leaves a whole file, and is made good later', () => {
+test('any failing write is reported once, changes no session, leaves a complete file, and is retried later', () => {
   for (const failing of ['mkdir', 'open', 'write', 'sync', 'rename', 'syncDir'] as const) {
     const files = new MemFiles()
     const clock = new ManualClock()
@@ -293,7 +294,7 @@ test('any failing write is told once, changes no session, leaves a whole file, a
   }
 })
 
-test('power cut at any operation of a write: the old or the new file is there', () => {
+test('power cut at any operation of a write: the old or the new file is present', () => {
   for (let cut = 1; cut < 12; cut++) {
     const files = new MemFiles()
     const clock = new ManualClock()

@@ -1,4 +1,4 @@
-// The component of the secure sessions: states, queries, expiry, bounds, and a clock that jumps.
+// The component of the secure sessions: states, queries, expiry, limits, and a clock that jumps.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { SecureSessions, type SecureSessionsOptions } from '../../../../src/protocol/secure/sessions'
@@ -26,7 +26,7 @@ describe('the client path', () => {
     )
   })
 
-  test('confirmed, the pending key wins over the timestamp told, and is not cleared', () => {
+  test('once confirmed, the pending key takes precedence over the received timestamp, and is not cleared', () => {
     const sessions = at()
     sessions.noteLocalPlaintextSent(5, T)
     assert.equal(sessions.confirmSecureDict(5, T + 7, '1.2.3.4:5'), true)
@@ -39,7 +39,7 @@ describe('the client path', () => {
     assert.equal(sessions.shouldEncryptOutbound(5), true)
   })
 
-  test('a key in use is replaced by nothing told later', () => {
+  test('a key in use is not replaced by any later message', () => {
     const sessions = at()
     sessions.confirmSecureDict(5, T)
     const key = sessions.getSessionKey(5)
@@ -50,7 +50,7 @@ describe('the client path', () => {
     assert.equal(sessions.session(5)!.pending_key, null)
   })
 
-  test('nothing pending: the timestamp told counts above the threshold only', () => {
+  test('without a pending key the received timestamp counts above the threshold only', () => {
     const sessions = at()
     assert.equal(sessions.confirmSecureDict(8), false)
     assert.equal(sessions.confirmSecureDict(9, 1_000_000), false)
@@ -60,7 +60,7 @@ describe('the client path', () => {
 })
 
 describe('the server path', () => {
-  test('plaintext of the other side makes the key at once; the address stays when none is given', () => {
+  test('plaintext of the other side makes the key immediately; the address stays when none is supplied', () => {
     const sessions = at()
     sessions.establishRemotePlaintext(6, T, '1.2.3.4:5')
     const record = sessions.establishRemotePlaintext(6, T + 9)
@@ -76,7 +76,7 @@ describe('the server path', () => {
     assert.equal(sessions.shouldEncryptOutbound(7), true)
   })
 
-  test('a channel once confirmed stays confirmed, with or without a key', () => {
+  test('a confirmed channel stays confirmed, with or without a key', () => {
     const sessions = at()
     sessions.markSecureChannel(5)
     assert.deepEqual(
@@ -93,7 +93,7 @@ describe('the server path', () => {
   })
 })
 
-test('keyOn takes exactly that timestamp, whatever was before, and wants to be confirmed anew', () => {
+test('keyOn uses exactly that timestamp, whatever was before, and needs a new confirmation', () => {
   const sessions = at()
   sessions.establishRemotePlaintext(5, T)
   sessions.markSecureChannel(5)
@@ -102,7 +102,7 @@ test('keyOn takes exactly that timestamp, whatever was before, and wants to be c
   assert.deepEqual([sessions.isConfirmed(5), sessions.session(5)!.first_plaintext_ts], [false, T + 4])
 })
 
-test('a dropped session begins again', () => {
+test('a dropped session starts over', () => {
   const sessions = at()
   sessions.confirmSecureDict(5, T)
   sessions.drop(5)
@@ -111,7 +111,7 @@ test('a dropped session begins again', () => {
 })
 
 describe('expiry', () => {
-  test('a session nobody asks for is dropped after expire_seconds; asking keeps it, looking does not', () => {
+  test('a session without queries is dropped after expire_seconds; a query keeps it, a mere look does not', () => {
     const clock = new ManualClock()
     const sessions = at(clock, { expireSeconds: 100 })
     for (const aid of [1, 2, 3]) sessions.establishRemotePlaintext(aid, T)
@@ -123,7 +123,7 @@ describe('expiry', () => {
     assert.deepEqual(sessions.aids(), [1])
   })
 
-  test('it is looked for at most every max(15, min(expire, 300)) seconds', () => {
+  test('expired sessions are searched at most every max(15, min(expire, 300)) seconds', () => {
     const clock = new ManualClock()
     const sessions = at(clock, { expireSeconds: 1 })
     sessions.establishRemotePlaintext(1, T)
@@ -135,7 +135,7 @@ describe('expiry', () => {
     assert.deepEqual(sessions.aids(), [])
   })
 
-  test('a jump of the clock ends no session when there is a steady one', () => {
+  test('a jump of the clock ends no session when there is a monotonic one', () => {
     const clock = new ManualClock(0)
     const sessions = at(clock, { expireSeconds: 100, mono: () => clock.mono() })
     sessions.establishRemotePlaintext(1, T)
@@ -151,7 +151,7 @@ describe('expiry', () => {
   })
 })
 
-test('the number is bounded; what no secure packet confirmed goes first, oldest first', () => {
+test('the number of sessions is limited; those that no secure packet confirmed are evicted first, oldest first', () => {
   const sessions = at(undefined, { maxSessions: 3 })
   sessions.establishRemotePlaintext(1, T)
   sessions.markSecureChannel(1)
@@ -162,7 +162,7 @@ test('the number is bounded; what no secure packet confirmed goes first, oldest 
   assert.deepEqual(sessions.aids(), [48, 49, 50], 'all confirmed: the oldest')
 })
 
-test('the key of the next packet comes without an allocation', () => {
+test('the key of the next packet is returned without an allocation', () => {
   const sessions = at(new ManualClock())
   sessions.confirmSecureDict(5, T)
   const key = sessions.outboundKey(5)

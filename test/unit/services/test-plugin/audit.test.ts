@@ -16,7 +16,7 @@ const source = (text: string, file = `unit/${files++}.test.ts`) => {
 }
 const scan = (names: Partial<Inventory>, ...sources: ReturnType<typeof source>[]) => scanTests(names, sources)
 
-test('a route counts by its path as a text, and its method beside it unless it is GET', () => {
+test('a route counts by its path as a text, with its method next to it unless it is GET', () => {
   const routes = ['DELETE /users/:username', 'GET /api/config', 'GET /health', 'GET /users', 'POST /users']
   const found = scan(
     { routes },
@@ -68,7 +68,7 @@ test('an option of a medium counts in a test of that medium', () => {
   assert.deepEqual(scan({ keys }, source(`open({ region: 'EU' })`, 'unit/web/x.test.ts')).keys, [[0], [0], [0]])
 })
 
-test('comments, regular expressions and nested templates are read as what they are', () => {
+test('comments, regular expressions and nested templates are parsed correctly', () => {
   const nested = `x $\{b('y')} z`
   const { code, literals } = readSource(`a(\`${nested}\`) /* 'no' */ ; (/it's/.test(c)) + 'd' // 'no'`)
   assert.ok(!code.includes('no'))
@@ -88,7 +88,7 @@ test('a plugin counts by the import of its folder, or where it is loaded or run'
   assert.deepEqual(found.plugins, [[1, 0], [1, 1], [0], [1, 0]])
 })
 
-test('a command of a plugin counts behind the name of its plugin, or where a test of the plugin calls it', () => {
+test('a command of a plugin counts after the name of its plugin, or where a test of the plugin calls it', () => {
   const plugin_commands = ['dependency_manager check', 'port_forwarder add-rule', 'port_forwarder test', 'web_user add']
   const found = scan(
     { plugin_commands },
@@ -120,7 +120,7 @@ const list = (more: Partial<TestList> = {}): TestList => ({
   ...more,
 })
 
-test('what no test names is a gap, and a gap fails the audit', () => {
+test('an item that no test names is a gap, and a gap fails the audit', () => {
   const report = audit(small, list())
   assert.equal(report.ok, false)
   assert.deepEqual(report.gaps, ['commands: stop'])
@@ -161,7 +161,7 @@ test('a list of another build makes everything a gap', () => {
   assert.match(report.note, /another build/)
 })
 
-test('the list inside the program is of this build, and names test files that are there', async () => {
+test('the list inside the program is of this build, and names existing test files', async () => {
   const names = await inventory()
   assert.equal(builtInList().digest, digestOf(names))
   assert.deepEqual(
@@ -195,7 +195,7 @@ test('every route, command, key, plugin and command of a plugin of this tree is 
   assert.deepEqual(audit(await inventory()).gaps, [])
 })
 
-test('one of any kind that no test names is a gap of this tree', { timeout: 60_000 }, async () => {
+test('an item of any kind that no test names is a gap of this tree', { timeout: 60_000 }, async () => {
   const made: Inventory = {
     routes: ['GET /api/made-up'],
     commands: ['made-up'],

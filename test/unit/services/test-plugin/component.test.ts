@@ -9,7 +9,7 @@ import { builtInCases, vectorChecks } from '../../../../src/services/test-plugin
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 
-test('the self-test passes on this build, in all of its suites', async () => {
+test('all suites of the self-test pass on this build', async () => {
   const [ok, fail, { suites }] = await runComponent(library)
   assert.deepEqual(
     suites.flatMap(({ failures }) => failures),
@@ -23,7 +23,7 @@ test('the self-test passes on this build, in all of its suites', async () => {
   assert.ok(ok > 450, `${ok} checks`)
 })
 
-test('the vectors inside the program are those of the test data', () => {
+test('the vectors inside the program equal those of the test data', () => {
   const cases = builtInCases()
   const files = readdirSync(join(root, 'test/vectors')).filter(name => name !== 'net.json')
   assert.deepEqual(Object.keys(cases), files.map(name => name.replace('.json', '')).sort())
@@ -35,7 +35,7 @@ test('the vectors inside the program are those of the test data', () => {
   }
 })
 
-test('a wrong answer fails its check by name, and the others go on', async () => {
+test('a wrong answer fails its check by name, and the others continue', async () => {
   const wrong = { ...library, crc8: () => 1 }
   const { primitives } = builtInCases()
   const report = await runChecks('vectors', vectorChecks(wrong, { primitives: primitives! }))
@@ -44,7 +44,7 @@ test('a wrong answer fails its check by name, and the others go on', async () =>
   assert.match(report.failures[0]!.error, /want .*, got \{"value":1\}/)
 })
 
-test('verbosity: 0 counts, 1 names what failed, 2 names all', async () => {
+test('verbosity: 0 prints counts, 1 the failed checks, 2 all checks', async () => {
   const checks = [
     ['good', () => undefined],
     ['bad', () => Promise.reject(new Error('no'))],

@@ -30,7 +30,7 @@ test('integration: a node sends to a second process, which logs and answers quer
   assert.deepEqual([ok, fail], [9, 0])
 })
 
-test('integration: a program that cannot start fails each step, and nothing is thrown', async () => {
+test('integration: when the program cannot start each step fails, and nothing is thrown', async () => {
   const runner = new TestRunner({ ...parts, script: join(dir, 'no-such-file.js') })
   const [ok, fail, { suites }] = await runner.runIntegration()
   assert.equal(ok, 0)
@@ -38,7 +38,7 @@ test('integration: a program that cannot start fails each step, and nothing is t
   assert.match(suites[0]!.failures[0]!.error, /os-node serve ended.*Cannot find module/s)
 })
 
-test('runStress takes the parameters of the specification in their order', async () => {
+test('runStress takes its parameters in the order of the specification', async () => {
   const runner = new TestRunner(parts)
   const [summary, fail] = await runner.runStress(60, 3, 2, false, 'pycore', false, 1, 4, 1, null, 'e2e_inproc')
   assert.deepEqual([summary.ok, fail], [60, 0])
@@ -56,7 +56,7 @@ test('runStress takes the parameters of the specification in their order', async
   assert.deepEqual([running, last.stress?.ok, last.stress?.fail], [[], false, 10])
 })
 
-test('runAll takes the parameters of the specification in their order', async () => {
+test('runAll takes its parameters in the order of the specification', async () => {
   const given: unknown[] = []
   const runner = new TestRunner(parts)
   runner.all = async (...args) => {
@@ -96,7 +96,7 @@ test('a signal ends an integration run and its second process', async () => {
   await assert.rejects(new TestRunner(parts).integration({ signal: stop.signal }), { code: 'TIMEOUT' })
 })
 
-test('full_load: every core that is built in, with all CPUs', async () => {
+test('full_load: every built-in core runs, with all CPUs', async () => {
   const load = await new TestRunner(parts).fullLoad({ total: 100, threads_per_process: null })
   assert.deepEqual(
     load.runs.map(({ core, ok, workers, batch_size }) => [core, ok, workers, batch_size]),
@@ -108,7 +108,7 @@ test('full_load: every core that is built in, with all CPUs', async () => {
   assert.equal(load.ok, true)
 })
 
-test('compare: both cores in a thread of its own, so that a gateway goes on; a thread that dies is an error', async () => {
+test('compare: both cores run in a separate thread, so that a gateway continues; a thread that dies is an error', async () => {
   const before = performance.eventLoopUtilization()
   const shown: string[] = []
   const terminal = { isTTY: true, columns: 80, write: (text: string) => void shown.push(text) }
@@ -131,7 +131,7 @@ test('compare: both cores in a thread of its own, so that a gateway goes on; a t
   await assert.rejects(new TestRunner({ ...parts, script: dead }).compare(), { code: 'INTERNAL', message: /code 3/ })
 })
 
-test('compare: one core has nothing to be compared with, two are compared byte by byte', async () => {
+test('compare: one core is not compared, two are compared byte by byte', async () => {
   const alone = await new TestRunner({ ...parts, cores: { pycore: pure } }).compare()
   assert.equal(alone.ok, true)
   assert.equal(alone.equal, null)
@@ -163,7 +163,7 @@ test('compare: one core has nothing to be compared with, two are compared byte b
   )
 })
 
-test('compare: the cores take turns in each measurement, so that none is the one V8 has not compiled yet', async () => {
+test('compare: the cores alternate in each measurement, so that V8 has compiled both equally', async () => {
   const turns: string[] = []
   const told = (name: string): CoreTable[string] => {
     return settings => {
@@ -182,7 +182,7 @@ test('compare: the cores take turns in each measurement, so that none is the one
   assert.ok(turns.length >= 30, `${turns.length} turns`)
 })
 
-test('the handlers of the specification, each with its result and exit code', async () => {
+test('the handlers of the specification return their result and exit code', async () => {
   const commands = new TestRunner(parts).getCliCommands()
   assert.deepEqual(Object.keys(commands).sort(), [
     'all',
@@ -211,7 +211,7 @@ test('the handlers of the specification, each with its result and exit code', as
   assert.equal(exitCode, report.ok ? 0 : 1)
 })
 
-test('plugin-test: what the suite takes is handed on, the rest of its options stays out', async () => {
+test('plugin-test passes on the options of the suite and ignores its others', async () => {
   const given: string[][] = []
   const context = {
     signal: io.signal,
@@ -246,7 +246,7 @@ test('plugin-test: what the suite takes is handed on, the rest of its options st
     assert.throws(() => parseCommand(VERBS, ['plugin-test', ...bad]), { code: 'USAGE' })
 })
 
-test('plugin-test in a process of its own: all suites, and exit code 1 when one fails', () => {
+test('plugin-test in a separate process: all suites run, and the exit code is 1 when one fails', () => {
   const all = run('plugin-test', '--total', '20', '--processes', '2')
   assert.equal(all.code, 0, JSON.stringify(all.answer ?? all.stderr).slice(0, 500))
   assert.deepEqual(Object.keys(all.answer).sort(), ['component', 'integration', 'ok', 'stress', 'suite', 'via'])

@@ -16,7 +16,7 @@ const script = join(process.env.OS_NODE_TEST_ROOT ?? process.cwd(), 'dist/os-nod
 const parts = { script }
 const pure = BUILT_IN_CORES.pycore!
 
-/** A core whose packets are changed on their way out. */
+/** A core whose packets are changed before they are sent. */
 const bending = (bend: (packet: Buffer, n: number) => Buffer): CoreTable => ({
   pycore: settings => {
     const core = pure(settings)
@@ -53,7 +53,7 @@ test('the defaults of the specification: 200 packets, 8 lanes of 6 devices, pure
   assert.ok(summary.min_latency_ms <= summary.p50_latency_ms && summary.p50_latency_ms <= summary.max_latency_ms)
 })
 
-test('threads and processes: every packet once, whatever they are dealt out to', async () => {
+test('threads and processes send every packet once, however they are distributed', async () => {
   for (const more of [
     { threads_per_process: 2 },
     { processes: 2 },
@@ -70,7 +70,7 @@ test('threads and processes: every packet once, whatever they are dealt out to',
   }
 })
 
-test('with every precision packets come back with their values', async () => {
+test('with every precision packets are decoded with their values', async () => {
   for (let precision = 0; precision <= 10; precision++)
     for (const chain_mode of ['e2e_inproc', 'e2e_loopback'] as const) {
       const [summary, fail] = await runStress({ total: 400, chain_mode }, { ...parts, precision })
@@ -78,13 +78,13 @@ test('with every precision packets come back with their values', async () => {
     }
 })
 
-test('over UDP on the loopback every packet comes back with its values', async () => {
+test('over UDP on the loopback every packet is received with its values', async () => {
   const [summary, fail] = await runStress({ total: 300, chain_mode: 'e2e_loopback', header_probe_rate: 1 }, parts)
   assert.deepEqual([summary.ok, fail, summary.errors], [300, 0, {}])
   assert.deepEqual(summary.header_probe, { enabled: true, rate: 1, attempted: 300, ok: 300, failed: 0 })
 })
 
-test('in batches, both cores send what one by one is sent', async () => {
+test('in batches, both cores send the same packets as one by one', async () => {
   const settings = { total: 700, workers: 2, sources: 3, chain_mode: 'e2e_inproc', header_probe_rate: 1 } as const
   const [single] = await runStress({ ...settings, core_backend: 'pycore' }, parts)
   for (const core_backend of ['pycore', 'rscore'])
@@ -95,7 +95,7 @@ test('in batches, both cores send what one by one is sent', async () => {
     }
 })
 
-test('a turn of several packets is made of batches of at most 256; what a batch gets wrong fails', async () => {
+test('a round of several packets is made of batches of at most 256; a wrong packet in a batch fails', async () => {
   const sizes: number[] = []
   const cores: CoreTable = {
     pycore: settings => {
@@ -122,7 +122,7 @@ test('a turn of several packets is made of batches of at most 256; what a batch 
   assert.deepEqual([ok, fail, errors], [598, 2, { 'no room': 1, 'header: CRC-16 is wrong': 1 }])
 })
 
-test('the header probe looks at its share and finds a wrong header', async () => {
+test('the header probe checks its share of packets and finds a wrong header', async () => {
   const cores = bending((packet, n) => (n === 3 ? Buffer.concat([packet.subarray(0, -1), Buffer.of(0)]) : packet))
   const [half] = await runStress({ total: 100, header_probe_rate: 0.25, batch_size: 7 }, parts)
   assert.equal(half.header_probe.attempted, 25)
@@ -132,7 +132,7 @@ test('the header probe looks at its share and finds a wrong header', async () =>
   assert.equal(summary.header_probe.failed, 1)
 })
 
-test('the header probe: every part of a header that is not as asked for', async () => {
+test('the header probe reports every part of a header that differs from the requested one', async () => {
   const cases: [at: number, value: number, why: string][] = [
     [0, 0x01, 'header: no data command'],
     [1, 9, 'header: incomplete'],
@@ -177,7 +177,7 @@ test('a packet that cannot be decoded fails end to end, not in mode core', async
   assert.match(Object.keys(summary.errors)[0]!, /BAD_PACKET/)
 })
 
-test('more devices than there are templates or rings: every packet is still right', async () => {
+test('with more devices than templates or rings every packet is still right', async () => {
   const [summary, fail] = await runStress({ total: 3000, workers: 2, sources: 700, chain_mode: 'e2e_inproc' }, parts)
   assert.deepEqual([summary.ok, fail, summary.errors], [3000, 0, {}])
 })
@@ -191,7 +191,7 @@ test('a core that throws is counted with its reason', async () => {
   assert.deepEqual([summary.ok, fail, summary.errors], [10, 10, { 'no room': 10 }])
 })
 
-test('rscore: required and not there, nothing is sent and all fails; asked for by name, it is an error', async () => {
+test('rscore required but missing: nothing is sent and all packets fail; requested by name, it is an error', async () => {
   const [summary, fail] = await runStress({ require_rust: true }, parts)
   assert.deepEqual([summary.ok, summary.fail, fail], [0, 200, 200])
   assert.match(summary.error!, /rscore is required and pycore is active/)
@@ -232,7 +232,7 @@ test('a number out of range is refused with its name and range', async () => {
   await assert.rejects(runStress({ threads_per_process: 0 }, parts), /threads_per_process/)
 })
 
-test('a signal ends a run, here and in processes', async () => {
+test('a signal ends a run, in this process and in others', async () => {
   for (const processes of [1, 2]) {
     const stop = new AbortController()
     const run = runStress({ total: 1e9, processes }, { ...parts, signal: stop.signal })
@@ -243,7 +243,7 @@ test('a signal ends a run, here and in processes', async () => {
   }
 })
 
-test('percentiles of parts added up are within their step', () => {
+test('percentiles of merged parts are within their step', () => {
   const all = new Histogram()
   for (let part = 0; part < 4; part++) {
     const one = new Histogram()
@@ -289,7 +289,7 @@ test('a plot has a bar for every power of two from the fastest packet to the slo
   assert.deepEqual(bars([]), [])
 })
 
-test('the overlap of a run is how many of its parts were at work at once, on average', () => {
+test('the overlap of a run is the average number of its parts working at the same time', () => {
   const part = (startedAt: number, endedAt: number) =>
     ({ ok: 1, errors: {}, latency: new Histogram().parts(), startedAt, endedAt }) as unknown as ShareResult
   assert.equal(summaryOf(STRESS_DEFAULTS, 'pycore', [part(0, 10), part(5, 15), part(5, 15)]).overlap, 2)

@@ -1,4 +1,4 @@
-// test_plugin as a plugin: mounted by name on a node, told by its settings, inside a gateway beside its work.
+// test_plugin as a plugin: mounted by name on a node, configured by its settings, inside a running gateway.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -59,7 +59,7 @@ test('it is mounted by its name and its alias, with the methods and commands of 
   assert.equal(last.stress?.ok, true)
 })
 
-test('stress_total, stress_workers and stress_sources count where a command names no others; the method has its own', async () => {
+test('stress_total, stress_workers and stress_sources apply where a command has no values of its own; the method has its own defaults', async () => {
   const node = nodeWith({ stress_total: 30, stress_workers: 3, stress_sources: 2 })
   const runner = await runnerOf(node)
   const [mine] = await runner.stress()
@@ -85,12 +85,12 @@ test('precision and core_backend are those of the configuration', async () => {
   assert.ok(sizes[0]! < sizes[1]!, sizes.join())
 })
 
-test('a plugin that is turned off is not mounted', async () => {
+test('a disabled plugin is not mounted', async () => {
   const node = nodeWith({ enabled: false })
   await assert.rejects(ensureAndMountPlugin(node, 'test_plugin'), { code: 'FORBIDDEN' })
 })
 
-test('inside a gateway stress works in a thread of its own, and draws no bar', async () => {
+test('inside a gateway stress runs in a separate thread, and draws no bar', async () => {
   const terminal = { isTTY: true, write: () => assert.fail('the terminal is not the gateway’s to draw on') }
   const runner = await runnerOf(nodeWith({}), {} as GatewayAccess, terminal)
   let turns = 0
@@ -101,7 +101,7 @@ test('inside a gateway stress works in a thread of its own, and draws no bar', a
   assert.ok(turns > 0, 'the event loop turned')
 })
 
-test('what ran last is shown as a section', async () => {
+test('the last run is shown as a section', async () => {
   const runner = await runnerOf(nodeWith({}))
   await runner.stress({ total: 1 })
   const [section] = runner.displayProviders() as {

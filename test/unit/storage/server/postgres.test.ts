@@ -1,10 +1,10 @@
-// What is said to PostgreSQL where two writers may meet, in the order in which it is said.
+// The statements sent to PostgreSQL where two writers may meet, in their order.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ServerConnection } from '../../../../src/storage/server/connection'
 import { postgresql } from '../../../../src/storage/server/postgres'
 
-/** `there`: partitions that another writer has made */
+/** `there`: partitions that another writer has created */
 function connection(there: readonly string[] = []) {
   const said: string[] = []
   const on = {
@@ -22,7 +22,7 @@ function connection(there: readonly string[] = []) {
   return { on: on as unknown as ServerConnection, said }
 }
 
-test('a partition is made once, while nobody writes into the rest; one that is there already is left alone', async () => {
+test('a partition is created once, while no writer uses the default one; an existing one is left alone', async () => {
   const { on, said } = connection(['os_packets_20240311'])
   const today = 19_792
   await postgresql.prepareDays(on, new Set([today]), today)
@@ -40,7 +40,7 @@ test('a partition is made once, while nobody writes into the rest; one that is t
   assert.deepEqual(said.splice(0), ['BEGIN', 'SELECT pg_advisory_xact_lock', 'SELECT to_regclass', 'COMMIT'])
 })
 
-test('days from ten years ago to the day after tomorrow have partitions, others share the rest', async () => {
+test('days from ten years ago to the day after tomorrow have partitions, others share the default one', async () => {
   const { on, said } = connection()
   const today = 19_792
   await postgresql.prepareDays(on, new Set([today - 3661, today + 3]), today)

@@ -1,4 +1,5 @@
-// Every spelling of test/lib/spellings.ts, in every answer that a viewer can fetch (S11), and one that comes back masked (S22).
+// Every spelling of test/lib/spellings.ts, in every answer that a viewer can fetch (S11), and one that is written back masked
+// (S22).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DisplayProvider, DisplayRegistry } from '../../../../src/display'
@@ -24,7 +25,7 @@ class Relay extends DisplayProvider {
   }
 }
 
-test('no spelling is in an answer that a viewer or an operator may fetch', async t => {
+test('no secret in any spelling is in an answer that a viewer or an operator may fetch', async t => {
   const display = new DisplayRegistry()
   display.register(new Relay())
   const why = new OsError('LINK_DOWN', 'settings refused', { details: { settings: relay } })
@@ -69,7 +70,7 @@ test('no spelling is in an answer that a viewer or an operator may fetch', async
   }
 })
 
-test('what an admin writes is neither in the answer nor in the audit', async t => {
+test('a secret that an admin writes is neither in the answer nor in the audit', async t => {
   const { send, config: store, logger } = await world(t, { config })
   for (const [name, value] of Object.entries(relay)) {
     const { status, text } = await send('PUT', '/api/config', { key: `${KEY}.new_${name}`, value: { it: value } })
@@ -86,7 +87,7 @@ test('what an admin writes is neither in the answer nor in the audit', async t =
   assert.deepEqual(store.get(`${KEY}.new_s0`), { it: relay.s0 })
 })
 
-test('all of it comes back masked and changes nothing; harmless settings are shown as they are', async t => {
+test('everything written back masked changes nothing; harmless settings are shown unmasked', async t => {
   const both = { ...config, RESOURCES: { service_plugins: { relay, plain: HARMLESS } } }
   const { send, config: store } = await world(t, { config: both })
   const shown = (await send('GET', `/api/config?key=${KEY}`)).json.value
@@ -96,7 +97,7 @@ test('all of it comes back masked and changes nothing; harmless settings are sho
   assert.deepEqual((await send('GET', '/api/config?key=RESOURCES.service_plugins.plain')).json.value, HARMLESS)
 })
 
-test('a new token is shown to the admin who made it, as text and as JSON', async t => {
+test('a new token is shown to the admin who created it, as text and as JSON', async t => {
   const w = await world(t)
   for (const command of ['token --new', 'token --new --json']) {
     const { json, text } = await w.send('POST', '/api/oscli/execute', { command })

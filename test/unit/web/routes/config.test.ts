@@ -15,7 +15,7 @@ const withSecret = {
   device_id: 'shed',
 }
 
-test('X20: nested sections are merged and saved, and what changed is told', async t => {
+test('X20: nested sections are merged and saved, and the changes are reported', async t => {
   const { send, config } = await world(t)
   const { status, json } = await send('PUT', '/api/config', {
     engine_settings: { precision: 6, network_retry: { max_retries: 7 } },
@@ -33,7 +33,7 @@ test('X20: nested sections are merged and saved, and what changed is told', asyn
   assert.equal((await send('GET', '/api/config?key=engine_settings.precision')).json.value, 6)
 })
 
-test('X20: one value as {key, value, value_type}', async t => {
+test('X20: one value is written as {key, value, value_type}', async t => {
   const { send } = await world(t)
   const { json } = await send('PUT', '/api/config', { key: 'engine_settings.precision', value: '7', value_type: 'int' })
   assert.deepEqual([json.ok, json.key, json.old, json.new], [true, 'engine_settings.precision', 4, 7])
@@ -41,7 +41,7 @@ test('X20: one value as {key, value, value_type}', async t => {
   assert.equal(text.json.new, 5)
 })
 
-test('X20: one refused key refuses all, with the keys', async t => {
+test('X20: one refused key refuses all, and the keys are named', async t => {
   const { send, config } = await world(t)
   const { status, json } = await send('PUT', '/api/config', {
     engine_settings: { precision: 6 },
@@ -131,7 +131,7 @@ test('S8: prefixes are compared after canonicalisation: neighbours, blanks, case
     'OpenSynaptic_Setting.default_medium',
   ])
     await blocked(key)
-  // the reference's place of the switches is read as web_user
+  // the switches in the reference's location are read as web_user
   await blocked('RESOURCES.service_plugins.web_user.read_only', true)
   await blocked('RESOURCES.service_plugins.web_user.auth_enabled', false)
   await blocked('RESOURCES.service_plugins.web_user', { writable_config_prefixes: ['web_user'] })
@@ -144,7 +144,7 @@ test('S8: prefixes are compared after canonicalisation: neighbours, blanks, case
   assert.equal((await send('PUT', '/api/config', { key: 'gateway.log.max_age_s', value: 86_400 })).status, 200)
 })
 
-test('a command line over HTTP writes no more than HTTP itself', async t => {
+test('a command line over HTTP may write no more than HTTP itself', async t => {
   const { send, config } = await world(t)
   const set = async (key: string, value: string): Promise<Record<string, unknown>> =>
     (await send('POST', '/api/oscli/execute', { command: `config-set --key ${key} --value ${value}` })).json
@@ -164,7 +164,7 @@ async function masked({ send, config }: World): Promise<void> {
   assert.equal(config.get('gateway.uplinks.0.password'), SECRET)
 }
 
-test('S11: output of commands, errors and states of links hold no secret of a driver or of another machine', async t => {
+test('S11: output of commands, errors and states of links contain no secret of a driver or of another machine', async t => {
   const planted = 'POST https://me:hush1@host/x?token=hush2 and https://hooks.example.com/services/T1/hush3 failed'
   const fails: AnyVerb = {
     ...VERBS.find(({ name }) => name === 'status')!,
@@ -191,7 +191,7 @@ test('S11: output of commands, errors and states of links hold no secret of a dr
   assert.ok(status >= 400 && text.includes('POST https://') && !text.includes('hush'), text)
 })
 
-test('S11: secrets are masked in configuration, options and commands; a masked value that comes back changes nothing', async t => {
+test('S11: secrets are masked in configuration, options and commands; a masked value written back changes nothing', async t => {
   const w = await world(t, { config: withSecret })
   await masked(w)
   const uplinks = (await w.send('GET', '/api/config?key=gateway.uplinks')).json.value
@@ -219,7 +219,7 @@ test('S11: secrets are masked in configuration, options and commands; a masked v
   assert.equal(stars.status, 400)
 })
 
-test('options: every key with its value and type; the schema by category, with what a form needs', async t => {
+test('options: every key is listed with its value and type; the schema by category, with what a form needs', async t => {
   const { send, config } = await world(t)
   const { options } = (await send('GET', '/api/options')).json as {
     options: { key: string; value: unknown; value_type: string; writable: boolean }[]
@@ -251,7 +251,7 @@ test('options: every key with its value and type; the schema by category, with w
   const core = engine.fields.find(({ key }) => key === 'engine_settings.core_backend')!
   assert.deepEqual(core.choices, ['pycore', 'rscore'])
   const sources = all.categories.flatMap(({ fields }) => fields).find(({ key }) => key === 'gateway.sources')!
-  // a list is found by what its elements know
+  // a list is found by the texts of its elements
   assert.ok((sources.parts as { key: string }[]).some(({ key }) => key === 'interval_ms'))
   const flags = all.categories.find(({ id }) => id === 'RESOURCES.transport_status')!
   assert.deepEqual(flags.fields[0]!.choices, [true, false])
@@ -261,7 +261,7 @@ test('options: every key with its value and type; the schema by category, with w
   assert.equal((await send('GET', '/api/options/schema?only_writable=maybe')).status, 400)
 })
 
-test('PUT /api/options changes what can be changed and tells what failed', async t => {
+test('PUT /api/options changes what can be changed and reports what failed', async t => {
   const { send, config } = await world(t)
   const { status, json } = await send('PUT', '/api/options', {
     updates: [
@@ -305,7 +305,7 @@ test('PUT /api/options changes what can be changed and tells what failed', async
   }
 })
 
-test('the page has settings of its own; switched off, it says so and the API goes on', async t => {
+test('the page has its own settings; when it is off, it says so and the API continues', async t => {
   const { send } = await world(t)
   const first = (await send('GET', '/api/ui/config')).json.ui as Record<string, unknown>
   assert.deepEqual(Object.keys(first), [

@@ -1,4 +1,4 @@
-// Signals out of frames: values computed by hand, and against a reader that takes one bit after the other.
+// Signals from frames: values computed by hand, and compared with a reader that takes one bit after the other.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { field, float32, float64, signed, unsigned } from '../../../../../drivers/can/signals/bits'
@@ -6,7 +6,7 @@ import { MessageDecoder, NOT_AVAILABLE, OUT_OF_RANGE, SAYS_ERROR } from '../../.
 import { parseDbc } from '../../../../../drivers/can/signals/dbc'
 import { prng } from '../../../../lib/random'
 
-/** The bits of a signal as the format's authors draw them, each by itself: value of bit k of the frame is 1 or 0. */
+/** The bits of a signal as the authors of the format draw them, each alone: value if bit k of the frame is 1 or 0. */
 function oracle(data: Uint8Array, start: number, length: number, bigEndian: boolean, isSigned: boolean): bigint {
   let value = 0n
   let at = start
@@ -14,7 +14,7 @@ function oracle(data: Uint8Array, start: number, length: number, bigEndian: bool
     const bit = BigInt((data[Math.floor(at / 8)]! >> (at % 8)) & 1)
     if (bigEndian) {
       value = value * 2n + bit
-      // to the right in the byte, and from its least bit to the greatest of the next
+      // to the right in the byte, and from its lowest bit to the highest of the next
       at = at % 8 === 0 ? at + 15 : at - 1
     } else {
       value += bit * 2n ** BigInt(k)
@@ -24,7 +24,7 @@ function oracle(data: Uint8Array, start: number, length: number, bigEndian: bool
   return isSigned && value >= 2n ** BigInt(length - 1) ? value - 2n ** BigInt(length) : value
 }
 
-test('any bits of any frame are what a reader of single bits finds', () => {
+test('any bits of any frame give what a bit-by-bit reader finds', () => {
   const random = prng(5)
   const pick = (n: number): number => Math.floor(random() * n)
   for (let k = 0; k < 50_000; k++) {
@@ -41,7 +41,7 @@ test('any bits of any frame are what a reader of single bits finds', () => {
   }
 })
 
-test('IEEE numbers come out as they went in, in both byte orders', () => {
+test('IEEE numbers are decoded as they were encoded, in both byte orders', () => {
   const data = new Uint8Array(16)
   const view = new DataView(data.buffer)
   for (const value of [0, -0, 1.5, -273.15, 1e-40, 3.4e38, Number.POSITIVE_INFINITY, Number.NaN]) {
@@ -56,7 +56,7 @@ test('IEEE numbers come out as they went in, in both byte orders', () => {
   }
 })
 
-/** Raw values of a frame by signal; a text is the reason why there is none. */
+/** Raw values of a frame by signal; a text is the reason for a missing value. */
 function decoded(dbc: string, hex: string, options = {}): Record<string, number | string> {
   const [message] = parseDbc(dbc).messages
   const names = message!.signals.map(({ name }) => name)
@@ -68,7 +68,7 @@ function decoded(dbc: string, hex: string, options = {}): Record<string, number 
   return got
 }
 
-test('a frame worked out by hand', () => {
+test('a frame decoded by hand gives the same values', () => {
   const dbc = `BO_ 291 Basics: 8 Engine
  SG_ Coolant : 7|16@0- (0.1,0) [0|0] "degC" X
  SG_ Speed : 16|12@1+ (0.0625,0) [0|250] "km/h" X
@@ -89,7 +89,7 @@ test('a frame worked out by hand', () => {
   })
 })
 
-test('a frame too short for a signal leaves that signal out', () => {
+test('a frame too short for a signal omits only that signal', () => {
   const dbc = 'BO_ 1 M: 8 X\n SG_ A : 0|8@1+ (1,0) [0|0] "" X\n SG_ B : 12|8@1+ (1,0) [0|0] "" X'
   assert.deepEqual(decoded(dbc, '2a'), { A: 42 })
   assert.deepEqual(decoded(dbc, '2aff'), { A: 42 })
@@ -97,7 +97,7 @@ test('a frame too short for a signal leaves that signal out', () => {
   assert.deepEqual(decoded(dbc, ''), {})
 })
 
-test('only the signals that the multiplexers choose are there', () => {
+test('only the signals that the multiplexers select are present', () => {
   const dbc = `BO_ 100 Mux: 8 X
  SG_ B m5 : 16|8@1+ (1,0) [0|0] "" X
  SG_ Select M : 0|4@1+ (1,0) [0|0] "" X
@@ -110,11 +110,11 @@ SG_MUL_VAL_ 100 B Inner 5-5, 200-255;
   assert.deepEqual(decoded(dbc, '010611'), { Select: 1, Inner: 6 })
   assert.deepEqual(decoded(dbc, '01ff11'), { Select: 1, Inner: -1, B: 17 })
   assert.deepEqual(decoded(dbc, '020511'), { Select: 2 })
-  // 5 chooses B by its own multiplexer only
+  // 5 selects B by its own multiplexer only
   assert.deepEqual(decoded(dbc, '050511'), { Select: 5 })
 })
 
-test('a switch that is not in this frame chooses nothing, whatever an earlier frame had there', () => {
+test('a multiplexer that is missing from this frame selects nothing, whatever an earlier frame had', () => {
   const [message] = parseDbc(`BO_ 100 Mux: 8 X
  SG_ Select M : 0|8@1+ (1,0) [0|0] "" X
  SG_ Inner m1M : 8|8@1+ (1,0) [0|0] "" X
@@ -123,13 +123,13 @@ SG_MUL_VAL_ 100 B Inner 5-5;
 `).messages
   const decoder = new MessageDecoder(message!, new Map([['B', 7]]))
   const got: (number | null)[] = []
-  // B is chosen; Select chooses no Inner; the frame ends before Inner, and before Select
+  // B is selected; Select selects no Inner; the frame ends before Inner, and before Select
   for (const hex of ['010511', '020522', '020533', '01', '', '010544'])
     decoder.decode(Buffer.from(hex, 'hex'), (_, value) => got.push(value))
   assert.deepEqual(got, [0x11, 0x44])
 })
 
-test('a switch decides also when nobody reads it', () => {
+test('a multiplexer selects signals also when it is not a channel itself', () => {
   const [message] = parseDbc(
     'BO_ 1 M: 8 X\n SG_ S M : 0|8@1+ (1,0) [0|0] "" X\n SG_ A m1 : 8|8@1+ (1,0) [0|0] "" X',
   ).messages
@@ -140,7 +140,7 @@ test('a switch decides also when nobody reads it', () => {
   assert.deepEqual(got, [[7, 0x11], [7, 0x33]]) // biome-ignore format: short
 })
 
-test('what J1939 reserves for error and not available is no number', () => {
+test('the J1939 codes for error and not available are no numbers', () => {
   const dbc = `BO_ 2364540158 M: 8 X
  SG_ Byte : 0|8@1+ (1,-40) [0|0] "degC" X
  SG_ Word : 8|16@1+ (0.125,0) [0|0] "rpm" X
@@ -178,7 +178,7 @@ test('what J1939 reserves for error and not available is no number', () => {
   })
 })
 
-test('limits of the file are kept only when asked for', () => {
+test('the limits in the file are applied only when requested', () => {
   const dbc = `BO_ 1 M: 8 X
  SG_ A : 0|8@1+ (0.5,-40) [-40|60] "degC" X
  SG_ B : 8|8@1+ (1,0) [0|0] "" X`

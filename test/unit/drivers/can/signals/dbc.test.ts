@@ -1,4 +1,4 @@
-// DBC files as tools write them: what is in, what is left out, and that one bad line spoils nothing else.
+// DBC files as tools write them: what is read, what is left out, and that one bad line affects no other.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseDbc } from '../../../../../drivers/can/signals/dbc'
@@ -56,7 +56,7 @@ VAL_ Env1 0 "no" 1 "yes" ;
 SIG_VALTYPE_ 291 Load : 1;
 `
 
-test('messages and signals are as the file has them, in its order', () => {
+test('messages and signals are read as the file has them, in its order', () => {
   const { messages, problems } = parseDbc(FILE.replaceAll('\n', '\r\n'))
   assert.deepEqual(problems, [])
   assert.deepEqual(
@@ -89,7 +89,7 @@ test('messages and signals are as the file has them, in its order', () => {
   assert.equal(load?.format, 'float')
 })
 
-test('a network that is J1939 makes every long id a parameter group, but those that say otherwise', () => {
+test('in a J1939 network every long id is a parameter group, except those marked otherwise', () => {
   const formats = (end: string): string[] =>
     parseDbc(
       `BO_ 2364540158 A: 8 X\nBO_ 2566844926 B: 8 X\nBO_ 100 C: 8 X\n${end}\nBA_ "VFrameFormat" BO_ 2566844926 "ExtendedCAN";`,
@@ -99,7 +99,7 @@ test('a network that is J1939 makes every long id a parameter group, but those t
   assert.deepEqual(formats('BA_DEF_DEF_ "VFrameFormat" "J1939PG";'), ['j1939', 'extended', 'standard'])
 })
 
-test('multiplexers, plain and nested', () => {
+test('plain and nested multiplexers are read', () => {
   const { messages, problems } = parseDbc(`BO_ 100 Mux: 8 X
  SG_ Select M : 0|4@1+ (1,0) [0|0] "" X
  SG_ A m0 : 8|8@1+ (1,0) [0|0] "" X
@@ -136,7 +136,7 @@ SG_MUL_VAL_ 102 F E 1-1;
   ])
 })
 
-test('a line that is wrong is left out and told with its number, the rest stays', () => {
+test('a wrong line is skipped and reported with its number; the other lines are read', () => {
   const { messages, problems } = parseDbc(`BO_ 1 Good: 8 X
  SG_ A : 0|8@1+ (1,0) [0|0] "" X
  SG_ Bad : 0|80@1+ (1,0) [0|0] "" X
@@ -164,18 +164,18 @@ BO_ 2 Swallowed: 8 X
   )
 })
 
-test('a statement without its end does not take the next one along', () => {
+test('a statement without its end does not swallow the next one', () => {
   const { messages } = parseDbc('CM_ "no end"\nBA_ "Some" BO_ 7 1\nBO_ 2 Kept: 8 X\n SG_ A : 0|8@1+ (1,0) [0|0] "" X')
   assert.equal(messages[0]?.name, 'Kept')
 })
 
-test('files of any encoding keep their degree signs', () => {
+test('files in any encoding keep their degree signs', () => {
   const line = 'BO_ 1 M: 8 X\n SG_ A : 0|8@1+ (1,0) [0|0] "°C" X\n'
   for (const bytes of [Buffer.from(line, 'utf8'), Buffer.from(line, 'latin1'), Buffer.from(`\ufeff${line}`, 'utf8')])
     assert.equal(parseDbc(dbcText(bytes)).messages[0]!.signals[0]!.unit, '°C')
 })
 
-test('what would grow without bounds ends the reading, and is told', () => {
+test('input that would grow without limit stops the parser, and is reported', () => {
   const many = 'BO_ 1 M: 8 X\n SG_ A : 0|8@1+ (1,0) [0|0] "" X\nVAL_ 1 A'
   const { problems, messages } = parseDbc(`${many}${' 1 "x"'.repeat(200_001)};\nBO_ 2 Never: 8 X`)
   assert.match(problems[0]!, /more than 200000 values/)
@@ -183,7 +183,7 @@ test('what would grow without bounds ends the reading, and is told', () => {
   assert.equal(parseDbc('BO_ 99999 X: 8 X\n'.repeat(5000)).problems.length, MAX_PROBLEMS)
 })
 
-test('a signal of 32 bits may be a float, one of 64 a double, and no other', () => {
+test('a signal of 32 bits may be a float, one of 64 a double, and no other size', () => {
   const { messages, problems } = parseDbc(`BO_ 1 All: 8 X
  SG_ A : 0|32@1+ (1,0) [0|0] "" X
  SG_ B : 0|64@1+ (1,0) [0|0] "" X

@@ -1,4 +1,4 @@
-// A CAN interface in memory for the source `can`, and a DBC file of everything that its signals can be.
+// A CAN interface in memory for the source `can`, and a DBC file with every kind of signal.
 
 import type { CanPort, CanPorts } from '../../../../../drivers/can/signals/feed'
 import { OsError } from '../../../../../src/lib/errors'
@@ -89,7 +89,7 @@ export class Bus implements CanPorts {
       },
     }
   }
-  /** Frames as id and hex: those that the filters let through arrive. */
+  /** Frames as id and hex: those that pass the filters are received. */
   arrive(...frames: [id: number, hex: string][]): void {
     const passes = ([id]: [number, string]): boolean =>
       this.opened!.filters.some(filter => ((id ^ filter.id) & filter.mask) === 0)

@@ -1,5 +1,5 @@
-// The course of a source `can` beside feed-trace.txt: what it reads, counts and reports of random frames, of one station or of two, in
-// one frame or in many, while the bus has errors and frames are lost.
+// A trace of a source `can`, compared with feed-trace.txt: what it reads, counts and reports of random frames, of one station or of
+// two, in one frame or in many, while the bus has errors and frames are lost.
 import { test } from 'node:test'
 import { canSourceOptions } from '../../../../../drivers/can/signals/signal-options'
 import { CanSource } from '../../../../../drivers/can/signals/signal-source'
@@ -35,7 +35,7 @@ const SOURCES = [
   { match: ['Mux.*', 'DM1.*'], max_age_ms: 1000, interval_ms: 10 },
 ]
 
-test('the course of a source over a bus in memory', async () => {
+test('a source over a bus in memory behaves as feed-trace.txt has it', async () => {
   const trace = new Trace('unit/drivers/can/signals/feed-trace.txt')
   const { below, chance, pick } = dice(97)
   const hex = (size: number): string =>
@@ -74,7 +74,7 @@ test('the course of a source over a bus in memory', async () => {
       },
       degraded: say('degraded'),
     }
-    /** announced, and its pieces: in order, some twice, missing or of a wrong number */
+    /** announced, then its pieces: in order, some repeated, missing or misnumbered */
     const long = (station: number): [number, string][] => {
       const to = pick([0xff, 0xff, 0x21])
       const size = pick([20, 20, 16, 8, 9])

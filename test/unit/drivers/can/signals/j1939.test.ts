@@ -1,23 +1,23 @@
-// J1939: ids taken apart by hand, and long messages put together.
+// J1939: ids decoded by hand, and long messages reassembled.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { destinationOf, indicators, pgnMask, pgnOf, sourceOf } from '../../../../../drivers/can/signals/j1939'
 import { TP_CONTROL, TP_DATA, Transport } from '../../../../../drivers/can/signals/transport'
 
-test('an id is parameter group, destination and source', () => {
+test('an id contains parameter group, destination and source', () => {
   const parts = (id: number): number[] => [pgnOf(id), destinationOf(id), sourceOf(id)]
-  // EEC1 of the engine, to all: 011 0 0 11110000 00000100 00000000
+  // EEC1 of the engine, broadcast: 011 0 0 11110000 00000100 00000000
   assert.deepEqual(parts(0x0cf00400), [61444, 255, 0])
   // TSC1 of the transmission to the engine: PF 0 is below 240, so the next byte is a destination
   assert.deepEqual(parts(0x0c000003), [0, 0, 3])
   assert.deepEqual(parts(0x18eaff17), [0xea00, 255, 0x17])
-  // the data page is part of the group: 1 F0 13, and the last one there is
+  // the data page is part of the group: 1 F0 13, and the last possible group
   assert.deepEqual(parts(0x19f01321), [0x1f013, 255, 0x21])
   assert.deepEqual(parts(0x1fffffff), [0x3ffff, 255, 255])
   assert.deepEqual(parts(0x1eef2a80), [0x2ef00, 0x2a, 0x80])
 })
 
-test('the mask of a group hides priority, source and, where there is one, the destination', () => {
+test('the mask of a group ignores priority, source and, if there is one, the destination', () => {
   const same = (a: number, b: number): boolean => (a & pgnMask(pgnOf(a))) === (b & pgnMask(pgnOf(a)))
   assert.ok(same(0x0cf00400, 0x1cf004fe))
   assert.ok(!same(0x0cf00400, 0x0cf00500))
@@ -52,7 +52,7 @@ class World {
 }
 const DM1 = [0xca, 0xfe, 0]
 
-test('a message announced to all is put together of its frames', () => {
+test('a broadcast message is reassembled from its frames', () => {
   const world = new World()
   assert.deepEqual([TP_CONTROL, TP_DATA], [60416, 60160])
   world.control(0, 255, [32, 17, 0, 3, 255, ...DM1])
@@ -65,7 +65,7 @@ test('a message announced to all is put together of its frames', () => {
   assert.equal(world.got.length, 1)
 })
 
-test('two stations at once, and frames asked for again, do not mix', () => {
+test('two stations at the same time, and retransmitted frames, do not mix', () => {
   const world = new World()
   world.control(1, 9, [16, 10, 0, 2, 2, 0, 0xef, 0])
   world.control(2, 9, [16, 10, 0, 2, 2, 0, 0xef, 0])
@@ -78,7 +78,7 @@ test('two stations at once, and frames asked for again, do not mix', () => {
   assert.deepEqual(world.got, ['61184 2 two twoTWO', '61184 1 one oneONE'])
 })
 
-test('what is silent, aborted, announced anew or unwanted is given up', () => {
+test('a message that is silent, aborted, announced again or unwanted is dropped', () => {
   const world = new World()
   world.control(0, 255, [32, 9, 0, 2, 255, ...DM1])
   world.data(0, 255, 1, 'abcdefg')
@@ -96,7 +96,7 @@ test('what is silent, aborted, announced anew or unwanted is given up', () => {
   assert.deepEqual([world.got, world.transport.incomplete], [[], 3])
   world.data(0, 255, 1, 'ABCDEFG')
   assert.deepEqual(world.got, ['65226 0 ABCDEFGhi'])
-  // sizes that no message has, groups nobody reads, frames of nobody
+  // impossible sizes, groups without a reader, frames of unknown stations
   world.control(0, 255, [32, 8, 0, 2, 255, ...DM1])
   world.control(0, 255, [32, 20, 0, 2, 255, ...DM1])
   world.control(0, 255, [32, 0xff, 0xff, 255, 255, ...DM1])
@@ -106,7 +106,7 @@ test('what is silent, aborted, announced anew or unwanted is given up', () => {
   assert.equal(world.got.length, 1)
 })
 
-test('the longest message has 1785 bytes; more stations than there is room for push out the one silent longest', () => {
+test('the longest message has 1785 bytes; when stations exceed the limit, the one silent longest is evicted', () => {
   const world = new World()
   world.control(7, 255, [32, 0xf9, 0x06, 255, 255, ...DM1])
   for (let k = 255; k > 0; k--) world.data(7, 255, k, '0123456')

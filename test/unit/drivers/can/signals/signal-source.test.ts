@@ -1,5 +1,5 @@
-// The source `can` over a bus in memory: which signals it reads, what the kernel is asked to let through, and what a reading
-// is when frames come, stop, or come from two stations.
+// The source `can` over a bus in memory: which signals it reads, which filters it sets, and what a reading is when frames
+// arrive, stop, or come from two stations.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseDbc } from '../../../../../drivers/can/signals/dbc'
@@ -41,7 +41,7 @@ async function world(options: Record<string, unknown> = {}, dbc = DBC, bus = new
   return { source, bus, clock, timers, lost, degraded, said }
 }
 
-test('what is wrong in a file is said: three lines of it, and how many more there are', () => {
+test('errors in a file are reported: three lines of it, and how many more there are', () => {
   const good = 'BO_ 1 M: 8 X\n SG_ A : 0|8@1+ (1,0) [0|0] "V" X\n'
   const warned = (wrong: number): readonly string[] =>
     plan(
@@ -57,7 +57,7 @@ test('what is wrong in a file is said: three lines of it, and how many more ther
   assert.deepEqual(warned(5), [`${first}; ${line(2)}; ${line(3)}; 2 more`])
 })
 
-test('the file is read once for its sensors and the first opening, and anew for the next one', async () => {
+test('the file is read once for the sensor list and the first opening, and again for each later opening', async () => {
   const clock = new ManualClock()
   let read = 0
   const there = {
@@ -83,7 +83,7 @@ test('the file is read once for its sensors and the first opening, and anew for 
   await source.close()
 })
 
-test('readings are the newest values of the chosen signals, in the order of the file', async () => {
+test('readings are the newest values of the selected signals, in the order of the file', async () => {
   const { source, bus } = await world({ match: ['EngSpeed', 'Basics.*'], value_words: true })
   assert.deepEqual(
     (await source.read()).map(row => row.slice(0, 3)),
@@ -127,7 +127,7 @@ test('a channel may have another name, unit, scale and status', async () => {
   assert.match(said.join(), /unknown units are kept as notes: \{steps\}/)
 })
 
-test('a signal that is not heard any more is an error, multiplexed ones each by themselves', async () => {
+test('a signal that is no longer received is an error; multiplexed signals are checked one by one', async () => {
   const { source, bus, clock, degraded } = await world({ match: 'Mux', max_age_ms: 1000 })
   bus.arrive([300, '0111'], [300, '0222'])
   clock.advance(900)
@@ -144,7 +144,7 @@ test('a signal that is not heard any more is an error, multiplexed ones each by 
   assert.match(degraded.at(-1)!, /Two was not heard for 1 s/)
 })
 
-test('only the frames of chosen signals are let through, by id, by group, by station', async () => {
+test('only frames of selected signals pass the filters, by id, by group, by station', async () => {
   const all = await world()
   assert.deepEqual(all.bus.opened, {
     name: 'can0',
@@ -162,12 +162,12 @@ test('only the frames of chosen signals are let through, by id, by group, by sta
   assert.deepEqual(one.bus.opened!.filters, [{ id: CAN_EFF + 0x00f00417, mask: CAN_EFF + CAN_RTR + 0x03ffffff }])
   const plain = await world({ match: 'EEC1', j1939: false })
   assert.deepEqual(plain.bus.opened!.filters, [{ id: CAN_EFF + 0x0cf004fe, mask: CAN_EFF + CAN_RTR + 0x1fffffff }])
-  // an 11-bit id that looks like a part of a long one, a request for a frame, an error frame: not ours
+  // an 11-bit id that looks like part of a long one, a request for a frame, an error frame: none is ours
   all.bus.arrive([CAN_EFF + 291, '00'], [291 + CAN_RTR, ''], [CAN_ERR + 4, '0000000000000000'])
   assert.equal(all.source.counters.detail!.frames, 0)
 })
 
-test('what J1939 calls not available has no value; long messages are put together', async () => {
+test('the J1939 code for not available gives no value; long messages are reassembled', async () => {
   const { source, bus } = await world({ match: ['EEC1', 'DM1'] })
   bus.arrive(
     [CAN_EFF + 0x0cf00400, 'ffffffffffffffff'],
@@ -182,14 +182,14 @@ test('what J1939 calls not available has no value; long messages are put togethe
       status: 'ERROR',
       value: null,
       unit: 'rpm',
-      error: 'is not available, says the device',
+      error: 'reported as not available',
     },
     { sensor_id: 'DM1_Speed', raw: '050000000000000000000018', status: 'OK', value: 5, unit: '1' },
     { sensor_id: 'Last', raw: '050000000000000000000018', status: 'OK', value: 0x18, unit: 'V' },
   ])
 })
 
-test('one message from two stations is an error until one is chosen, or one falls silent', async () => {
+test('one message from two stations is an error until one station is selected, or one falls silent', async () => {
   const { source, bus, clock } = await world({ match: 'EEC1', max_age_ms: 1000 })
   const value = async (): Promise<unknown> => (await source.read())[0]![2]
   bus.arrive([CAN_EFF + 0x0cf00400, 'ffffff6813ffffff'])
@@ -200,7 +200,7 @@ test('one message from two stations is an error until one is chosen, or one fall
   bus.arrive([CAN_EFF + 0x0cf00400, 'ffffff6813ffffff'], [CAN_EFF + 0x0cf00401, 'ffffff0010ffffff'])
   assert.equal(await value(), null)
   assert.match((await source.readRaw())[0]!.error!, /sent by stations 1 and 0: choose one with source_address/)
-  // one has fallen silent, as after a station took another address
+  // one station has fallen silent, as after a change of its address
   clock.advance(900)
   bus.arrive([CAN_EFF + 0x0cf00401, 'ffffff0010ffffff'])
   assert.equal(await value(), null)
@@ -212,7 +212,7 @@ test('one message from two stations is an error until one is chosen, or one fall
   assert.equal((await chosen.source.read())[0]![2], 512)
 })
 
-test('a file that tells two stations of one group apart reads each from its own', async () => {
+test('a file that distinguishes two stations of one group reads each from its own frames', async () => {
   const dbc = `BO_ 2364540160 Front: 8 X
  SG_ A : 0|8@1+ (1,0) [0|0] "V" X
 BO_ 2364540161 Rear: 8 X
@@ -231,7 +231,7 @@ BA_ "ProtocolType" "J1939";`
   )
 })
 
-test('an interface that goes down loses the link; closing and opening begin anew', async () => {
+test('an interface that goes down loses the link; closing and reopening starts with no values', async () => {
   const { source, bus, lost } = await world({ match: 'Coolant' })
   bus.arrive([291, '0000000000000000'])
   await source.read()
@@ -246,7 +246,7 @@ test('an interface that goes down loses the link; closing and opening begin anew
   assert.equal(source.counters.rx, 1)
 })
 
-test('the bus is shown beside what is missing, and a source whose bus is back is opened at once', async () => {
+test('the state of the bus is shown with the missing values, and a source whose bus is back is reopened immediately', async () => {
   const bus = new Bus()
   await assert.rejects(world({ interface: 'can9' }, DBC, bus), {
     code: 'LINK_DOWN',
@@ -271,7 +271,7 @@ test('the bus is shown beside what is missing, and a source whose bus is back is
   assert.equal(back, 1)
 })
 
-test('frames that came too fast are counted and told for a minute, with what to do', async () => {
+test('frames lost to overload are counted and reported for a minute, with what to do', async () => {
   const bus = new Bus()
   const { source, degraded, clock } = await world({ match: 'Coolant', max_age_ms: 3_600_000 }, DBC, bus)
   bus.arrive([291, '0000000000000000'])
@@ -304,7 +304,7 @@ test('a source that is closed while its file is read stays closed', async () => 
   assert.equal(bus.closed, 1)
 })
 
-test('options that cannot be meant are refused with what was meant', async () => {
+test('nonsensical options are refused with the likely intention', async () => {
   const refused = (options: Record<string, unknown>, message: RegExp, dbc?: string, code = 'CONFIG_INVALID') =>
     assert.rejects(world(options, dbc), { code, message })
   await refused({ match: 'Coolent' }, /no signal matches Coolent/)
@@ -315,7 +315,7 @@ test('options that cannot be meant are refused with what was meant', async () =>
   await refused({ intervall_ms: 5 }, /did you mean interval_ms/, undefined, 'UNKNOWN_KEY')
   await refused({ interface: '' }, /interface/)
   await refused({}, /describes no message \(line 1:/, 'BO_ x')
-  // proposals are sought among so many names only: a mistyped pattern must not hold the gateway up
+  // suggestions are searched among this many names only: a mistyped pattern must not block the gateway
   const many = Array.from({ length: 200 }, (_, m) => {
     const signals = Array.from({ length: 50 }, (_, k) => ` SG_ Q${m}q${k}q : 0|8@1+ (1,0) [0|0] "" X`)
     return [`BO_ ${m + 1} M${m}: 8 X`, ...signals].join('\n')
@@ -339,14 +339,14 @@ test('options that cannot be meant are refused with what was meant', async () =>
   })
 })
 
-test('a group has an end', () => {
+test('the size of a group is limited', () => {
   const signals = Array.from({ length: 513 }, (_, k) => ` SG_ S${k} : 0|8@1+ (1,0) [0|0] "" X`).join('\n')
   const options = checkOptions(canSourceOptions, { interface: 'can0', dbc: 'x' }, 'x')
   assert.throws(() => plan('x', parseDbc(`BO_ 1 M: 8 X\n${signals}`), options), /513 signals are chosen, 512 can be/)
   assert.equal(plan('x', parseDbc(`BO_ 1 M: 8 X\n${signals}`), { ...options, match: 'S5*' }).channels.length, 24)
 })
 
-test('units of DBC files are understood, mended or kept as notes', () => {
+test('units of DBC files are recognized, corrected or kept as notes', () => {
   const pairs: Record<string, string> = {
     degC: 'degC',
     '°C': '°C',

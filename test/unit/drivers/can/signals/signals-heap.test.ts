@@ -1,5 +1,5 @@
-// The way of a frame from the socket to the newest values makes no objects. What is left is what the engine itself needs to
-// hand times and fractions from one function to the next: 16 bytes each.
+// The path of a frame from the socket to the newest values allocates no objects. The remaining bytes are what the engine
+// itself needs to pass times and fractions between functions: 16 bytes each.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
@@ -28,16 +28,16 @@ BO_ 301 Floats: 8 Engine
 SIG_VALTYPE_ 301 Float : 1;
 BA_ "ProtocolType" "J1939";`
 
-/** so few that what they make is not collected in between */
+/** so few that their garbage is not collected in between */
 const BATCHES = 300
-/** at least; the engine makes code of it on a thread of its own, whenever that gets its turn */
+/** a minimum; the engine compiles the code on its own thread, whenever that is scheduled */
 const RUNS = 25
 const MOST_RUNS = 500
 const FRAMES = 60
-/** times and fractions: 52 bytes here; one view of an array for each signal makes it 220 */
+/** times and fractions: 52 bytes here; one array view for each signal makes it 220 */
 const MOST_BYTES = 80
 
-test('frames are taken apart without making objects', async () => {
+test('decoding frames allocates no objects', async () => {
   setFlagsFromString('--expose-gc')
   const gc = runInNewContext('gc') as () => void
   const dbc = Buffer.from(DBC)
