@@ -54,12 +54,12 @@ async function runSqlWorker(): Promise<void> {
   }
   const view = new SqlView(new Sqlite(), limits, sealed)
   const say = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
-  let told = ''
+  let sent = ''
   const state = (): WorkerState => {
     const { upTo, bytes, files } = view.counts.sealed ?? {}
     const now = `${upTo} ${bytes} ${files}`
-    const changed = now !== told
-    told = now
+    const changed = now !== sent
+    sent = now
     return { counts: view.counts, heap: heap(), hole: view.hole, ...(changed && { windows: notes() }) }
   }
   const notes = (): WindowNote[] =>
