@@ -24,11 +24,11 @@ const T0 = 1_710_000_000
 const COUNTS = { packets: 0, duplicates: 0, left: 0 }
 
 /** A log of about 2,500 facts in segments of 300, and its view. While the file `wait` exists the worker does nothing; `die` ends it. */
-async function world(more: Partial<DatabaseOptions> = {}, script?: string) {
+async function world(more: Partial<DatabaseOptions> = {}, maxBytes = 256 * 1024) {
   const dir = mkdtempSync(join(root, 'w-'))
   const log = await FlashLog.open({
     ...{ dir: join(dir, 'log'), commitIntervalMs: 10, ackCommitMs: 2 },
-    ...{ maxBytes: 256 * 1024, segmentBytes: 32 * 1024 },
+    ...{ maxBytes, segmentBytes: maxBytes / 8 },
   })
   const [wait, die] = [join(dir, 'wait'), join(dir, 'die')]
   const hook = `{
@@ -42,7 +42,7 @@ async function world(more: Partial<DatabaseOptions> = {}, script?: string) {
       heard(message)
     })
   }`
-  const program = () => ({ wasm: workerProgram().wasm, script: `${hook}\n${script ?? workerProgram().script}` })
+  const program = () => ({ wasm: workerProgram().wasm, script: `${hook}\n${workerProgram().script}` })
   const backoff = new Backoff({ minMs: 5, maxMs: 5, quickMs: 5 })
   const windows = { dir: join(dir, 'sql'), readOnly: false, keepBytes: 0, keepMs: 0 }
   const db = new Database({ ...{ log, program, backoff, windows, maxPackets: 100, startWaitMs: 60_000 }, ...more })
@@ -102,6 +102,17 @@ test('facts that the log drops before the view reads them are counted at once', 
   const { packets, left } = db.status()
   assert.ok(db.status().missed >= missed && packets >= 250 + has, JSON.stringify(db.status()))
   assert.equal(left, 0)
+})
+
+test('facts that were counted as missed are not read from RAM later', async () => {
+  const { db, add, quiet, exact, wait } = await world({}, 64 * 1024)
+  await db.connect()
+  await add(10)
+  await quiet()
+  writeFileSync(wait, '')
+  while (db.status().missed < 200) await add(100)
+  rmSync(wait)
+  await exact('read again')
 })
 
 test('facts of an open window that the log dropped are missed only if the worker dies before they are sealed', async () => {
