@@ -18,7 +18,6 @@ interface Variant {
   readonly what: string
   readonly media: NonNullable<RunOptions['media']>
   readonly aim: RunOptions['aim']
-  readonly hours: number
   readonly patches: readonly unknown[]
 }
 
