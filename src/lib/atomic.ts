@@ -21,7 +21,7 @@ export function atomicWrite(path: string, content: string | Uint8Array, files: F
   files.syncDir(dirname(path))
 }
 
-const PIECE = 1 << 20
+const PIECE = 1 << 18
 
 /**
  * Writes the bytes of a file again, in place, and syncs them; returns how many. For what a killed process left: if its last sync failed, the
