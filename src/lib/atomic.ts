@@ -20,3 +20,24 @@ export function atomicWrite(path: string, content: string | Uint8Array, files: F
   files.rename(temporary, path)
   files.syncDir(dirname(path))
 }
+
+const PIECE = 1 << 18
+
+/**
+ * Writes the bytes of a file again, in place, and syncs them; returns how many. For what a killed process left: if its last sync failed, the
+ * kernel takes those pages for clean, and a sync alone succeeds without writing them. A crash meanwhile leaves the bytes as they were.
+ */
+export async function writeAgain(path: string, files: Files): Promise<number> {
+  const fd = files.open(path, 'r+')
+  let at = 0
+  try {
+    for (let piece = files.readAt(path, 0, PIECE); piece.length > 0; piece = files.readAt(path, at, PIECE)) {
+      files.write(fd, piece)
+      at += piece.length
+    }
+    await files.sync(fd)
+  } finally {
+    files.close(fd)
+  }
+  return at
+}

@@ -2,7 +2,7 @@
 // removed. Any failure closes the active file and truncates it to what is known to be on flash; the caller still has the
 // remaining records in RAM: after a failed fdatasync the page cache is no longer reliable.
 import { join } from 'node:path'
-import { atomicWrite } from '../lib/atomic'
+import { writeAgain } from '../lib/atomic'
 import { OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { removeWitness, writeWitness } from './chain-file'
@@ -69,8 +69,6 @@ export class Segments {
   #syncedState = { last: 0, facts: 0, lastFact: 0 }
   /** adopted files that the last process may have written without a sync */
   #doubtful: Segment[] = []
-  /** their sync failed: the page cache is not reliable, and they are written again */
-  #failedOnce = false
 
   constructor(
     readonly files: Files,
@@ -82,8 +80,8 @@ export class Segments {
   }
 
   /**
-   * Adds a segment found at the start; oldest first. `doubtful`: it may be in the page cache only, so the next sync includes
-   * it.
+   * Adds a segment found at the start; oldest first. `doubtful`: it may be in the page cache only, so the next sync writes it
+   * again.
    */
   adopt(segment: Segment, doubtful: boolean): void {
     this.list.push(segment)
@@ -241,22 +239,13 @@ export class Segments {
 
   async #syncAdopted(): Promise<void> {
     if (this.#doubtful.length === 0) return
-    try {
-      for (const segment of this.#doubtful) {
-        if (!this.list.includes(segment)) continue
-        if (this.#failedOnce) atomicWrite(segment.path, this.files.read(segment.path), this.files)
-        else {
-          const fd = this.files.open(segment.path, 'r+')
-          this.syncs++
-          await this.files.sync(fd).finally(() => this.files.close(fd))
-        }
-      }
-      this.files.syncDir(this.dir)
-      this.#doubtful = []
-    } catch (error) {
-      this.#failedOnce = true
-      throw error
+    for (const segment of this.#doubtful) {
+      if (!this.list.includes(segment)) continue
+      this.syncs++
+      this.writtenBytes += await writeAgain(segment.path, this.files)
     }
+    this.files.syncDir(this.dir)
+    this.#doubtful = []
   }
 
   #drop(segment: Segment): void {

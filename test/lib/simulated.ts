@@ -17,6 +17,7 @@ interface Variant {
   readonly id: string
   readonly what: string
   readonly media: NonNullable<RunOptions['media']>
+  readonly aim: RunOptions['aim']
   readonly patches: readonly unknown[]
 }
 
@@ -33,10 +34,12 @@ const worldFile = (): Promise<string> =>
 
 /** The faults that the world is known to detect. */
 export async function variants(): Promise<readonly Variant[]> {
-  const { VARIANTS, UNNOTICED } = await load<{ VARIANTS: readonly Variant[]; UNNOTICED: readonly string[] }>(
-    'variants.mjs',
-  )
-  return VARIANTS.filter(({ id }) => !UNNOTICED.includes(id))
+  const { VARIANTS, HARMLESS, UNNOTICED } = await load<{
+    VARIANTS: readonly Variant[]
+    HARMLESS: Record<string, string>
+    UNNOTICED: readonly string[]
+  }>('variants.mjs')
+  return VARIANTS.filter(({ id }) => !UNNOTICED.includes(id) && !HARMLESS[id])
 }
 
 /**

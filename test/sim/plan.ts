@@ -94,14 +94,27 @@ export interface Plan {
   readonly faults: readonly Fault[]
 }
 
+/** Situations that a run can be given in each seed: a disk that refuses to the end; readings repeated before their commit; a full log; runs
+ *  of a gateway with the ports of the run before and an upstream that stays */
+export const AIMS = ['last', 'repeat', 'full', 'ports'] as const
+export type Aim = (typeof AIMS)[number]
+
 /** Kinds that only some modes know. */
 const RARE: Partial<Record<FaultKind, number>> = { clock: 0.3 }
 
 export function planOf(
   seed: number,
   dice: Dice,
-  { hours, mode, media: forced, sql }: { hours: number; mode?: DiskMode; media?: readonly Medium[]; sql?: boolean },
+  {
+    hours,
+    mode,
+    media: forced,
+    sql,
+    aim,
+  }: { hours: number; mode?: DiskMode; media?: readonly Medium[]; sql?: boolean; aim?: Aim },
 ): Plan {
+  /** A situation that some seeds have, and all with that aim. */
+  const has = (name: Aim, dice: Dice, share: number): boolean => dice.chance(share) || aim === name
   const drawn = dice.fork('plan')
   const lives = drawn.fork('mode').next()
   const diskMode = mode ?? (lives < 0.93 ? 'strict' : 'lying')
@@ -168,7 +181,7 @@ export function planOf(
     }
   // a disk that refuses to the end, and then sources that give nothing: only the log itself retries
   const last = drawn.fork('last')
-  const afterglow = last.chance(0.8)
+  const afterglow = last.chance(0.8) && aim !== 'last'
   if (!afterglow) {
     const at = end - last.scale(500, 20_000)
     faults.push({
@@ -181,14 +194,14 @@ export function planOf(
     })
   }
   const repeat = drawn.fork('repeat')
-  if (repeat.chance(0.2))
+  if (has('repeat', repeat, 0.2))
     for (let left = 1 + repeat.below(3); left > 0; left--) {
       const [machine, at, seed] = [1 + repeat.below(gateways), repeat.next() * end, repeat.below(2 ** 31)]
       faults.push({ kind: 'repeat-power', at, machine, ms: 0, seed, power: true })
     }
   // a log that is full: no connection to the upstream for long, and starts that take room too
   const full = drawn.fork('full')
-  const fills = full.chance(0.04)
+  const fills = has('full', full, 0.04)
   if (fills) {
     const machine = 1 + full.below(gateways)
     const [at, ms] = [full.between(0.02, 0.1) * end, full.between(0.6, 0.8) * end]
@@ -196,6 +209,20 @@ export function planOf(
     faults.push({ kind: 'partition', at, ms, ...direct })
     for (let left = full.below(12); left > 0; left--)
       faults.push({ kind: 'kill', at: full.between(0.3, 1) * end, ms: 0, ...direct, power: full.chance(0.5) })
+    // and kills between the drop of a segment and the note of it
+    for (let left = 4 + full.below(8); left > 0; left--)
+      faults.push({ kind: 'after-roll', at: full.between(0.2, 0.9) * end, ms: 0, ...direct, seed: full.below(2 ** 31) })
+  }
+  const refuses = fills && full.chance(0.5)
+  // each run of a gateway has a numbering of its own, which an upstream that stays must tell from that of the run before
+  const ports = drawn.fork('numbering')
+  const again = has('ports', ports, 0.04)
+  if (again) {
+    faults.length = 0
+    for (let at = ports.between(0.05, 0.2) * end; at < end; at += ports.between(0.05, 0.4) * end) {
+      const machine = 1 + ports.below(gateways)
+      faults.push({ kind: 'kill', at, machine, ms: 0, seed: ports.below(2 ** 31), power: false })
+    }
   }
   // a segment is several blocks of the medium, like any that can be configured
   const tuning: Tuning = {
@@ -210,7 +237,7 @@ export function planOf(
     gateways,
     diskMode,
     intervalMs: fills ? 250 : drawn.pick([500, 1000, 2000, 2000, 5000]),
-    samePorts: drawn.fork('ports').chance(0.3),
+    samePorts: drawn.fork('ports').chance(0.3) || again,
     afterglow,
     media,
     mqtt: { qos: drawn.pick([1, 1, 2]), protocol_version: drawn.pick([4, 5]), keepalive_s: drawn.pick([5, 30]) },
@@ -221,7 +248,7 @@ export function planOf(
         commit_interval_ms: drawn.pick([1000, 1000, 200, 3000, 10_000]),
         ack_commit_ms: drawn.pick([100, 100, 5, 1000]),
         commit_bytes: drawn.pick([65_536, 65_536, 512, 2048]),
-        when_full: drawn.pick(['drop_oldest', 'drop_oldest', 'refuse']),
+        when_full: refuses ? 'refuse' : drawn.pick(['drop_oldest', 'drop_oldest', 'refuse']),
       },
       uplink: {
         frames: drawn.pick(['auto', 'auto', 'auto', 'full']),

@@ -18,6 +18,7 @@ const HELP = `npm run test:sim -- [options]
   --mode MODE   strict or lying: what the syncs of the disks do; left out: as each seed draws
   --media LIST  of the uplinks, best first: MQTT,UDP; left out: as each seed draws
   --sql         with a SQL view at the upstream; left out: as each seed draws
+  --aim NAME    each seed has this situation: last, repeat, full or ports (test/sim/plan.ts)
   --workers N   processes (default 2)
   --keep LIST   only these faults of the plan, by number: 3,7 (one seed)
   --trace       print every event (one seed)
@@ -33,6 +34,7 @@ const { values: options } = parseArgs({
     mode: { type: 'string' },
     media: { type: 'string' },
     sql: { type: 'boolean' },
+    aim: { type: 'string' },
     workers: { type: 'string', default: '2' },
     keep: { type: 'string' },
     trace: { type: 'boolean' },
@@ -96,14 +98,19 @@ if (options.mode && !['strict', 'lying'].includes(options.mode)) {
   console.error(`--mode takes strict or lying, not ${options.mode}`)
   process.exit(2)
 }
+if (options.aim && !['last', 'repeat', 'full', 'ports'].includes(options.aim)) {
+  console.error(`--aim takes last, repeat, full or ports, not ${options.aim}`)
+  process.exit(2)
+}
 const common = {
   hours,
   ...(options.mode && { mode: options.mode }),
   ...(media && { media }),
   ...(options.sql && { sql: true }),
+  ...(options.aim && { aim: options.aim }),
 }
 const command = (seed, keep) =>
-  `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}${options.sql ? ' --sql' : ''}` +
+  `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}${options.sql ? ' --sql' : ''}${options.aim ? ` --aim ${options.aim}` : ''}` +
   `${variant ? ` --variant ${variant.id}` : ''}${keep ? ` --keep ${keep.join() || 'none'}` : ''}`
 
 /** Leaves out faults as long as the seed still fails. */

@@ -1,7 +1,7 @@
 // One run of one seed: faults for the planned time, then a fault-free world that must catch up within a limit.
 import { Dice } from './engine'
 import { ask, heal, schedule } from './faults'
-import { type DiskMode, type Fault, type Medium, type Plan, planOf } from './plan'
+import { type Aim, type DiskMode, type Fault, type Medium, type Plan, planOf } from './plan'
 import type { Compiled } from './program'
 import { checkView } from './view'
 import { isCrash, World } from './world'
@@ -21,6 +21,8 @@ export interface RunOptions {
   media?: readonly Medium[]
   /** with a SQL view at the upstream or without; default: as the seed draws */
   sql?: boolean
+  /** a situation that the seed has in any case */
+  aim?: Aim
   /** numbers of the faults to keep; default: all */
   keep?: readonly number[]
   trace?: (line: string) => void

@@ -2,10 +2,9 @@
 //
 // Errors: a partial write is truncated before the next one. A last line without its line feed is the torn end of an
 // unconfirmed write, and is truncated too. A damaged line elsewhere is read as undefined. Other errors are the system's.
-// of a write that was never confirmed, and is cut too; a damaged line elsewhere is read as undefined. Errors are the system's.
 
 import { dirname } from 'node:path'
-import { atomicWrite } from '../../lib/atomic'
+import { atomicWrite, writeAgain } from '../../lib/atomic'
 import { orElse } from '../../lib/errors'
 import type { Files } from '../../lib/files'
 import { crc32c } from '../../wire/crc'
@@ -81,10 +80,11 @@ export class LineFile {
 
   async sync(): Promise<void> {
     // existing lines may be only in the page cache, as the last process left them
-    const fd = this.#adopted ? this.#open() : this.#fd
-    if (fd === null) return
-    await this.#files.sync(fd)
-    this.#adopted = false
+    if (this.#adopted) {
+      this.#open()
+      await writeAgain(this.path, this.#files)
+      this.#adopted = false
+    } else if (this.#fd !== null) await this.#files.sync(this.#fd)
   }
 
   /** Keeps a copy of the file next to it. */

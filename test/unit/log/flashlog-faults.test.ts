@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { verify } from '../../../src/log'
 import { DIR, factOf, factsOf, LOCAL, openLog, random, settle } from './helpers'
-import { MemFiles, systemError } from './memfiles'
+import { MemFiles, PowerCut, systemError } from './memfiles'
 
 for (const code of ['ENOSPC', 'EIO', 'EROFS']) {
   test(`${code} at a write: live data flows on, the state says so, and the log recovers without help`, async () => {
@@ -86,6 +86,62 @@ for (const truncates of [true, false]) {
     assert.deepEqual([again.status().damaged, again.status().torn, again.factsAfter(0)], [0, 0, 3])
   })
 }
+
+test('what a failed sync left in the file is on flash before a start after a kill acknowledges it', async () => {
+  const { log, files, timers } = await openLog()
+  log.appendFact(factOf(1), LOCAL)
+  await timers.advance(1000)
+  files.gate = operation => {
+    if (operation === 'sync' || operation === 'truncate') throw systemError('EIO')
+  }
+  const seq = log.appendFact(factOf(2), LOCAL)
+  await timers.advance(1000)
+  assert.equal(log.status().state, 'degraded')
+  // the process is killed, and the disk works again
+  files.gate = () => undefined
+  const { log: again } = await openLog({ files })
+  assert.ok(again.committedSeq > seq)
+  const { log: third } = await openLog({ files: files.afterPowerCut() })
+  assert.deepEqual(factsOf(third), [1, 2])
+  assert.deepEqual([third.status().damaged, third.status().lost], [0, 0])
+})
+
+test('a power cut while a start writes what it found again loses nothing that was on flash', async () => {
+  const { log, files } = await openLog()
+  for (let k = 0; k < 40; k++) log.appendFact(factOf(k), LOCAL)
+  await log.flush()
+  for (const tear of [0, 0.5, 1]) {
+    const left = files.copy()
+    left.tear = tear
+    left.gate = operation => {
+      if (operation === 'write') throw new PowerCut()
+    }
+    const { log: cut } = await openLog({ files: left })
+    assert.equal(cut.status().state, 'degraded')
+    const { log: again } = await openLog({ files: left.afterPowerCut(0.5) })
+    assert.equal(factsOf(again).length, 40, `${tear}`)
+  }
+})
+
+test('a start after a kill writes only the segment again in which the process wrote last', async () => {
+  const { log, files } = await openLog({ segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 })
+  for (let k = 0; k < 1000; k++) log.appendFact(factOf(k), LOCAL)
+  await log.flush()
+  const rewritten: string[] = []
+  const start = async (): Promise<string[]> => {
+    rewritten.length = 0
+    const before = files.segments(DIR)
+    files.gate = (operation, path) => {
+      if (operation === 'write' && before.some(name => path.endsWith(name))) rewritten.push(path.slice(DIR.length + 1))
+    }
+    await openLog({ files })
+    return rewritten
+  }
+  const newest = files.segments(DIR).at(-1)!
+  assert.deepEqual(await start(), [newest])
+  // that start wrote no facts, and what was there before is on flash
+  assert.deepEqual(await start(), [])
+})
 
 test('when RAM is full too, the oldest waiting records are dropped: counted, named, and rejected to their callers', async () => {
   const { log, files, timers } = await openLog({

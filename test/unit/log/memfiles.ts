@@ -1,5 +1,6 @@
 // A file system in RAM that knows what a power cut would leave: bytes written but not synced, names created but not
-// synced with their folder. Every call passes a gate, where a test makes it fail or cuts the power.
+// synced with their folder. Every call passes a gate, where a test makes it fail or cuts the power. As on Linux, bytes whose sync failed count as
+// clean: a later sync succeeds without them, unless they were written again.
 import { dirname } from 'node:path'
 import type { Files } from '../../../src/lib/files'
 
@@ -7,6 +8,32 @@ interface Node {
   data: Buffer
   /** what certainly survives a power cut */
   durable: Buffer
+  /** range whose sync failed: no later sync writes it */
+  lost?: { from: number; to: number } | undefined
+}
+
+/** What of a range is not in `[from, to)`; a hole in its middle counts as in the range. */
+function without(range: Node['lost'], from: number, to: number): Node['lost'] {
+  if (!range) return undefined
+  const left = { from: from <= range.from ? Math.max(range.from, to) : range.from, to: range.to }
+  if (to >= range.to) left.to = Math.min(range.to, from)
+  return left.from < left.to ? left : undefined
+}
+
+function syncFailed(node: Node): void {
+  const { data, durable } = node
+  let from = 0
+  while (from < durable.length && data[from] === durable[from]) from++
+  if (from < data.length) node.lost = { from, to: data.length }
+}
+
+function synced(node: Node, data: Buffer): void {
+  const next = Buffer.from(data)
+  if (node.lost) {
+    next.fill(0, node.lost.from, node.lost.to)
+    node.durable.copy(next, node.lost.from, node.lost.from, Math.min(node.lost.to, next.length))
+  }
+  node.durable = next
 }
 
 export type Operation =
@@ -98,7 +125,7 @@ export class MemFiles implements Files {
       node = { data: Buffer.alloc(0), durable: Buffer.alloc(0) }
       this.files.set(path, node)
     }
-    if (flags === 'w') node.data = Buffer.alloc(0)
+    if (flags === 'w') Object.assign(node, { data: Buffer.alloc(0), lost: undefined })
     const fd = this.#fd++
     this.#open.set(fd, { path, node, at: 0, append: flags === 'a' })
     return fd
@@ -111,6 +138,7 @@ export class MemFiles implements Files {
       file.node.data.copy(next)
       next.set(data.subarray(offset, offset + size), at)
       file.node.data = next
+      file.node.lost = without(file.node.lost, at, at + size)
       file.at = at + size
     }
     try {
@@ -128,18 +156,25 @@ export class MemFiles implements Files {
     const data = file.node.data
     try {
       await this.slow()
-      this.#pass('sync', file.path)
-      this.syncs++
-      file.node.durable = data
+      this.#passSync(file)
+      synced(file.node, data)
     } finally {
       this.#syncing--
     }
   }
   syncNow(fd: number): void {
     const file = this.#open.get(fd)!
-    this.#pass('sync', file.path)
+    this.#passSync(file)
+    synced(file.node, file.node.data)
+  }
+  #passSync({ path, node }: { path: string; node: Node }): void {
+    try {
+      this.#pass('sync', path)
+    } catch (error) {
+      if (!(error instanceof PowerCut)) syncFailed(node)
+      throw error
+    }
     this.syncs++
-    file.node.durable = file.node.data
   }
   close(fd: number): void {
     this.#pass('close', '')
@@ -149,6 +184,7 @@ export class MemFiles implements Files {
     this.#pass('truncate', path)
     const node = this.#node(path)
     node.data = Buffer.from(node.data.subarray(0, length))
+    node.lost = without(node.lost, length, Number.POSITIVE_INFINITY)
   }
   rename(from: string, to: string): void {
     this.#pass('rename', to)

@@ -76,6 +76,22 @@ test('lines that were read are synced once with their folder before anything cou
   assert.equal(files.syncs, 1)
 })
 
+test('lines whose sync failed before a kill are on flash once the next process synced them', async () => {
+  const files = new MemFiles()
+  files.mkdir('/ids')
+  const lines = new LineFile('/ids/lines', files)
+  lines.write(linesOf(['1']))
+  files.gate = operation => {
+    if (operation === 'sync') throw systemError('EIO')
+  }
+  await assert.rejects(lines.sync(), { code: 'EIO' })
+  files.gate = () => undefined
+  const next = new LineFile('/ids/lines', files)
+  assert.deepEqual([...next.read()], [1])
+  await next.sync()
+  assert.deepEqual(read(files.afterPowerCut()), [1])
+})
+
 test('nothing is written without a file and without content; an existing file becomes empty', () => {
   const none = new MemFiles()
   none.mkdir('/ids')
