@@ -33,11 +33,11 @@ export const VARIANTS = [
     'if (this.#doubtful.length === 0) return',
     'if (this.#doubtful.length >= 0) return',
   ]),
-  variant('adopted-only-synced', 'what a killed process left is synced, and not written again after a sync that failed', [
-    'src/lib/atomic.ts',
-    'files.write(fd, piece)',
-    'void piece',
-  ]),
+  variant(
+    'adopted-only-synced',
+    'what a killed process left is synced, and not written again after a sync that failed',
+    ['src/lib/atomic.ts', 'files.write(fd, piece)', 'void piece'],
+  ),
   variant('failed-sync-believed', 'a sync that failed counts as done', [
     `${LOG}/segments.ts`,
     'await this.files.sync(this.#fd)\n',
