@@ -54,15 +54,18 @@ export class Retention {
     }
   }
 
-  /** With when_full "refuse": whether a fact of about `bytes` is accepted, with `waiting` bytes already in RAM. */
+  /**
+   * With when_full "refuse": whether a fact of about `bytes` is accepted, with `waiting` bytes already in RAM. Segments that may be dropped count
+   * as room and are dropped when that is needed: while the disk refuses, RAM may be lost before it is.
+   */
   admits(bytes: number, waiting: number, reserve: number): boolean {
     if (this.#o.whenFull === 'drop_oldest') return true
-    const fits = (): boolean =>
-      this.#segments.taken + this.damagedBytes + onMedium(waiting + bytes) + onMedium(reserve) <= this.#o.maxBytes
-    while (!fits()) {
-      const oldest = this.#segments.list[0]
-      if (!oldest || oldest === this.#segments.active || !this.#mayDrop(oldest)) return false
-      this.#drop(oldest)
+    const { list, active, taken } = this.#segments
+    let over = taken + this.damagedBytes + onMedium(waiting + bytes) + onMedium(reserve) - this.#o.maxBytes
+    for (let k = 0; over > 0; k++) {
+      const oldest = list[k]
+      if (!oldest || oldest === active || !this.#mayDrop(oldest)) return false
+      over -= onMedium(oldest.size)
     }
     return true
   }

@@ -5,6 +5,7 @@ import { verify } from '../../../src/log'
 import { Retention, type RetentionOptions } from '../../../src/log/retention'
 import type { Segment } from '../../../src/log/segments'
 import { DIR, factOf, factsOf, LOCAL, openLog, random } from './helpers'
+import { systemError } from './memfiles'
 
 test('the log never takes more than max_bytes, and the counters equal the ledger', async () => {
   for (let seed = 1; seed <= 6; seed++) {
@@ -95,6 +96,27 @@ test('a segment dropped to make room in a full log with when_full "refuse" is no
     const { dropped, damaged } = again.status()
     assert.deepEqual([damaged, dropped > 0], [0, true], `noted: ${noted}`)
   }
+})
+
+test('when_full "refuse" drops nothing for records that wait in RAM while the disk refuses: a kill would take them', async () => {
+  const options = { maxBytes: 256 * 1024, segmentBytes: 32 * 1024, whenFull: 'refuse' } as const
+  const { log, files } = await openLog(options)
+  let facts = 0
+  while (files.segments(DIR).length < 5) {
+    log.appendFact(factOf(facts++), LOCAL)
+    if (facts % 10 === 0) await log.flush()
+  }
+  await log.flush()
+  log.appendCursor('uplink', log.committedSeq)
+  await log.flush()
+  files.gate = operation => {
+    if (operation === 'write' || operation === 'sync') throw systemError('EIO')
+  }
+  while (log.pendingBytes < 128 * 1024) log.appendFact(factOf(facts), LOCAL)
+  files.gate = () => undefined
+  const { log: again } = await openLog({ ...options, files })
+  const { damaged, dropped } = again.status()
+  assert.deepEqual([damaged, dropped, factsOf(again).length], [0, 0, facts])
 })
 
 test('max_age_s drops older records, but not by an unreliable clock', async () => {
@@ -289,7 +311,7 @@ test('"refuse" accepts exactly what fits above the reserve, and drops only what 
   assert.equal(full.admits(1000, BLOCK - 1000, BLOCK), true)
   assert.deepEqual(dropped, [], 'ten blocks of ten')
   assert.equal(full.admits(1001, BLOCK - 1000, BLOCK), true)
-  assert.deepEqual(dropped, ['1'], 'the cursor b is at the last fact of segment 1')
+  assert.deepEqual(dropped, [], 'the cursor b is at the last fact of segment 1, which goes when the room is needed')
   assert.equal(full.admits(2 * BLOCK, BLOCK, BLOCK), false)
   assert.throws(() => full.makeRoom(5 * BLOCK, true), { code: 'DISK_FULL' })
   assert.deepEqual(dropped, ['1'])
