@@ -126,7 +126,7 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
     bad(`database: ${status.storage.dialect} is down: ${database}; the log keeps every record meanwhile`)
   if (status.storage.missed)
     bad(
-      `database: ${counted(status.storage.missed, 'fact')} missed, by a full log or a damaged window; enlarge gateway.log.max_bytes or read less often`,
+      `database: ${counted(status.storage.missed, 'fact')} missed, by a full log or a damaged window; enlarge gateway.log.max_bytes`,
     )
   if (status.needs_restart) warn(`effective at the next start: ${status.needs_restart.join(', ')}`)
   for (const problem of status.login_problems ?? []) bad(`log in: ${problem}`)
