@@ -30,8 +30,8 @@ export const VARIANTS = [
   ]),
   variant('adopted-not-synced', 'what a killed process left is adopted without a sync', [
     `${LOG}/segments.ts`,
-    'if (this.#doubtful.length === 0) return',
-    'if (this.#doubtful.length >= 0) return',
+    'if (!segment) return',
+    'if (segment !== null) return',
   ]),
   variant(
     'adopted-only-synced',
