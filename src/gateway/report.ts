@@ -3,7 +3,7 @@ import type { ConfigStore } from '../config'
 import type { Supervisor } from '../links/supervisor'
 import type { FlashLog } from '../log'
 import type { DeviceRole } from '../protocol/handshake/roles'
-import type { Database, DatabaseStatus } from '../storage'
+import { type Database, NO_DATABASE } from '../storage'
 import type { GatewayEvents } from './events'
 import type { Guard } from './guard/guard'
 import type { Identity } from './identity'
@@ -16,16 +16,6 @@ import type { Attention, GatewayStatus } from './status'
 import type { TimeReport } from './time/clock-watch'
 import type { Unkept } from './unsaved'
 import type { Uplinks } from './uplink/uplinks'
-
-const NO_DATABASE: DatabaseStatus = {
-  state: 'closed',
-  dialect: '',
-  lag_records: 0,
-  packets: 0,
-  duplicates: 0,
-  left: 0,
-  refused: 0,
-}
 
 /** The parts of a gateway that its status needs. */
 interface StatusParts {

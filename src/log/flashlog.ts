@@ -224,9 +224,13 @@ export class FlashLog {
     return this.#writer.flush()
   }
 
-  /** Protects records from the seq returned by `lowest` (undefined: none) from the age limit. */
-  pin(lowest: () => number | undefined): void {
+  /**
+   * Protects records from the seq returned by `lowest` (undefined: none) from the age limit. `dropping` is called before the
+   * limits remove a segment.
+   */
+  pin(lowest: () => number | undefined, dropping: (segment: Segment) => void = () => undefined): void {
     this.#retention.pinned = lowest
+    this.#retention.onDropping = dropping
   }
 
   /** A reader that continues where it stopped; see Reader. */

@@ -1,6 +1,6 @@
 // The public interface of the flash log.
 export { DayCounter } from './daycounter'
-export { decodeRecord } from './decode'
+export { decodeRecord, recordSeq } from './decode'
 export { exportFacts, exportRow } from './export'
 export { FlashLog } from './flashlog'
 export { recordLength as recordSize } from './format'

@@ -19,8 +19,8 @@ export interface LogSource {
   readonly lastSeq: number
   /** bytes of the files that contain records after a seq */
   bytesAfter(seq: number): number
-  /** protects records from the seq returned by `lowest`; absent: the log belongs to another process */
-  pin?(lowest: () => number | undefined): void
+  /** see FlashLog; absent: the log belongs to another process */
+  pin?(lowest: () => number | undefined, dropping?: (segment: Segment) => void): void
   /** the position of a reader, see FlashLog; methods that write are absent if the log belongs to another process */
   cursor(name: string): number | undefined
   appendCursor?(name: string, seq: number): number

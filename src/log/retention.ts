@@ -19,6 +19,8 @@ export interface RetentionOptions {
 export class Retention {
   /** lowest seq still needed, or undefined */
   pinned: () => number | undefined = () => undefined
+  /** a segment is about to be removed */
+  onDropping: (segment: Segment) => void = () => undefined
   /** reports a loss to be logged */
   onDropped: (segment: Segment) => void = () => undefined
   /** whether wall times are reliable now */
@@ -97,6 +99,7 @@ export class Retention {
   }
 
   #drop(segment: Segment): void {
+    this.onDropping(segment)
     this.#segments.remove(segment)
     this.onDropped(segment)
   }

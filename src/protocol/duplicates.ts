@@ -22,9 +22,8 @@ const DEVICE_BYTES = 500
 /** One device: its newest entries in a ring, found through an open hash table. 16 bytes per entry, grown as needed. */
 class Recent {
   #times = new Float64Array(FIRST_SIZE)
-  #hashes = new Uint32Array(FIRST_SIZE)
-  /** position in the ring + 1 at the entry's slot, 0 is free; twice the ring's size, so that searches stay short */
-  #table = new Uint32Array(2 * FIRST_SIZE)
+  /** position in the ring + 1 at the entry's slot, 0 is free; twice the ring's size, so that searches stay short. The hashes follow, by position */
+  #table = new Uint32Array(3 * FIRST_SIZE)
   #count = 0
   #next = 0
 
@@ -46,9 +45,9 @@ class Recent {
   add(time: number, hash: number): void {
     const place = this.#next
     if (this.#count < this.#times.length) this.#count++
-    else if (!Number.isNaN(this.#times[place]!)) this.#drop(this.#find(this.#times[place]!, this.#hashes[place]!))
+    else if (!Number.isNaN(this.#times[place]!)) this.#drop(this.#find(this.#times[place]!, this.#hash(place)))
     this.#times[place] = time
-    this.#hashes[place] = hash
+    this.#table[2 * this.#times.length + place] = hash
     this.#table[this.#find(time, hash)] = place + 1
     this.#next = (place + 1) % this.#times.length
   }
@@ -62,17 +61,21 @@ class Recent {
     this.#times[at - 1] = Number.NaN
   }
 
+  #hash(place: number): number {
+    return this.#table[2 * this.#times.length + place]!
+  }
+
   #home(time: number, hash: number): number {
     const mixed = Math.imul(hash ^ ((time % 0x1_0000_0000) >>> 0), 0x9e3779b1)
-    return (mixed ^ (mixed >>> 15)) & (this.#table.length - 1)
+    return (mixed ^ (mixed >>> 15)) & (2 * this.#times.length - 1)
   }
 
   /** The slot of an entry, or the free slot for it. */
   #find(time: number, hash: number): number {
-    const mask = this.#table.length - 1
+    const mask = 2 * this.#times.length - 1
     let slot = this.#home(time, hash)
     for (let at = this.#table[slot]!; at !== 0; at = this.#table[slot]!) {
-      if (this.#times[at - 1] === time && this.#hashes[at - 1] === hash) return slot
+      if (this.#times[at - 1] === time && this.#hash(at - 1) === hash) return slot
       slot = (slot + 1) & mask
     }
     return slot
@@ -80,11 +83,11 @@ class Recent {
 
   /** Frees a slot and moves later entries up, so that each is still found from its hash. */
   #drop(gap: number): void {
-    const mask = this.#table.length - 1
+    const mask = 2 * this.#times.length - 1
     for (let slot = (gap + 1) & mask; ; slot = (slot + 1) & mask) {
       const at = this.#table[slot]!
       if (at === 0) break
-      const home = this.#home(this.#times[at - 1]!, this.#hashes[at - 1]!)
+      const home = this.#home(this.#times[at - 1]!, this.#hash(at - 1))
       if (((slot - home) & mask) < ((slot - gap) & mask)) continue
       this.#table[gap] = at
       gap = slot
@@ -95,17 +98,16 @@ class Recent {
   /** Resizes to `size` packets, a power of two; if it shrinks, the oldest are dropped. */
   resize(size: number): void {
     const times = this.#times
-    const hashes = this.#hashes
+    const table = this.#table
     const count = this.#count
     const oldest = count < times.length ? 0 : this.#next
     this.#times = new Float64Array(size)
-    this.#hashes = new Uint32Array(size)
-    this.#table = new Uint32Array(2 * size)
+    this.#table = new Uint32Array(3 * size)
     this.#count = 0
     this.#next = 0
     for (let k = Math.max(0, count - size); k < count; k++) {
       const from = (oldest + k) % times.length
-      if (!Number.isNaN(times[from]!)) this.add(times[from]!, hashes[from]!)
+      if (!Number.isNaN(times[from]!)) this.add(times[from]!, table[2 * times.length + from]!)
     }
   }
 }

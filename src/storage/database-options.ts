@@ -56,8 +56,22 @@ export interface DatabaseStatus {
   duplicates: number
   /** packets dropped from the bounded view */
   left: number
+  /** facts that the log dropped before they were stored, or that were in a damaged window and are no longer in the log */
+  missed: number
   /** absent: no windows are kept, or none was read yet */
   windows?: WindowReport
   /** queries that failed because the view was down or disabled */
   refused: number
+}
+
+/** of a gateway without a database */
+export const NO_DATABASE: DatabaseStatus = {
+  state: 'closed',
+  dialect: '',
+  lag_records: 0,
+  packets: 0,
+  duplicates: 0,
+  left: 0,
+  missed: 0,
+  refused: 0,
 }

@@ -11,8 +11,10 @@ import { Backoff } from '../lib/backoff'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError, orElse } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
+import type { LogSource } from '../log'
 import type { DatabaseOptions, DatabaseStatus } from './database-options'
 import type { IdQuestion, Question } from './messages'
+import { Missed, type Stored } from './missed'
 import { serverProgram } from './program'
 import type { IdAnswer, IdWork } from './server/ids'
 import { PORTS, type ServerSetup, serverSetup } from './server/setup'
@@ -59,8 +61,7 @@ export class Database {
   readonly #checked = new Set<string>()
   /** counts of the last worker */
   #counts: ViewCounts | undefined
-  /** packets dropped by earlier workers */
-  #leftEarlier = 0
+  readonly #missed: Missed
   #sealedTo: number
   readonly #damage: WindowDamage
   #bornAt!: number
@@ -72,6 +73,8 @@ export class Database {
   #error: DatabaseStatus['last_error']
   /** the dialect is that of a database server */
   readonly #server: boolean
+  /** this process writes the windows, or to the server */
+  readonly #keeps: boolean
   #paused = false
   #refused = 0
   #target!: number
@@ -88,7 +91,15 @@ export class Database {
     this.#maxPackets = options.maxPackets ?? WINDOW_PACKETS
     this.#maxBytes = options.maxBytes ?? WINDOW_BYTES
     this.#server = this.dialect in PORTS
-    this.#sealedTo = options.windows && !this.#server ? newestSealed(options.windows.dir) : 0
+    const { windows } = options
+    this.#keeps = this.#server || windows?.readOnly === false
+    const sealed = this.#server
+      ? [{ from: 0, to: this.#serverSeq() }]
+      : windows
+        ? sealedRanges(windows.dir, options.log)
+        : []
+    this.#sealedTo = Math.max(0, ...sealed.map(({ to }) => to))
+    this.#missed = new Missed(options.log, sealed, this.#sealedTo)
   }
 
   get dialect(): string {
@@ -97,7 +108,7 @@ export class Database {
 
   /** Starts the view. Throws DB_NOT_CONFIGURED if storage.sql is off or names a dialect that is not built in. */
   async connect(): Promise<void> {
-    const { log, windows, sql } = this.#o
+    const { log, sql } = this.#o
     if (sql?.enabled === false) throw new OsError('DB_NOT_CONFIGURED', 'database not configured')
     if (this.dialect !== 'sqlite' && !this.#server) {
       throw new OsError('DB_NOT_CONFIGURED', `database not configured: dialect "${this.dialect}" does not exist`, {
@@ -105,11 +116,12 @@ export class Database {
       })
     }
     if (this.#state !== 'closed') return
-    if (this.#server) log.pin?.(() => this.#serverSeq() + 1)
-    else if (log.cursor(SERVER_CURSOR)) log.appendCursor?.(SERVER_CURSOR, 0)
-    // the sealed windows are of another log, as the worker will report
-    if (this.#sealedTo > log.lastSeq) this.#sealedTo = 0
-    if (windows && !windows.readOnly && !this.#server) log.pin?.(() => this.#sealedTo + 1)
+    if (!this.#server && log.cursor(SERVER_CURSOR)) log.appendCursor?.(SERVER_CURSOR, 0)
+    if (this.#keeps)
+      log.pin?.(
+        () => (this.#server ? this.#serverSeq() : this.#sealedTo) + 1,
+        segment => this.#missed.dropping(segment),
+      )
     this.#unsubscribe = log.onCommit(() => {
       if (this.#thread) this.#thread.feed()
       else if (this.#state === 'resting' && this.#due()) this.#start()
@@ -141,9 +153,7 @@ export class Database {
     clearTimeout(this.#retry)
     this.#state = 'closed'
     this.#wake()
-    const thread = this.#thread
-    this.#thread = undefined
-    if (thread) this.#ended = thread.end()
+    if (this.#thread) this.#end(this.#thread)
     await this.#ended
   }
 
@@ -171,8 +181,9 @@ export class Database {
       dialect: this.dialect,
       lag_records: this.lagRecords(),
       packets,
-      duplicates,
-      left: left + this.#leftEarlier,
+      duplicates: duplicates + this.#missed.duplicates,
+      left: left + this.#missed.left,
+      missed: this.#missed.facts,
       ...(sealed && { windows: this.#damage.of(sealed) }),
       refused: this.#refused,
     }
@@ -256,9 +267,9 @@ export class Database {
 
   /** True if the log contains a complete window that is in no file. */
   #due(): boolean {
-    const { log, windows } = this.#o
+    const { log } = this.#o
     if (this.#server) return true
-    if (!windows || windows.readOnly) return false
+    if (!this.#keeps) return false
     return log.bytesAfter(this.#sealedTo) >= this.#maxBytes || log.factsAfter(this.#sealedTo) >= this.#maxPackets
   }
 
@@ -284,6 +295,7 @@ export class Database {
         ...(windows && { windows }),
         ...(program && { program: program() }),
         ...(this.#server && { server: this.#serverWorker() }),
+        ...(this.#keeps && { missed: this.#missed }),
         onApplied: (upTo, stored) => this.#applied(upTo, stored),
         onForeign: () => this.#newOrigin(),
         onDead: error => this.#died(error),
@@ -360,11 +372,7 @@ export class Database {
 
   #remember({ counts }: SqlThread): void {
     this.#counts = counts
-    if (!counts.sealed) return
-    this.#damage.keep(counts.sealed)
-    // a worker with windows counts removed windows itself; an open window alone is rebuilt, with its dropped packets
-    this.#leftEarlier += counts.left
-    this.#counts = { ...counts, left: 0 }
+    if (counts.sealed) this.#damage.keep(counts.sealed)
   }
 
   #died(thrown: Error): void {
@@ -382,6 +390,13 @@ export class Database {
   }
 }
 
-/** From the file names alone; 0: there is none yet, or the folder cannot be read, which the worker reports. */
-const newestSealed = (dir: string): number =>
-  orElse(0, () => Math.max(0, ...readdirSync(dir).map(name => windowRange(name)?.to ?? 0)))
+/**
+ * From the file names alone, without windows of another log; empty if the folder cannot be read. The worker reports both.
+ */
+const sealedRanges = (dir: string, { lastSeq }: LogSource): Stored[] =>
+  orElse([], () =>
+    readdirSync(dir)
+      .sort()
+      .flatMap(name => windowRange(name) ?? [])
+      .filter(({ to }) => to <= lastSeq),
+  )

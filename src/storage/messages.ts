@@ -28,7 +28,7 @@ export interface WorkerSetup {
 }
 
 /** A sealed window of the log. */
-export interface WindowNote extends Pick<Summary, 'from' | 'to' | 'witness'> {
+export interface WindowNote extends Pick<Summary, 'from' | 'to' | 'witness' | 'packets' | 'duplicates'> {
   readonly name: string
 }
 
@@ -67,6 +67,8 @@ export interface WorkerState {
   readonly heap: number
   /** a sealed window was lost, and the log may have its records */
   readonly hole: boolean
+  /** the sealed windows, if they changed since the last message */
+  readonly windows?: readonly WindowNote[]
 }
 
 export type FromWorker =

@@ -69,8 +69,8 @@ export class SealedWindows {
     for (const window of folder.sealed) this.#count(window)
   }
 
-  get packets(): number {
-    return this.folder.sealed.reduce((sum, { summary }) => sum + summary.packets, 0)
+  sum(of: 'packets' | 'duplicates'): number {
+    return this.folder.sealed.reduce((sum, { summary }) => sum + (summary[of] ?? 0), 0)
   }
 
   /** The rows that match the filter, window by window. */
@@ -176,11 +176,9 @@ export class SealedWindows {
     if (window) this.#forget(window)
   }
 
-  /** Removes windows beyond the limits of the folder. Returns the number of removed packets. */
-  retain(logFirst: number, now: number): number {
-    const gone = this.folder.retain(logFirst, now)
-    for (const window of gone) this.#forget(window)
-    return gone.reduce((sum, { summary }) => sum + summary.packets, 0)
+  /** Removes windows beyond the limits of the folder. */
+  retain(logFirst: number, now: number): void {
+    for (const window of this.folder.retain(logFirst, now)) this.#forget(window)
   }
 
   #count({ name, summary }: Sealed): void {

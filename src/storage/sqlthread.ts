@@ -6,6 +6,7 @@ import { ERRORS, type ErrorCode, OsError } from '../lib/errors'
 import type { LogSource, Reader, RecordKind } from '../log'
 import { isForeign } from './foreign'
 import type { FromWorker, IdQuestion, Question, ToWorker, WindowNote, WindowSettings, WorkerSetup } from './messages'
+import type { Missed } from './missed'
 import { type WorkerProgram, workerProgram } from './program'
 import type { ServerSetup } from './server/setup'
 import type { ViewCounts } from './view'
@@ -29,6 +30,8 @@ interface SqlThreadOptions {
   server?: { readonly script: string; readonly setup: ServerSetup }
   /** names of windows checked to be of this log; more are added after their check */
   checked: Set<string>
+  /** absent: records that the log drops are not counted */
+  missed?: Missed
   /** every record up to `upTo` is in the view; `stored`: facts or clock records were added */
   onApplied: (upTo: number, stored: boolean) => void
   /** the server has records of this log that the log does not have */
@@ -93,6 +96,10 @@ export class SqlThread {
   /** Sends newly committed records; cheap if there are none. */
   feed(): void {
     if (!this.#reader || this.#dead) return
+    // what the log dropped is counted as missed, and may still be in RAM
+    const { firstSeq } = this.#o.log
+    const { to, kinds } = this.#legs[0]!
+    if (this.#reader.position < firstSeq) this.#reader = this.#o.log.reader(firstSeq, { kinds, upTo: to })
     while (this.#free.length > 0) {
       const leg = this.#legs[0]!
       const bytes = this.#free.pop()!
@@ -142,8 +149,11 @@ export class SqlThread {
     this.counts = message.counts
     this.heap = message.heap
     this.hole = message.hole
+    const { missed, server } = this.#o
+    if (message.type === 'applied' && server) missed?.changed([{ from: 0, to: message.upTo }], this.counts)
+    else if (message.type !== 'ready' && message.windows) missed?.changed(message.windows, this.counts)
     if (message.type === 'ready') {
-      if (this.#o.server) this.#follow(message.seq)
+      if (server) this.#follow(message.seq)
       else this.#plan(message.windows)
       this.feed()
     } else if (message.type === 'applied') {
@@ -164,7 +174,7 @@ export class SqlThread {
 
   /** Plans the ranges to send: the gaps between the sealed windows, each as a separate window, then everything newer. */
   #plan(found: readonly WindowNote[]): void {
-    const { log, windows, maxPackets, maxBytes, checked } = this.#o
+    const { log, windows, maxPackets, maxBytes, checked, missed } = this.#o
     this.#foreign = found.filter(w => !checked.has(w.name) && isForeign(w, log)).map(({ name }) => name)
     let next = log.firstSeq
     for (const { from, to, name } of found) {
@@ -183,6 +193,8 @@ export class SqlThread {
     }
     this.appliedSeq = (this.#legs[0]?.from ?? next) - 1
     this.#legs.push({ from: next, to: Number.POSITIVE_INFINITY, kinds: ['fact', 'clock'], begins: true })
+    const own = found.filter(({ name }) => !this.#foreign.includes(name))
+    missed?.began(own, this.counts, () => this.#unread())
     this.#enter()
   }
 
@@ -211,10 +223,18 @@ export class SqlThread {
     const from = Math.max((seq ?? log.lastSeq) + 1, log.firstSeq)
     this.appliedSeq = from - 1
     if (seq !== undefined) {
+      this.#o.missed?.began([{ from: 0, to: seq }], this.counts, () => this.#unread())
       this.#legs.push({ from, to: Number.POSITIVE_INFINITY, kinds: ['fact', 'clock'] })
       this.#enter()
     }
     this.#applied(this.appliedSeq)
+  }
+
+  /** Ranges whose facts are in no batch yet. */
+  #unread() {
+    return this.#legs.flatMap(({ from, to, kinds }, k) =>
+      kinds.includes('fact') ? [{ from: k === 0 ? this.#reader!.position : from, to }] : [],
+    )
   }
 
   #applied(upTo: number, stored = false): void {

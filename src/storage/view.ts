@@ -53,9 +53,9 @@ export interface SealedCounts {
 
 export interface ViewCounts {
   packets: number
-  /** duplicate packets */
+  /** duplicate packets in the range of the view */
   duplicates: number
-  /** oldest packets dropped because the view is bounded */
+  /** oldest packets of an open window that is not sealed, dropped because it is bounded */
   left: number
   sealed?: SealedCounts
 }
@@ -84,9 +84,10 @@ export class SqlView {
   readonly #rows: OpenRows
   readonly #sealed: SealedWindows | undefined
   readonly #writes: boolean
-  /** the open window: its first seq and its packets */
+  /** the open window: its first seq, its packets, and duplicates since it began */
   #from!: number
   #packets = 0
+  #duplicates = 0
   #last = { seq: 0, boot: 0, wall_ms: 0 }
   #corrected!: number
   #moved = false
@@ -144,6 +145,7 @@ export class SqlView {
     } catch (error) {
       Object.assign(this.counts, before.counts)
       this.#packets = before.packets
+      this.#duplicates = before.duplicates
       this.#db.exec('ROLLBACK')
       this.#rows.changed(this.#open)
       throw error
@@ -162,7 +164,10 @@ export class SqlView {
     try {
       const bloom = newBloom(this.#packets)
       for (const [uuid] of this.#open.rows('SELECT packet_uuid FROM os_packets')) addTo(bloom, uuid as Uint8Array)
-      const span = { from: this.#from, to, witness: this.#last, corrected: this.#corrected, moved: this.#moved }
+      const span = {
+        ...{ from: this.#from, to, witness: this.#last, corrected: this.#corrected, moved: this.#moved },
+        duplicates: this.#duplicates || undefined,
+      }
       const { sums } = this.#rows
       const series = sums.sound ? sums.series : undefined
       this.#sealed.seal(summarize(this.#open, span, sums), bloom, series, this.bytes, (file, run) => {
@@ -184,7 +189,7 @@ export class SqlView {
     this.#open.run('DELETE FROM os_packets')
     this.#rows.clear()
     this.#from = to + 1
-    this.#packets = 0
+    this.#packets = this.#duplicates = 0
     this.#moved = false
   }
 
@@ -193,7 +198,7 @@ export class SqlView {
    * source confirms the clock.
    */
   retain(logFirst: number, now: number): void {
-    this.counts.left += this.#sealed?.retain(logFirst, this.#unsyncedNow ? 0 : now) ?? 0
+    this.#sealed?.retain(logFirst, this.#unsyncedNow ? 0 : now)
     this.#tell()
   }
 
@@ -292,14 +297,12 @@ export class SqlView {
     const seconds = Math.floor(tRaw / 1000)
     this.#facts++
     this.#last = { seq: record.seq, boot: record.boot, wall_ms: record.wallMs }
-    if (this.#sealed && this.#whole(() => this.#sealed!.holding(uuid, seconds))) {
-      this.counts.duplicates++
-      return
-    }
     const unsynced = record.quality === 'unsynced' ? 1 : 0
     const ahead = record.link?.future ? AHEAD : unsynced
-    if (!this.#rows.add(record, uuid, tRaw, ahead)) {
+    const known = this.#sealed && this.#whole(() => this.#sealed!.holding(uuid, seconds))
+    if (known || !this.#rows.add(record, uuid, tRaw, ahead)) {
       this.counts.duplicates++
+      this.#duplicates++
       return
     }
     this.counts.packets++
@@ -369,7 +372,7 @@ export class SqlView {
   }
 
   #state() {
-    return { counts: { ...this.counts }, packets: this.#packets }
+    return { counts: { ...this.counts }, packets: this.#packets, duplicates: this.#duplicates }
   }
 
   /** Updates the counts from the folder. */
@@ -377,7 +380,8 @@ export class SqlView {
     if (!this.#sealed) return
     const { folder } = this.#sealed
     const problem = this.#uncorrected ?? this.#problem ?? folder.problem
-    this.counts.packets = this.#packets + this.#sealed.packets
+    this.counts.packets = this.#packets + this.#sealed.sum('packets')
+    this.counts.duplicates = this.#duplicates + this.#sealed.sum('duplicates')
     this.counts.sealed = {
       upTo: folder.lastSeq,
       files: folder.sealed.length,

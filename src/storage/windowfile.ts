@@ -48,6 +48,8 @@ export interface Summary {
   readonly from: number
   readonly to: number
   readonly packets: number
+  /** duplicate packets in its range; absent: 0, or a file of an older version */
+  readonly duplicates?: number | undefined
   /** its newest fact: if the log differs here, it is another log */
   readonly witness: { readonly seq: number; readonly boot: number; readonly wall_ms: number }
   /** boots with packets whose time is not confirmed yet */

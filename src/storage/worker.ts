@@ -14,7 +14,16 @@ import { recordsOf } from './batch'
 import { writeCsv, writeExport } from './export'
 import { WindowFolder } from './folder'
 import { tidied } from './garbage'
-import type { ExportSetup, FromExport, FromWorker, Question, ToWorker, WorkerSetup, WorkerState } from './messages'
+import type {
+  ExportSetup,
+  FromExport,
+  FromWorker,
+  Question,
+  ToWorker,
+  WindowNote,
+  WorkerSetup,
+  WorkerState,
+} from './messages'
 import type { OpenDatabase } from './sealed'
 import { loadSqlite } from './sqlite'
 import { SqlView } from './view'
@@ -45,7 +54,18 @@ async function runSqlWorker(): Promise<void> {
   }
   const view = new SqlView(new Sqlite(), limits, sealed)
   const say = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
-  const state = (): WorkerState => ({ counts: view.counts, heap: heap(), hole: view.hole })
+  let sent = ''
+  const state = (): WorkerState => {
+    const { upTo, bytes, files } = view.counts.sealed ?? {}
+    const now = `${upTo} ${bytes} ${files}`
+    const changed = now !== sent
+    sent = now
+    return { counts: view.counts, heap: heap(), hole: view.hole, ...(changed && { windows: notes() }) }
+  }
+  const notes = (): WindowNote[] =>
+    folder?.sealed.map(({ name, summary: { from, to, witness, packets, duplicates } }) => ({
+      ...{ name, from, to, witness, packets, duplicates },
+    })) ?? []
 
   port.on('message', (message: ToWorker) => {
     if (message.type === 'begin') {
@@ -70,8 +90,7 @@ async function runSqlWorker(): Promise<void> {
       say({ type: 'failed', id: message.id, code: error.code, message: error.message, ...state() })
     }
   })
-  const notes = folder?.sealed.map(({ name, summary: { from, to, witness } }) => ({ name, from, to, witness })) ?? []
-  say({ type: 'ready', windows: notes, ...state() })
+  say({ type: 'ready', ...state(), windows: notes() })
 }
 
 function exported(

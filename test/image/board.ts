@@ -123,11 +123,16 @@ export class Board {
     return disk
   }
 
+  /** The path of a copy of the file `name` of the partition at `place`. Throws if the partition has no such file. */
+  takeOut(place: number, name: string): string {
+    const to = join(this.place, name)
+    execFileSync('mcopy', ['-o', '-i', `${this.card}@@${place}`, `::${name}`, to], { stdio: 'pipe' })
+    return to
+  }
+
   /** A file of the start partition. Throws if it does not exist. */
   read(name: string): string {
-    const to = join(this.place, name)
-    execFileSync('mcopy', ['-o', '-i', `${this.card}@@${PLACES.start}`, `::${name}`, to], { stdio: 'pipe' })
-    return readFileSync(to, 'utf8')
+    return readFileSync(this.takeOut(PLACES.start, name), 'utf8')
   }
 
   write(name: string, content: string): void {
@@ -146,11 +151,9 @@ export class Board {
 
   /** Adds `words` to the kernel's command line of the slot whose boot partition is at `place`. */
   addToCommandLine(place: number, words: string): void {
-    const partition = ['-i', `${this.card}@@${place}`]
-    const path = join(this.place, 'cmdline.txt')
-    execFileSync('mcopy', ['-o', ...partition, '::cmdline.txt', path], { stdio: 'pipe' })
+    const path = this.takeOut(place, 'cmdline.txt')
     writeFileSync(path, `${readFileSync(path, 'utf8').trimEnd()} ${words}\n`)
-    execFileSync('mcopy', ['-o', ...partition, path, '::cmdline.txt'])
+    execFileSync('mcopy', ['-o', '-i', `${this.card}@@${place}`, path, '::cmdline.txt'])
   }
 
   #virt(): Machine {

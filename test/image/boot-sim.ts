@@ -17,6 +17,8 @@ export interface Start {
   readonly initramfs?: string
   readonly commandLine: string
   readonly overlays: string[]
+  /** after so many seconds the board starts again, where nothing uses the watchdog */
+  readonly watchdog?: number
 }
 
 /** autoboot.txt is not read beyond this */
@@ -60,12 +62,17 @@ export function startOf(read: Reader, { flag, model = 'pi4' }: { flag: boolean; 
   // Raspberry Pi 5 has it in its EEPROM
   const firmware = model === 'pi5' || read(partition, 'start4.elf')
   if (!firmware || !read(partition, kernel)) return undefined
+  const watchdog = Number(last(lines, 'kernel_watchdog_timeout') ?? 0)
+  const commandLine = (
+    read(partition, prefix + (last(lines, 'cmdline') ?? 'cmdline.txt'))?.toString('latin1') ?? ''
+  ).trim()
   const initramfs = lines.map(line => /^initramfs (\S+) followkernel$/.exec(line)?.[1]).findLast(Boolean)
   return {
     partition,
     kernel,
     ...(initramfs && { initramfs: prefix + initramfs }),
-    commandLine: (read(partition, prefix + (last(lines, 'cmdline') ?? 'cmdline.txt'))?.toString('latin1') ?? '').trim(),
+    commandLine: watchdog > 0 ? `${commandLine} watchdog.open_timeout=${watchdog}` : commandLine,
+    ...(watchdog > 0 && { watchdog }),
     overlays: lines.filter(line => line.startsWith('dtoverlay=')).map(line => line.slice('dtoverlay='.length)),
   }
 }

@@ -12,7 +12,8 @@ import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
 import { sleep } from '../lib/gateway'
 import { QUARTER } from '../lib/random'
-import { Board, MIB, PLACES, type Power, shown, until, use } from './board'
+import { BOOT_MS, Board, MIB, PLACES, type Power, shown, until, use } from './board'
+import { Lan } from './lan'
 
 const whole = process.env.OS_NODE_IMAGE === 'all'
 const board = new Board()
@@ -109,7 +110,11 @@ function damageData(): void {
 
 test('after a power cut and damage to the data partition the next boot has the same identity and readings, and shows no token; an update is tried and stays', async t => {
   damageData()
+  const lan = new Lan()
+  t.after(() => lan.close())
+  board.extra = await lan.plug()
   const power = board.power()
+  board.extra = []
   t.after(power.cut)
   const sent: number[] = []
   const { url, server } = await board.serve(sent)
@@ -125,6 +130,7 @@ test('after a power cut and damage to the data partition the next boot has the s
   }
   await until('the reading', reading)
   assert.doesNotMatch(power.said(), /Your token/)
+  assert.match(await lan.resolve('greenhouse-1.local', BOOT_MS), /^169\.254\.\d+\.\d+$/)
   const { slots } = await board.slots(() => true)
   assert.deepEqual(slots, [
     { slot: 'A', version: '1.2.3', running: true, state: 'active' },

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { BOOT_MS, Board, PLACES, type Power, until } from './board'
-import { NO_WATCHDOG, playFirmware, ubootMachine } from './raspberry'
+import { NO_WATCHDOG, playFirmware, tryTheOther, ubootMachine } from './raspberry'
 
 const whole = process.env.OS_NODE_IMAGE === 'all'
 
@@ -27,6 +27,12 @@ test('Raspberry Pi 3: U-Boot of the card starts the system, and the token on the
   const board = await boardOf(t, 'rpi-3')
   board.addToCommandLine(PLACES.bootA, NO_WATCHDOG)
   board.machine = () => ubootMachine(board)
+  tryTheOther(board)
+  const tried = board.power()
+  await until('the watchdog that U-Boot started', () => tried.ended())
+  assert.match(tried.said(), /^os-node: boot partition 3$/m)
+  assert.doesNotMatch(tried.said(), /Starting kernel/)
+  await tried.cut()
   const from = performance.now()
   const power = board.power()
   await until('the system', () => power.said().includes('Starting kernel'))
@@ -48,6 +54,7 @@ test('Raspberry Pi 4: an update is tried by the flag and stays; one that panics 
   await opens(board, power)
   assert.equal(starts[0]!.partition, 2)
   assert.deepEqual(starts[0]!.overlays, ['spi0-2cs'])
+  assert.equal(starts[0]!.watchdog, undefined)
   const install = (name: string): ReturnType<Board['shell']> => board.shell(`os-node update ${url}/${name}`)
   /** Installs an update, and restarts the board if it did not restart itself. */
   const next = async (name: string): Promise<void> => {
@@ -74,7 +81,8 @@ test('Raspberry Pi 4: an update is tried by the flag and stays; one that panics 
 
   await next(board.update('1.2.5', ['ro quiet loglevel=4', 'rdinit=/nothing qu ']))
   assert.equal(starts[2]!.partition, 2)
-  // before the early system runs no driver is loaded that restarts this board: a user has to pull the plug
+  // before the early system runs no driver is loaded that restarts this board; a newer firmware starts the watchdog, which the test plays
+  assert.equal(starts[2]!.watchdog, 60)
   await until('the panic', () => /Kernel panic/.test(power.said()))
   await power.cut()
   power = board.power()

@@ -1,9 +1,19 @@
 // The emulator's Raspberry Pi 3, in place of the boards whose images are tested. It has no firmware, so the test plays it (boot-sim.ts); no
 // SPI, radio or Ethernet, so the network is a USB adapter; and its watchdog restarts the board immediately, so the system does not use it.
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  copyFileSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { orElse } from '../../src/lib/errors'
+import { sectorChooser } from '../../src/update/chooser'
 import { root } from '../lib/gateway'
 import { type Board, type Machine, PLACES } from './board'
 import { cardReader, type Start, startOf } from './boot-sim'
@@ -32,6 +42,16 @@ export function ubootMachine(board: Board): Machine {
     return path
   })
   return { args: raspi('-kernel', files[0]!, '-dtb', files[1]!), drive: 'if=sd', devices: [] }
+}
+
+/** The next start tries slot B, with the boot partition of slot A. In a try U-Boot starts the watchdog, and this emulator's ends immediately. */
+export function tryTheOther(board: Board): void {
+  const card = openSync(board.card, 'r+')
+  const boot = Buffer.alloc(PLACES.bootB - PLACES.bootA)
+  readSync(card, boot, 0, boot.length, PLACES.bootA)
+  writeSync(card, boot, 0, boot.length, PLACES.bootB)
+  closeSync(card)
+  sectorChooser(2, board.card).tryOnce(3)
 }
 
 /** The device tree of the emulated board, with its card where that of a Raspberry Pi 4 is, and an EEPROM that is new enough. */

@@ -115,7 +115,7 @@ const COMMANDS: [line: string[], keys: string[], exit?: number, onlyGateway?: st
     ['db-status'],
     ['enabled', 'dialect'],
     0,
-    ['state', 'lag_records', 'packets', 'duplicates', 'left', 'windows', 'refused'],
+    ['state', 'lag_records', 'packets', 'duplicates', 'left', 'missed', 'windows', 'refused'],
   ],
   [['core'], ['active', 'configured', 'available']],
   [

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 
 const HOOK = `const { isMainThread } = require('node:worker_threads')
 if (isMainThread && /os-node\\.js$/.test(process.argv[1] ?? '')) {
+  const fs = require('node:fs')
   const v8 = require('node:v8')
   v8.setFlagsFromString('--expose-gc')
   const gc = require('node:vm').runInNewContext('gc')
@@ -15,7 +16,8 @@ if (isMainThread && /os-node\\.js$/.test(process.argv[1] ?? '')) {
     const { heapUsed, external } = process.memoryUsage()
     const code = v8.getHeapCodeStatistics()
     const data = heapUsed - code.code_and_metadata_size - code.bytecode_and_metadata_size
-    require('node:fs').writeFileSync(file, data + ' ' + external)
+    fs.writeFileSync(file + '.new', data + ' ' + external)
+    fs.renameSync(file + '.new', file)
   }, 5000).unref()
 }
 `

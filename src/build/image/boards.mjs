@@ -19,6 +19,12 @@ const RASPBERRY = [
 const fromFirmware = name => [name, `usr/lib/raspi-firmware/${name}`]
 const tree = name => [name, `usr/lib/linux-image-RELEASE/broadcom/${name}`]
 
+/**
+ * In a try the firmware starts the watchdog and hands it to the kernel: one that panics before it has the driver, a module, is restarted, too.
+ * The seconds are those until systemd takes it.
+ */
+const WATCHED = '[tryboot]\nkernel_watchdog_timeout=60\n[all]\n'
+
 /** Raspberry Pi 4, 400 and Compute Module 4: their firmware reads autoboot.txt and goes on in the boot partition that it names. */
 const BCM2711 = {
   chip: 'bcm2711',
@@ -35,12 +41,15 @@ kernel=kernel8.img
 initramfs initramfs followkernel
 enable_uart=1
 disable_splash=1
-`,
+${WATCHED}`,
   boot: Object.fromEntries([
     ...['start4.elf', 'fixup4.dat'].map(fromFirmware),
     ...['bcm2711-rpi-4-b.dtb', 'bcm2711-rpi-400.dtb', 'bcm2711-rpi-cm4-io.dtb'].map(tree),
   ]),
 }
+
+/** The watchdog's registers, time and control, which U-Boot writes before a try: this U-Boot has no driver for it. */
+const WATCHDOG = { wdog: '0x3f100024', rstc: '0x3f10001c' }
 
 /**
  * Raspberry Pi 3 and Zero 2 W: what their firmware knows of tryboot is not documented, so it starts U-Boot from the start partition. Both
@@ -56,7 +65,7 @@ const bcm2837 = (tag, trees, radio) => ({
   chooser: 'sector',
   options: 'pinctrl_bcm2835.persist_gpio_outputs=1',
   // the firmware leaves 448 MB on a board of 512 MB; U-Boot is at the end of them
-  addresses: { kernel: '0x200000', fdt: '0x7f00000', ramdisk: '0x8000000', unpack: '0xa000000' },
+  addresses: { kernel: '0x200000', fdt: '0x7f00000', ramdisk: '0x8000000', unpack: '0xa000000', ...WATCHDOG },
   startConfig: `arm_64bit=1
 upstream_kernel=1
 kernel=u-boot.bin
@@ -107,7 +116,7 @@ const BCM2712 = {
  * Board → `early`: modules of the early system, in this order; `console`: kernel consoles, the last is the main one; `chooser`: what
  * chooses the slot: the firmware by autoboot.txt, or U-Boot by the sector of src/update/chooser.ts; `options`: more of the kernel's
  * command line; `config` and `boot`: config.txt and more files of a boot partition; `startConfig` and `start`: the same of the start
- * partition; `addresses`: where U-Boot loads what (boot.cmd); `chip`: whose overlays go beside the kernel that the firmware starts;
+ * partition; `addresses`: where U-Boot loads what, and the watchdog (boot.cmd); `chip`: whose overlays go beside the kernel that the firmware starts;
  * `overlays`: those that are switched on where --overlays does not say, `ownOverlays`: the same of a kernel with overlays of its own; `tag`: of
  * Raspberry Pi Imager for the board; `newer`: packages that come from backports; `lacks`: what the image cannot do by them; `radio`: firmware
  * that Debian does not carry, and of which boards.

@@ -1,7 +1,8 @@
 # U-Boot: starts the slot that the sector at 64 KiB of the card names (src/update/chooser.ts). A try is counted down before it starts, so
 # one that hangs or panics is not repeated. Where the sector cannot be read, slot A starts. The image puts the addresses of its board
 # before this script (src/build/image/boards.mjs): kernel, unpack (where it is unpacked first), ramdisk, and fdt
-# where the device tree has to be moved.
+# where the device tree has to be moved, wdog and rstc where the board has the watchdog of a Raspberry Pi 3: it is started before a try, for 16 s,
+# as a kernel that panics before it has the driver would halt. The driver, first of the early system, goes on with it.
 setenv at ${ramdisk}
 setenv slot 2
 if ${devtype} read ${at} 80 1; then
@@ -15,6 +16,7 @@ if ${devtype} read ${at} 80 1; then
       mw.b ${tries} ${left}
       if ${devtype} write ${at} 80 1; then
         setexpr.b slot *${trying}
+        setenv tried 1
       fi
     fi
   fi
@@ -33,6 +35,10 @@ load ${devtype} ${devnum}:${slot} ${kernel} kernel8.img
 setenv kernel_comp_addr_r ${unpack}
 setenv kernel_comp_size ${filesize}
 load ${devtype} ${devnum}:${slot} ${ramdisk} initramfs
+if test -n "${tried}" -a -n "${wdog}"; then
+  mw.l ${wdog} 5a0fffff
+  mw.l ${rstc} 5a000122
+fi
 booti ${kernel} ${ramdisk}:${filesize} ${tree}
 echo os-node: boot partition ${slot} does not start
 sleep 5

@@ -1,7 +1,7 @@
 // The card: a partition table with the start partition, two boot partitions, two root partitions and the data partition, as one
 // file. Nothing is mounted and no right is needed. The data partition is empty: the board itself makes its file system, as large
 // as the card, so no two boards share its identity.
-// What fails: a tool that is missing (E_TOOL), a part that is larger than its partition (E_IMAGE).
+// What fails: a tool that is missing (E_TOOL), a part that is larger than its partition, an image that is larger than LIMITS (E_IMAGE).
 import {
   closeSync,
   ftruncateSync,
@@ -30,6 +30,8 @@ const LOGICAL = [
   [6, 128, '83'],
   [7, 8, '83'],
 ]
+/** what a person downloads and what a card needs at most, in bytes: 90 and 512 MB of 10^6 */
+const LIMITS = { packed: 90e6, unpacked: 512e6 }
 export const ROOT_MIB = 128
 export const BOOT_MIB = 48
 export const START_MIB = 16
@@ -103,6 +105,15 @@ export function makeRoot(tree, to, { salt, quick, env }) {
   const hash = /Root hash:\s*([0-9a-f]{64})/.exec(said)?.[1]
   if (!hash) throw new Error(`E_IMAGE: veritysetup did not say the root hash: ${said}`)
   return { hash, salt, blocks }
+}
+
+/** Throws where an image has more bytes than LIMITS allow. */
+export function checkSizes(sizes) {
+  for (const [what, limit] of Object.entries(LIMITS))
+    if (sizes[what] > limit)
+      throw new Error(
+        `E_IMAGE: the ${what} image has ${sizes[what]} bytes, at most ${limit} are allowed: leave something out of the system`,
+      )
 }
 
 /** Writes the card `to` out of `parts` (`{ number: path }`); what has no part is zero. */

@@ -10,7 +10,7 @@ import { crc32 } from 'node:zlib'
 import { makePackages } from '../deb.mjs'
 import { tool } from '../node-runtime.mjs'
 import { IMAGE_BOARDS } from './boards.mjs'
-import { BOOT_MIB, DISK_ID, makeDisk, makeFat, makeRoot, START_MIB } from './disk.mjs'
+import { BOOT_MIB, checkSizes, DISK_ID, makeDisk, makeFat, makeRoot, START_MIB } from './disk.mjs'
 import { addFirmware, hasFirmware } from './firmware.mjs'
 import { writeForImager } from './imager.mjs'
 import { makeInitramfs } from './initramfs.mjs'
@@ -204,25 +204,26 @@ export function makeImage(
     const image = join(out, `os-node-${board}-${version}.img`)
     makeDisk(image, { 1: join(work, 'start.img'), 2: join(work, 'boot.img'), 5: join(work, 'root.img') })
     const bootBytes = Object.values(bootFiles).reduce((sum, content) => sum + content.length, 0)
-    const sizes = `root ${mib(join(work, 'root.img'))} MB, boot ${Math.ceil(bootBytes / 2 ** 20)} MB`
+    const sizes = `root ${mb(join(work, 'root.img'))} MB, boot ${(bootBytes / 1e6).toFixed(1)} MB`
     if (sign) {
       const [path, bytes] = makeUpdate(root, { board, version, seconds, work, out, sign })
-      say(`${path} ${Math.ceil(bytes / 2 ** 20)} MB`)
+      say(`${path} ${(bytes / 1e6).toFixed(1)} MB`)
     }
     if (quick) {
-      say(`${image} ${mib(image)} MB (${sizes})`)
+      say(`${image} ${mb(image)} MB (${sizes})`)
       return image
     }
     step('packing the image')
     // with one thread the bytes would be others
     tool('xz-utils', 'xz', ['-k', '-f', '-T2', '-6', image])
+    checkSizes({ packed: lstatSync(`${image}.xz`).size, unpacked: lstatSync(image).size })
     const sum = createHash('sha256')
       .update(readFileSync(`${image}.xz`))
       .digest('hex')
     writeFileSync(`${image}.xz.sha256`, `${sum}  ${image.split('/').pop()}.xz\n`)
     const { tag } = recipe
     if (tag) say(writeForImager(image, { tag, board, version, builtAt: seconds * 1000, base: url }).join('\n'))
-    say(`${image}.xz ${mib(`${image}.xz`)} MB, unpacked ${mib(image)} MB (${sizes})`)
+    say(`${image}.xz ${mb(`${image}.xz`)} MB, unpacked ${mb(image)} MB (${sizes})`)
     return image
   } finally {
     process.umask(umask)
@@ -230,4 +231,5 @@ export function makeImage(
   }
 }
 
-const mib = path => Math.ceil(lstatSync(path).size / 2 ** 20)
+/** of 10^6 bytes, as LIMITS and download pages count */
+const mb = path => (lstatSync(path).size / 1e6).toFixed(1)

@@ -272,6 +272,12 @@ function boardConfig(path) {
   writeFileSync(path, `${JSON.stringify(config, null, 2)}\n`)
 }
 
+/** What stacks on a board say is files and lines of the sources; their text, most of the map, is left out. */
+function dropSources(path) {
+  const { sourcesContent: _, ...map } = JSON.parse(readFileSync(path, 'utf8'))
+  writeFileSync(path, JSON.stringify(map))
+}
+
 /** Lays the system out in the empty folder `tree`; `deb` is os-node's package, `keys` sign updates, `trial` is another time for a new version to work, `kernel` a folder with another kernel. Its kernel's version, and where the kernel is. */
 export function makeSystem(root, tree, { deb, keys, trial, newer, kernel, say }) {
   const base = baseSystem(root, say, newer)
@@ -283,6 +289,7 @@ export function makeSystem(root, tree, { deb, keys, trial, newer, kernel, say })
   useBusybox(tree)
   dropOwnersRights(tree)
   tool('dpkg', 'dpkg-deb', ['-x', deb, tree])
+  dropSources(join(tree, 'usr/lib/os-node/os-node.js.map'))
   const own = join(tree, 'usr/share/os-node/etc')
   mkdirSync(join(own, '..'), { recursive: true })
   renameSync(join(tree, 'etc/os-node'), own)

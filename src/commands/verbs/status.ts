@@ -3,7 +3,7 @@ import type { ForwardingReport, GatewayStatus, LinkStatus, LogStatus } from '../
 import { counted, rangesText } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { mendDisk } from '../../lib/writable'
-import { viewProblem } from '../../storage'
+import { NO_DATABASE, viewProblem } from '../../storage'
 import { bytesText, duration, numberText } from '../../units/display'
 import type { CommandContext, Via } from '../context'
 import type { Paint, Verb } from '../verb'
@@ -20,7 +20,7 @@ async function statusOfFiles({ config, log, version }: CommandContext): Promise<
     links: {},
     log: await log.summary(),
     uplinks: {},
-    storage: { state: 'closed', dialect: '', lag_records: 0, packets: 0, duplicates: 0, left: 0, refused: 0 },
+    storage: NO_DATABASE,
     dropped: { rows: 0, packets: 0, records: 0 },
     intake: { readings: 0, facts: 0, rejected_rows: 0, refused_groups: 0, unchanged: 0 },
     received: {},
@@ -88,6 +88,8 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
     `log: ${counted(log.records, 'record')}, ${bytesText(log.bytes)}${log.max_bytes ? fill(log, now) : ''}, ${log.pending ?? 0} not on flash yet, ` +
       `lost ${log.lost + (log.damaged ?? 0)}, written today ${bytesText(log.bytes_written_today)}`,
   ]
+  const bad = (line: string) => lines.push(paint.bad(line))
+  const warn = (line: string) => lines.push(paint.warn(line))
   const { flash } = status
   if (flash) {
     const { device, bytes_written_today: today, endurance_bytes: endurance, wear_percent_year: wear } = flash
@@ -95,48 +97,44 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
     lines.push(`flash ${device}: written today ${bytesText(today)}${rate}`)
   }
   if (status.device_role === 'rx_only')
-    lines.push(paint.warn('upstream: nothing is sent, Node_Setting.device_role is rx_only; readings stay in the log'))
-  if (log.gaps?.length) lines.push(paint.bad(`log damaged: records ${rangesText(log.gaps)} are lost; check the disk`))
+    warn('upstream: nothing is sent, Node_Setting.device_role is rx_only; readings stay in the log')
+  if (log.gaps?.length) bad(`log damaged: records ${rangesText(log.gaps)} are lost; check the disk`)
   if (status.safe_mode)
-    lines.push(
-      paint.bad(`SAFE MODE: ${status.safe_mode}; links and SQL view are off. os-node safe-mode --leave opens them`),
-    )
+    bad(`SAFE MODE: ${status.safe_mode}; links and SQL view are off. os-node safe-mode --leave opens them`)
   if (status.guard && status.guard.level !== 'normal')
-    lines.push(paint.warn(`reduced operation (${status.guard.level}): ${status.guard.reason}`))
+    warn(`reduced operation (${status.guard.level}): ${status.guard.reason}`)
   const { ids } = status
-  if (ids?.problem) lines.push(paint.bad(`ids: ${ids.problem}`))
+  if (ids?.problem) bad(`ids: ${ids.problem}`)
   else if (ids)
     lines.push(`ids: ${ids.allocated} assigned, ${ids.released} ${ids.source === 'pool' ? 'left' : 'free again'}`)
-  if (ids?.refused)
-    lines.push(paint.bad(`ids: ${counted(ids.refused, 'new device')} refused, security_settings.id_max_bytes is full`))
+  if (ids?.refused) bad(`ids: ${counted(ids.refused, 'new device')} refused, security_settings.id_max_bytes is full`)
   // a problem that stops the gateway's work is printed before the tables
   if (log.state === 'degraded') {
-    lines.push(
-      paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${counted(log.pending ?? 0, 'record')} in RAM only`),
-    )
+    bad(`log degraded: ${log.reason ?? 'not written'}; ${counted(log.pending ?? 0, 'record')} in RAM only`)
   }
   if (status.disk)
     lines.push(
       paint.bad(`in RAM only (${status.disk.reason}): ${status.disk.in_ram.join(', ')}`),
       paint.warn(status.disk.hint),
     )
-  else if (log.state === 'degraded' && status.role !== 'none') lines.push(paint.warn(mendDisk))
-  if (log.chain) lines.push(paint.bad(log.chain))
+  else if (log.state === 'degraded' && status.role !== 'none') warn(mendDisk)
+  if (log.chain) bad(log.chain)
   if (log.check?.unreadable.length)
-    lines.push(paint.bad(`log damaged: ${log.check.unreadable.join(', ')} cannot be read; check the disk`))
+    bad(`log damaged: ${log.check.unreadable.join(', ')} cannot be read; check the disk`)
   const database = viewProblem(status.storage)
   if (database !== undefined)
-    lines.push(
-      paint.bad(`database: ${status.storage.dialect} is down: ${database}; the log keeps every record meanwhile`),
+    bad(`database: ${status.storage.dialect} is down: ${database}; the log keeps every record meanwhile`)
+  if (status.storage.missed)
+    bad(
+      `database: ${counted(status.storage.missed, 'fact')} missed, by a full log or a damaged window; enlarge gateway.log.max_bytes`,
     )
-  if (status.needs_restart) lines.push(paint.warn(`effective at the next start: ${status.needs_restart.join(', ')}`))
-  for (const problem of status.login_problems ?? []) lines.push(paint.bad(`log in: ${problem}`))
-  if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))
-  for (const { aid, addresses } of status.shared_ids ?? [])
-    lines.push(paint.warn(`id ${aid} was heard from ${addresses.join(', ')}`))
+  if (status.needs_restart) warn(`effective at the next start: ${status.needs_restart.join(', ')}`)
+  for (const problem of status.login_problems ?? []) bad(`log in: ${problem}`)
+  if (status.config_problem) warn(`config: ${status.config_problem}`)
+  for (const { aid, addresses } of status.shared_ids ?? []) warn(`id ${aid} was heard from ${addresses.join(', ')}`)
   for (const { device_id, sensor_id, status: state, reason } of status.attention ?? []) {
     const what = sensor_id === undefined ? device_id : `${sensor_id} of ${device_id}`
-    lines.push(paint.bad(`${what}: ${state}${reason === undefined ? '' : ` (${reason})`}`))
+    bad(`${what}: ${state}${reason === undefined ? '' : ` (${reason})`}`)
   }
   const links = Object.entries(status.links)
   if (links.length > 0) {

@@ -206,7 +206,7 @@ export class SecureServer {
     if (!home) return this.#refuseKey(source, aid, addr, now)
     const from = senderOf(addressText(addr) ?? '')
     const unused = waits ? source.recent.filter(other => other.from === from).length : 0
-    if (!due(source.named, addr, now, READY_INTERVAL_MS << unused)) return null
+    if (!due(source, 'named', addr, now, READY_INTERVAL_MS << unused)) return null
     this.counters.named++
     if (source.sessionKey === null) {
       this.sessions.establishRemotePlaintext(aid, timestampRaw, addr)
@@ -242,7 +242,7 @@ export class SecureServer {
   refuse(frame: Omit<RefusedFrame, 'reason'>, addr: unknown = null, each = false): Uint8Array | null {
     const now = this.#clock.mono()
     const source = this.#source(frame.aid, this.sessions.peekKey(frame.aid))
-    if (!due(source.refused, addr, now, REFUSE_INTERVAL_MS) && !each) return null
+    if (!due(source, 'refused', addr, now, REFUSE_INTERVAL_MS) && !each) return null
     this.counters.badKey++
     return buildNack(0, refusedFrameText({ ...frame, reason: 'BAD_KEY' }))
   }

@@ -27,8 +27,8 @@ interface RecentAnswer {
 
 /** State of one AID in addition to its session. */
 export interface Source {
-  readonly named: RecentAnswer[]
-  readonly refused: RecentAnswer[]
+  named: readonly RecentAnswer[]
+  refused: readonly RecentAnswer[]
   /** keys of the last named timestamps, newest first, without the session's key; a replaced key last */
   recent: Candidate[]
   /** the session's key, then the recent ones: rebuilt when either changes */
@@ -47,13 +47,19 @@ export interface Source {
 }
 
 /** Whether that address got no answer of this kind within the interval; notes one now. */
-export function due(answerList: RecentAnswer[], addr: unknown, now: number, intervalMs: number): boolean {
+export function due(
+  source: Pick<Source, 'named' | 'refused'>,
+  kind: 'named' | 'refused',
+  addr: unknown,
+  now: number,
+  intervalMs: number,
+): boolean {
   const address = addressText(addr) ?? ''
-  const known = answerList.findIndex(one => one.address === address)
-  if (known >= 0 && now - answerList[known]!.at < intervalMs) return false
-  if (known >= 0) answerList.splice(known, 1)
-  else if (answerList.length >= ADDRESSES) answerList.shift()
-  answerList.push({ address, at: now })
+  const known = source[kind].find(one => one.address === address)
+  if (known && now - known.at < intervalMs) return false
+  const others = source[kind].filter(one => one !== known)
+  // concat makes a list of its exact size; one that grows from empty has 17 places
+  source[kind] = others.slice(1 - ADDRESSES).concat({ address, at: now })
   return true
 }
 

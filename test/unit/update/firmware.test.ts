@@ -147,6 +147,10 @@ test('the firmware: sections, a trial without tryboot_a_b, the limit of autoboot
   assert.deepEqual(start(false), { ...two, overlays: ['spi0-2cs'] })
   assert.deepEqual(start(false, 'cm4'), { ...two, overlays: ['uart3', 'spi0-2cs'] })
   assert.equal(start(true), undefined)
+  files.set('3/cmdline.txt', 'quiet')
+  files.set('3/config.txt', `${CONFIG}[tryboot]\nkernel_watchdog_timeout=60\n[all]\n`)
+  const { watchdog, commandLine } = start(true)!
+  assert.deepEqual([watchdog, commandLine], [60, 'quiet watchdog.open_timeout=60'])
   files.delete('2/start4.elf')
   assert.equal(start(false), undefined)
   assert.deepEqual(start(false, 'pi5'), { ...two, overlays: ['spi0-2cs'] })

@@ -70,6 +70,7 @@ export interface Status extends News {
     last_error?: { message: string }
     lag_records: number
     packets?: number
+    missed?: number
   }
   dropped: Record<'rows' | 'packets' | 'records', number>
   intake?: { readings: number; facts: number; rejected_rows: number; refused_groups: number }

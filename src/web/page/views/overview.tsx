@@ -153,9 +153,9 @@ function Facts({ status }: { status: Status }) {
         value={storage.state ?? 'off'}
         note={
           viewProblem(storage) ??
-          `${counted(storage.packets ?? 0, 'packet')} stored · ${number(storage.lag_records)} pending`
+          `${counted(storage.packets ?? 0, 'packet')} stored · ${number(storage.lag_records)} pending${storage.missed ? ` · ${number(storage.missed)} missed` : ''}`
         }
-        state={viewProblem(storage) === undefined ? undefined : 'bad'}
+        state={viewProblem(storage) === undefined && !storage.missed ? undefined : 'bad'}
       />
       {guard?.rss !== undefined && guard.limit !== undefined && (
         <Fact

@@ -46,6 +46,15 @@ test('status shows a failing database with its reason, but not one that works, i
   assert.deepEqual(lines({ state: 'down', reason: 'no worker' }), [`database: postgresql is down: no worker; ${why}`])
 })
 
+test('status shows facts that the SQL view missed, with what to do', () => {
+  const lines = (missed: number): string[] =>
+    text({ storage: { ...STATUS.storage, missed } }).filter(line => line.startsWith('database'))
+  assert.deepEqual(lines(0), [])
+  assert.deepEqual(lines(223_278), [
+    'database: 223278 facts missed, by a full log or a damaged window; enlarge gateway.log.max_bytes',
+  ])
+})
+
 test('status shows the records that wait for an uplink, but not in safe mode, where the gateway has no uplinks', () => {
   const forwarding = { uplink: 'main', since: 0, cursor: 117_440_529, backlog: 3 }
   const lines = (change: object): string[] =>

@@ -17,12 +17,12 @@ test('named keys and a replaced one are the same after a start; the replaced one
 })
 
 test('the pauses are of each address, the newest four', () => {
-  const answers: { address: string; at: number }[] = []
-  assert.equal(due(answers, 'a', 0, 1000), true)
-  assert.equal(due(answers, 'a', 999, 1000), false)
-  assert.equal(due(answers, 'b', 999, 1000), true)
-  for (const other of ['c', 'd', 'e']) due(answers, other, 999, 1000)
-  assert.equal(due(answers, 'a', 999, 1000), true)
+  const answers = { named: [], refused: [] }
+  assert.equal(due(answers, 'named', 'a', 0, 1000), true)
+  assert.equal(due(answers, 'named', 'a', 999, 1000), false)
+  assert.equal(due(answers, 'named', 'b', 999, 1000), true)
+  for (const other of ['c', 'd', 'e']) due(answers, 'named', other, 999, 1000)
+  assert.equal(due(answers, 'named', 'a', 999, 1000), true)
 })
 
 test('each key is tried once, however often it was named: as that of the session, as a replaced one, to another address', () => {
