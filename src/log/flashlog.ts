@@ -63,7 +63,7 @@ export class FlashLog {
     this.#tail = new Tail(o.chunkBytes, o.recentBytes)
     this.#segments = new Segments(o.files, o.dir)
     for (const segment of found.segments)
-      if (!found.empty.includes(segment)) this.#segments.adopt(segment, found.unsynced.includes(segment))
+      if (!found.empty.includes(segment)) this.#segments.adopt(segment, segment === found.unsynced)
     this.#chain = found.chain
     this.#segments.unread = found.unread !== undefined
     this.#today = new DayCounter(o.clock, () => this.#segments.writtenBytes, found.segments)

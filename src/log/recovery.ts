@@ -33,8 +33,8 @@ export interface Recovered {
   openEnd?: number
   /** the oldest segments of a full log: dropped, but not yet noted in the ledger */
   readonly dropped: Gone[]
-  /** newest segments that may be only in the page cache after a kill: the first commit writes them again */
-  readonly unsynced: Segment[]
+  /** the newest segment, if it may be only in the page cache after a kill: the first commit writes it again */
+  unsynced?: Segment
   /** newest record, and the newest that is certainly on flash */
   lastSeq: number
   committedSeq: number
@@ -74,7 +74,6 @@ const nothingFound = (unread?: string): Recovered => ({
   empty: [],
   vanished: [],
   dropped: [],
-  unsynced: [],
   other: [],
   lastSeq: 0,
   committedSeq: 0,
@@ -220,16 +219,12 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
   // after a clean stop its mark is the last record, so the next seq is known; otherwise the complete range is used up
   found.cleanStop = state.stopped && newest.last >= newest.base && !found.findings.some(f => f.segment === newest)
   found.nextSeq = free(found.cleanStop ? newest.last + 1 : newest.base + RESERVE)
-  // a clean stop stored the last record after the sync; a segment has records only if all before it were synced
-  let sure = segments.length
-  if (!found.cleanStop || named?.last !== newest.last)
-    do {
-      const segment = segments[--sure]!
-      if (!found.empty.includes(segment) && !unreadable.has(segment)) found.unsynced.unshift(segment)
-    } while (sure > 0 && segments[sure]!.last < segments[sure]!.base)
-  for (const [k, { last }] of segments.entries()) {
-    found.lastSeq = Math.max(found.lastSeq, last)
-    if (k < sure) found.committedSeq = found.lastSeq
+  // a clean stop stored the last record after the sync; everything before a segment was synced before it was created
+  const sure = found.cleanStop && named?.last === newest.last
+  if (!sure && !found.empty.includes(newest) && !unreadable.has(newest)) found.unsynced = newest
+  for (const segment of segments) {
+    found.lastSeq = Math.max(found.lastSeq, segment.last)
+    if (sure || segment !== newest) found.committedSeq = found.lastSeq
   }
   if (witness && witness.base > newest.base) newestGone(found, witness, newest.last)
   return found

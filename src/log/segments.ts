@@ -67,8 +67,8 @@ export class Segments {
   #active: Segment | undefined
   #syncedSize = 0
   #syncedState = { last: 0, facts: 0, lastFact: 0 }
-  /** adopted files that the last process may have written without a sync */
-  #doubtful: Segment[] = []
+  /** an adopted file that the last process may have written without a sync */
+  #doubtful: Segment | undefined
 
   constructor(
     readonly files: Files,
@@ -85,7 +85,7 @@ export class Segments {
    */
   adopt(segment: Segment, doubtful: boolean): void {
     this.list.push(segment)
-    if (doubtful) this.#doubtful.push(segment)
+    if (doubtful) this.#doubtful = segment
     this.#count(0, segment.size)
   }
 
@@ -238,14 +238,14 @@ export class Segments {
   }
 
   async #syncAdopted(): Promise<void> {
-    if (this.#doubtful.length === 0) return
-    for (const segment of this.#doubtful) {
-      if (!this.list.includes(segment)) continue
+    const segment = this.#doubtful
+    if (!segment) return
+    if (this.list.includes(segment)) {
       this.syncs++
       this.writtenBytes += await writeAgain(segment.path, this.files)
+      this.files.syncDir(this.dir)
     }
-    this.files.syncDir(this.dir)
-    this.#doubtful = []
+    this.#doubtful = undefined
   }
 
   #drop(segment: Segment): void {

@@ -5,8 +5,8 @@ import { test } from 'node:test'
 import { QUARTER } from '../lib/random'
 import { simulate, variants } from '../lib/simulated'
 
-/** seeds that a fault may take; most are noticed by the first five */
-const SEEDS = 30
+/** seeds that a fault may take; most are noticed by the first five, one by the 46th */
+const SEEDS = 50
 
 test('the simulated world notices faults built into the gateway', async t => {
   const day = Math.floor(Date.now() / 86_400_000)
