@@ -64,6 +64,13 @@ const MEDIA: readonly (readonly Medium[])[] = [
 /** `strict`: the disk keeps its guarantees. `lying`: syncs do nothing. */
 export type DiskMode = 'strict' | 'lying'
 
+/** Where a gateway sends its readings: the upstream (0), or a gateway that passes them on. */
+export interface Way {
+  readonly to: number
+  /** of its uplinks, best first */
+  readonly media: readonly Medium[]
+}
+
 export interface Plan {
   readonly seed: number
   readonly hours: number
@@ -74,8 +81,8 @@ export interface Plan {
   readonly samePorts: boolean
   /** sources continue for a minute after the faults */
   readonly afterglow: boolean
-  /** of the uplinks of every gateway, best first */
-  readonly media: readonly Medium[]
+  /** of each gateway by its number; the one of the upstream leads nowhere */
+  readonly ways: readonly Way[]
   readonly mqtt: { readonly qos: 1 | 2; readonly protocol_version: 4 | 5; readonly keepalive_s: number }
   readonly tuning: Tuning
   /** the upstream has a SQL view, whose windows are sealed after so many packets; 0: none */
@@ -99,6 +106,9 @@ export interface Plan {
 export const AIMS = ['last', 'repeat', 'full', 'ports'] as const
 export type Aim = (typeof AIMS)[number]
 
+/** Share of the seeds with a relay. */
+const RELAYED = 0.1
+
 /** Kinds that only some modes know. */
 const RARE: Partial<Record<FaultKind, number>> = { clock: 0.3 }
 
@@ -111,22 +121,28 @@ export function planOf(
     media: forced,
     sql,
     aim,
-  }: { hours: number; mode?: DiskMode; media?: readonly Medium[]; sql?: boolean; aim?: Aim },
+    relays,
+  }: { hours: number; mode?: DiskMode; media?: readonly Medium[]; sql?: boolean; aim?: Aim; relays?: boolean },
 ): Plan {
   /** A situation that some seeds have, and all with that aim. */
   const has = (name: Aim, dice: Dice, share: number): boolean => dice.chance(share) || aim === name
   const drawn = dice.fork('plan')
   const lives = drawn.fork('mode').next()
   const diskMode = mode ?? (lives < 0.93 ? 'strict' : 'lying')
-  const gateways = drawn.pick([1, 1, 1, 1, 2, 3])
+  const drawnGateways = drawn.pick([1, 1, 1, 1, 2, 3])
   // a third of the kinds is off, the others differ in weight by two orders of magnitude
   const media = forced ?? drawn.fork('media').pick(MEDIA)
+  // the second gateway sends to the first, a third to any of them
+  const relay = drawn.fork('relay')
+  const relayed = relay.chance(RELAYED) || relays === true
+  const gateways = relayed ? Math.max(2, drawnGateways) : drawnGateways
+  const ways = Array.from({ length: gateways + 1 }, (_, k): Way => {
+    if (!relayed || k < 2) return { to: 0, media: k === 0 ? [] : media }
+    return { to: k === 2 ? 1 : relay.pick([1, 2, 0]), media: forced ?? relay.pick(MEDIA) }
+  })
+  const brokered = ways.some(({ media }) => media.includes('MQTT'))
   const weights = FAULTS.map(kind =>
-    kind.startsWith('broker') && !media.includes('MQTT')
-      ? 0
-      : drawn.chance(RARE[kind] ?? 0.65)
-        ? drawn.scale(0.05, 5)
-        : 0,
+    kind.startsWith('broker') && !brokered ? 0 : drawn.chance(RARE[kind] ?? 0.65) ? drawn.scale(0.05, 5) : 0,
   )
   const sum = weights.reduce((a, b) => a + b, 0)
   const mean = drawn.scale(7000, 90_000)
@@ -239,7 +255,7 @@ export function planOf(
     intervalMs: fills ? 250 : drawn.pick([500, 1000, 2000, 2000, 5000]),
     samePorts: drawn.fork('ports').chance(0.3) || again,
     afterglow,
-    media,
+    ways,
     mqtt: { qos: drawn.pick([1, 1, 2]), protocol_version: drawn.pick([4, 5]), keepalive_s: drawn.pick([5, 30]) },
     tuning,
     windowPackets,

@@ -23,6 +23,8 @@ export interface RunOptions {
   sql?: boolean
   /** a situation that the seed has in any case */
   aim?: Aim
+  /** a gateway sends to another gateway, which passes it on; default: as the seed draws */
+  relays?: boolean
   /** numbers of the faults to keep; default: all */
   keep?: readonly number[]
   trace?: (line: string) => void
