@@ -19,6 +19,7 @@ interface Variant {
   readonly media: NonNullable<RunOptions['media']>
   readonly aim: RunOptions['aim']
   readonly relays: boolean
+  readonly ids: boolean
   readonly patches: readonly unknown[]
 }
 

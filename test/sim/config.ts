@@ -61,14 +61,18 @@ function receiversOf(plan: Plan, machine: number): Record<string, unknown>[] {
     .map(of)
 }
 
-export function configOf(plan: Plan, machine: number, edit: Edit = {}): Record<string, unknown> {
+/** `id`: as the upstream assigned it, if the gateway has one. */
+export function configOf(plan: Plan, machine: number, edit: Edit = {}, id?: number): Record<string, unknown> {
   const some = <T>(name: Edit['without'], list: T[]): T[] => (edit.without === name ? [] : list)
   const receivers = some('receivers', receiversOf(plan, machine))
   const common = {
     storage: { sql: { enabled: machine === 0 && plan.windowPackets > 0 } },
     engine_settings: plan.config.engine,
     // plaintext waiting in a broker is refused once there is a session over another uplink
-    security_settings: { require_secure: plan.ways.some(({ media }) => media.length > 1 && media.includes('MQTT')) },
+    security_settings: {
+      require_secure: plan.ways.some(({ media }) => media.length > 1 && media.includes('MQTT')),
+      ...(plan.idPool > 0 && { id_pool: { size: plan.idPool } }),
+    },
     RESOURCES: {
       transport_status: { udp: edit.without !== 'uplinks', tcp: edit.without !== 'uplinks' },
       application_status: { mqtt: edit.without !== 'uplinks' },
@@ -80,7 +84,7 @@ export function configOf(plan: Plan, machine: number, edit: Edit = {}): Record<s
   return {
     ...common,
     device_id: `GW${machine}`,
-    assigned_id: 100 + machine,
+    ...(plan.idPool === 0 ? { assigned_id: 100 + machine } : id !== undefined && { assigned_id: id }),
     gateway: {
       log: plan.config.gateway,
       guard,

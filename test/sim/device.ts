@@ -69,6 +69,8 @@ export class Device {
   next = 1
   readonly readings = new Map<number, Reading>()
   lastTime = 0
+  /** the first under which it was received; 0: none yet */
+  id = 0
   /** by the number of the machine */
   readonly places = new Map<number, Place>()
   readonly own: Place

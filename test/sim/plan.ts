@@ -81,6 +81,10 @@ export interface Plan {
   readonly samePorts: boolean
   /** sources continue for a minute after the faults */
   readonly afterglow: boolean
+  /** gateways request their ids, relays those of their devices in pools of that size; 0: the configuration names each id */
+  readonly idPool: number
+  /** a gateway first starts so much later than the one before it */
+  readonly lateMs: number
   /** of each gateway by its number; the one of the upstream leads nowhere */
   readonly ways: readonly Way[]
   readonly mqtt: { readonly qos: 1 | 2; readonly protocol_version: 4 | 5; readonly keepalive_s: number }
@@ -109,6 +113,9 @@ export type Aim = (typeof AIMS)[number]
 /** Share of the seeds with a relay. */
 const RELAYED = 0.1
 
+/** Share of the seeds whose gateways request their ids. */
+const REQUESTED = 0.05
+
 /** Kinds that only some modes know. */
 const RARE: Partial<Record<FaultKind, number>> = { clock: 0.3 }
 
@@ -122,7 +129,16 @@ export function planOf(
     sql,
     aim,
     relays,
-  }: { hours: number; mode?: DiskMode; media?: readonly Medium[]; sql?: boolean; aim?: Aim; relays?: boolean },
+    ids,
+  }: {
+    hours: number
+    mode?: DiskMode
+    media?: readonly Medium[]
+    sql?: boolean
+    aim?: Aim
+    relays?: boolean
+    ids?: boolean
+  },
 ): Plan {
   /** A situation that some seeds have, and all with that aim. */
   const has = (name: Aim, dice: Dice, share: number): boolean => dice.chance(share) || aim === name
@@ -135,7 +151,10 @@ export function planOf(
   // the second gateway sends to the first, a third to any of them
   const relay = drawn.fork('relay')
   const relayed = relay.chance(RELAYED) || relays === true
-  const gateways = relayed ? Math.max(2, drawnGateways) : drawnGateways
+  const pools = drawn.fork('ids')
+  const idPool = pools.chance(REQUESTED) || ids === true ? pools.pick([1, 2, 8, 32]) : 0
+  const lateMs = idPool > 0 ? pools.scale(100, (hours * 3_600_000) / 3) : 0
+  const gateways = relayed || idPool > 0 ? Math.max(2, drawnGateways) : drawnGateways
   const ways = Array.from({ length: gateways + 1 }, (_, k): Way => {
     if (!relayed || k < 2) return { to: 0, media: k === 0 ? [] : media }
     return { to: k === 2 ? 1 : relay.pick([1, 2, 0]), media: forced ?? relay.pick(MEDIA) }
@@ -177,16 +196,20 @@ export function planOf(
       const [machine, at, ms] = [reload.below(gateways + 1), reload.next() * end, reload.scale(500, 120_000)]
       faults.push({ kind: 'reload', at, machine, ms, seed: reload.below(2 ** 31), power: false })
     }
+  // a card without the ids that it gave out would give them again: only gateways that give none get another
+  const cards = (machine: number): boolean =>
+    idPool === 0 || (machine > 0 && !ways.some(({ to }, from) => from > 0 && to === machine))
   const card = drawn.fork('card')
   if (card.chance(0.15)) {
     const [gateway, at] = [1 + card.below(gateways), card.next() * end]
     const machine = card.chance(0.4) ? 0 : gateway
-    faults.push({ kind: 'new-card', at, machine, ms: 0, seed: card.below(2 ** 31), power: true })
+    if (cards(machine)) faults.push({ kind: 'new-card', at, machine, ms: 0, seed: card.below(2 ** 31), power: true })
   }
   const old = drawn.fork('old')
   if (old.chance(0.15)) {
     const [machine, at, ms] = [old.below(gateways + 1), old.next() * end, old.scale(2000, 0.7 * end)]
-    faults.push({ kind: 'old-card', at, machine, ms, seed: old.below(2 ** 31), power: old.chance(0.5) })
+    if (cards(machine))
+      faults.push({ kind: 'old-card', at, machine, ms, seed: old.below(2 ** 31), power: old.chance(0.5) })
   }
   const view = drawn.fork('view')
   const windowPackets = (sql ?? view.chance(0.05)) ? view.pick([20, 60, 200, 1000]) : 0
@@ -255,6 +278,8 @@ export function planOf(
     intervalMs: fills ? 250 : drawn.pick([500, 1000, 2000, 2000, 5000]),
     samePorts: drawn.fork('ports').chance(0.3) || again,
     afterglow,
+    idPool,
+    lateMs,
     ways,
     mqtt: { qos: drawn.pick([1, 1, 2]), protocol_version: drawn.pick([4, 5]), keepalive_s: drawn.pick([5, 30]) },
     tuning,

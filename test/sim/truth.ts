@@ -13,19 +13,12 @@ const kelvin = (n: number): number => 280 + ((n * 37) % 1000) / 10
 /** Changes rarely: a DIFF leaves it out. */
 const slow = (n: number): number => Math.floor(n / 3) % 50
 
-/** As its configuration says. */
-const idOf = ({ name }: Device): number => 100 + Number(name.slice(2))
-
-/** Bits of its segment changed: it may be lost, if that is named. */
-const rotted = (machine: Machine, seq: number): boolean =>
-  machine.rotted.some(([from, end]) => from <= seq && seq < end)
-
 export class Truth {
   readonly devices = new Map<string, Device>()
   /** counters for the summary of a run */
   readonly counts = { readings: 0, arrived: 0, dropped: 0, lied: 0 }
-  /** n of each device by seq of a log, of records that are not committed yet */
   #looks = 0
+  /** n of each device by seq of a log, of records that are not committed yet */
   readonly #waiting = new Map<Machine, { seq: number; device: Device; n: number }[]>()
 
   constructor(readonly world: World) {}
@@ -152,7 +145,8 @@ export class Truth {
       return void this.#broken(`${machine.name} logs a fact of ${fact.id} without its counter: ${JSON.stringify(fact)}`)
     this.#right(machine, device, fact, n)
     const before = place.list.get(n)
-    if (before && before.seq >= gateway.log.firstSeq && !rotted(machine, before.seq))
+    const gone = before && (machine.hasRotted(before.seq) || this.#named(gateway, before.seq))
+    if (before && before.seq >= gateway.log.firstSeq && !gone)
       this.#broken(`${machine.name} has reading ${n} of ${fact.id} twice: seq ${before.seq} and ${seq}`)
     const logged = { seq, tRaw: fact.tRaw }
     place.list.set(n, logged)
@@ -194,10 +188,19 @@ export class Truth {
         this.#broken(`${what} has a time that is off by ${off} ms`)
       return
     }
-    if (fact.aid !== idOf(device)) this.#broken(`${what} has the id ${fact.aid}, not ${idOf(device)}`)
+    this.#hasId(device, fact.aid, what)
     const own = first.list.get(n)
     if (own && own.tRaw !== fact.tRaw && !this.world.plan.faults.some(({ kind }) => kind === 'clock'))
       this.#broken(`${what} has the time ${fact.tRaw}, and ${own.tRaw} where it was measured`)
+  }
+
+  /** A device keeps its id, and no other has it. */
+  #hasId(device: Device, aid: number, what: string): void {
+    if (this.world.plan.diskMode === 'lying' && this.world.plan.idPool > 0) return
+    device.id ||= aid
+    for (const other of this.devices.values())
+      if ((other === device) !== (other.id === aid))
+        this.#broken(`${what} has the id ${aid}, and ${other.name} has the id ${other.id}`)
   }
 
   #commit(machine: Machine, gateway: Gateway, seq: number): void {
@@ -304,7 +307,7 @@ export class Truth {
     }
     const reasons = log.losses.filter(({ from, to }) => from <= seq && seq <= to).map(({ reason }) => reason)
     if (reasons.includes('dropped')) return
-    if (reasons.includes('damaged') && rotted(machine, seq)) return
+    if (reasons.includes('damaged') && machine.hasRotted(seq)) return
     this.#broken(
       `${machine.name}: the committed reading ${n} of ${name} (seq ${seq}) is gone after start ${machine.starts}` +
         `${reasons.length > 0 ? `, named as ${reasons.join()}` : ', and named nowhere'}`,

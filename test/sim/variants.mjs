@@ -6,17 +6,19 @@ const DELIVERY = 'src/protocol/delivery'
 const RECEIVE = 'src/gateway/receive/receive.ts'
 
 const BROKER_FAULTS = ['acknowledged-to-broker-early', 'broker-refusal-ignored']
+const ID_FAULTS = ['ids-not-written']
 const RELAY_FAULTS = ['relay-answers-early', 'relayed-under-own-id']
 
 /** The situation that shows a fault, where the seeds as they are drawn show it too rarely. */
 const AIMS = { 'same-epoch': 'ports', 'no-retry-of-commit': 'last' }
 
-/** `media`: the uplinks of the run that must notice it; `aim`, `relays`: see plan.ts */
+/** `media`: the uplinks of the run that must notice it; `aim`, `relays`, `ids`: see plan.ts */
 const variant = (id, what, ...patches) => ({
   ...{ id, what, patches },
   media: [BROKER_FAULTS.includes(id) ? 'MQTT' : 'UDP'],
   aim: AIMS[id],
   relays: RELAY_FAULTS.includes(id),
+  ids: ID_FAULTS.includes(id),
 })
 
 export const VARIANTS = [
@@ -224,6 +226,11 @@ export const VARIANTS = [
     `${UPLINK}/packer.ts`,
     'return !own || fact.aid === assignedId ?',
     'return fact.aid === assignedId ?',
+  ]),
+  variant('ids-not-written', 'an id that is assigned is not written, and assigned again after a kill', [
+    'src/protocol/ids/id-store.ts',
+    'this.#batch.push(text)',
+    'void text',
   ]),
 ]
 

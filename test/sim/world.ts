@@ -73,8 +73,15 @@ export class Machine {
   get wall(): number {
     return BASE_WALL + this.world.engine.now + this.wrongBy
   }
+  /** The file of its configuration, with the id that is in it now. */
   get config(): Record<string, unknown> {
-    return configOf(this.world.plan, this.number, this.edit)
+    const file = this.disk.read('/data/Config.json')?.toString('utf8')
+    const id = file ? (JSON.parse(file) as { assigned_id?: number }).assigned_id : undefined
+    return configOf(this.world.plan, this.number, this.edit, id)
+  }
+  /** Bits of its segment changed: it may be lost, if that is named. */
+  hasRotted(seq: number): boolean {
+    return this.rotted.some(([from, end]) => from <= seq && seq < end)
   }
   /** Others send to it. */
   get receives(): boolean {
@@ -128,7 +135,10 @@ export class Machine {
   insert(card?: Card): void {
     this.die(true)
     if (card) this.edit = card.edit
-    this.disk.restore(card?.files ?? new Map([['/data/Config.json', JSON.stringify(this.config)]]))
+    this.disk.restore(
+      card?.files ??
+        new Map([['/data/Config.json', JSON.stringify(configOf(this.world.plan, this.number, this.edit))]]),
+    )
     this.rotted.splice(0, Number.POSITIVE_INFINITY, ...((card?.rotted ?? []) as [number, number][]))
     this.world.truth.inserted(this, card?.memory)
   }
