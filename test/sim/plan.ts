@@ -196,6 +196,11 @@ export function planOf(
       const [machine, at, ms] = [reload.below(gateways + 1), reload.next() * end, reload.scale(500, 120_000)]
       faults.push({ kind: 'reload', at, machine, ms, seed: reload.below(2 ** 31), power: false })
     }
+  // who gives ids dies between two gateways that request one
+  for (let k = 2; idPool > 0 && k <= gateways; k++) {
+    const [kind, at] = [pools.pick(['kill', 'power'] as const), (k - 2 + pools.between(0.3, 1)) * lateMs]
+    faults.push({ kind, at, machine: ways[k]!.to, ms: 0, seed: pools.below(2 ** 31), power: false })
+  }
   // a card without the ids that it gave out would give them again: only gateways that give none get another
   const cards = (machine: number): boolean =>
     idPool === 0 || (machine > 0 && !ways.some(({ to }, from) => from > 0 && to === machine))
