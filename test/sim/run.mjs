@@ -20,7 +20,7 @@ const HELP = `npm run test:sim -- [options]
   --sql         with a SQL view at the upstream; left out: as each seed draws
   --aim NAME    each seed has this situation: last, repeat, full or ports (test/sim/plan.ts)
   --relays      a gateway sends to another gateway, which passes it on; left out: as each seed draws
-  --ids         gateways request their ids; left out: as each seed draws
+  --ids         gateways request their ids; left out: each has one by its configuration
   --workers N   processes (default 2)
   --keep LIST   only these faults of the plan, by number: 3,7 (one seed)
   --trace       print every event (one seed)

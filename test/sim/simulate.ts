@@ -25,7 +25,7 @@ export interface RunOptions {
   aim?: Aim
   /** a gateway sends to another gateway, which passes it on; default: as the seed draws */
   relays?: boolean
-  /** gateways request their ids; default: as the seed draws */
+  /** gateways request their ids; default: each has one by its configuration */
   ids?: boolean
   /** numbers of the faults to keep; default: all */
   keep?: readonly number[]
