@@ -11,9 +11,9 @@ const SEEDS = 50
 test('the simulated world notices faults built into the gateway', async t => {
   const day = Math.floor(Date.now() / 86_400_000)
   const all = (await variants()).filter((_, k) => !QUARTER || k % 4 === day % 4)
-  for (const { id, what, media, aim } of all)
+  for (const { id, what, media, aim, relays, ids } of all)
     await t.test(`${what} (${id})`, async () => {
-      const results = await simulate(SEEDS, { hours: 0.2, mode: 'strict', media, aim }, id)
+      const results = await simulate(SEEDS, { hours: 0.2, mode: 'strict', media, aim, relays, ids }, id)
       assert.ok(results.at(-1)!.failure, `${SEEDS} seeds without a failure`)
     })
 })

@@ -18,6 +18,8 @@ interface Variant {
   readonly what: string
   readonly media: NonNullable<RunOptions['media']>
   readonly aim: RunOptions['aim']
+  readonly relays: boolean
+  readonly ids: boolean
   readonly patches: readonly unknown[]
 }
 

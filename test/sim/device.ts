@@ -1,5 +1,5 @@
-// What is known of the readings of one gateway: those of its source, those in its log and in the log of the upstream, and those that may
-// be lost.
+// What is known of the readings of one gateway: those of its source, those in its own log and in each log on the way to the upstream, and
+// those that may be lost.
 
 export type Row = readonly [string, string, number, string]
 
@@ -18,26 +18,20 @@ export interface Logged {
   readonly tRaw: number
 }
 
-/** What is known of one gateway's readings. */
-export class Device {
-  next = 1
-  readonly readings = new Map<number, Reading>()
-  /** in its own log, by the counter */
-  readonly logged = new Map<number, Logged>()
+/** The readings of one gateway in one log: its own, that of a relay, or that of the upstream. */
+export class Place {
+  /** in the log, by the counter */
+  readonly list = new Map<number, Logged>()
   /** the same by the number of the record */
   readonly numbers = new Map<number, number>()
   readonly committed = new Set<number>()
-  /** those that the upstream is not known to have */
+  /** those that the next place is not known to have */
   readonly ahead = new Map<number, Logged>()
-  /** in the upstream's log */
-  readonly upstream = new Map<number, Logged>()
-  readonly upCommitted = new Set<number>()
-  /** lost by the limits of the gateway's log, which names them */
+  /** lost by the limits of this log, which names them */
   readonly dropped = new Set<number>()
-  lastTime = 0
-  /** counters that the upstream, or a broker, acknowledged, and when */
+  /** counters that the next place, or a broker, acknowledged, and when */
   readonly settled = new Map<number, number>()
-  /** the upstream had committed them and has an older card now */
+  /** this machine had committed them and has an older card now */
   readonly gone = new Set<number>()
   goneAt = Number.NEGATIVE_INFINITY
   /** acknowledgements from then on are not lost by that card */
@@ -45,13 +39,58 @@ export class Device {
   /** a broker acknowledged packets under keys that only the card before had */
   brokered = false
 
+  /** the place that this one sends to */
+  next: Place | undefined
+
+  constructor(
+    /** the place that sends here */
+    readonly before: Place | undefined,
+    /** a broker is between the two */
+    readonly byBroker: boolean,
+  ) {
+    if (before) before.next = this
+  }
+
   /**
-   * The upstream had it, or a broker had it for it, and acknowledged it, but can no longer have it: no gateway sends it
+   * The next place had it, or a broker had it for it, and acknowledged it, but can no longer have it: nothing sends it
    * again.
    */
   lost(n: number): boolean {
+    const { next } = this
     const settled = this.settled.get(n)
-    return settled !== undefined && settled < this.blindUntil && (this.brokered || this.gone.has(n))
+    return (
+      next !== undefined && settled !== undefined && settled < next.blindUntil && (next.brokered || next.gone.has(n))
+    )
+  }
+}
+
+/** What is known of one gateway's readings. */
+export class Device {
+  next = 1
+  readonly readings = new Map<number, Reading>()
+  lastTime = 0
+  /** the first under which it was received; 0: none yet */
+  id = 0
+  /** by the number of the machine */
+  readonly places = new Map<number, Place>()
+  readonly own: Place
+
+  /** `way`: its own machine, the relays and the upstream; `byBroker`: whether that machine sends to a broker. */
+  constructor(
+    readonly name: string,
+    way: readonly number[],
+    byBroker: (machine: number) => boolean,
+  ) {
+    let before: Place | undefined
+    for (const [k, machine] of way.entries()) {
+      before = new Place(before, k > 0 && byBroker(way[k - 1]!))
+      this.places.set(machine, before)
+    }
+    this.own = this.places.get(way[0]!)!
+  }
+
+  get upstream(): Place {
+    return this.places.get(0)!
   }
 }
 
@@ -61,5 +100,5 @@ export type Memory = ReadonlyMap<
   { readonly list: ReadonlyMap<number, Logged>; readonly committed: ReadonlySet<number> }
 >
 
-/** an answer that an upstream sent before it got another card arrives within this time: delays, and frozen processes */
+/** an answer that a receiver sent before it got another card arrives within this time: delays, and frozen processes */
 export const LATE_ANSWER_MS = 90_000

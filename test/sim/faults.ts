@@ -2,9 +2,10 @@
 // over.
 
 import { BROKER } from './broker'
+import { addressOf, type Edit } from './config'
 import { Dice } from './engine'
 import type { Fault } from './plan'
-import { addressOf, type Card, type Edit, type Machine, type World } from './world'
+import type { Card, Machine, World } from './world'
 
 /** Puts every fault of the plan on the clock. */
 export function schedule(world: World): void {
@@ -67,10 +68,14 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
       if (world.faulty) run()
     })
   }
-  const other = dice.pick(world.machines.filter(m => m !== machine))
-  const here = addressOf(machine.number)
-  const direct = addressOf(machine.isUpstream ? other.number : 0)
-  const [brokered, both] = [world.plan.media.includes('MQTT'), world.plan.media.length > 1]
+  const { ways } = world.plan
+  const other = dice.pick(machine.neighbours)
+  const [here, direct] = [addressOf(machine.number), addressOf(other.number)]
+  const { media } =
+    ways[!machine.isUpstream && ways[machine.number]!.to === other.number ? machine.number : other.number]!
+  const [brokered, both] = [media.includes('MQTT'), media.length > 1]
+  /** the machine that answers this one, or this one if it is a relay */
+  const receiver = world.machines[machine.receives ? machine.number : ways[machine.number]!.to]!
   const there = brokered && (!both || dice.chance(0.5)) ? BROKER : direct
   switch (fault.kind) {
     case 'kill':
@@ -98,22 +103,21 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
       return
     case 'after-commit': {
       // answers are lost first, then the receiver dies after a commit
-      const { upstream } = world
-      const ways = [BROKER, ...world.machines.slice(1).map(({ host }) => host.address)].map(
-        to => `${addressOf(0)}>${to}`,
+      const cuts = [BROKER, ...world.machines.map(({ host }) => host.address)].map(
+        to => `${addressOf(receiver.number)}>${to}`,
       )
-      for (const way of ways) net.cut.add(way)
+      for (const way of cuts) net.cut.add(way)
       engine.after(dice.scale(10, 3000), () => {
-        upstream.armed.set('commit', () => {
+        receiver.armed.set('commit', () => {
           const wait = dice.scale(0.1, 100)
-          const now = upstream.program
+          const now = receiver.program
           engine.after(wait, () => {
-            if (world.faulty && now && upstream.program === now) upstream.die(power)
+            if (world.faulty && now && receiver.program === now) receiver.die(power)
           })
         })
       })
       engine.after(dice.scale(1000, 20_000), () => {
-        for (const way of ways) net.cut.delete(way)
+        for (const way of cuts) net.cut.delete(way)
       })
       return
     }
@@ -234,7 +238,7 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
     case 'repeat-power': {
       // a slow commit of the receiver, the same readings again from a new run of the sender, and then a power cut of the
       // receiver
-      const { upstream } = world
+      const upstream = world.machines[ways[machine.number]!.to]!
       slow(upstream, 1e4, 60_000)
       engine.after(dice.scale(200, 3000), () => {
         if (!world.faulty || !program || machine.program !== program) return
@@ -263,7 +267,10 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
         intervalMs: dice.pick([intervalMs, 500, 3000]),
         reversed: dice.chance(0.3),
       }
-      const without = dice.chance(0.5) ? dice.pick(['uplinks', 'sources'] as const) : undefined
+      const parts = machine.receives
+        ? (['uplinks', 'sources', 'receivers'] as const)
+        : (['uplinks', 'sources'] as const)
+      const without = dice.chance(0.5) ? dice.pick(parts) : undefined
       machine.reload({ ...edit, without: machine.isUpstream ? 'receivers' : without })
       over(() => machine.reload(edit))
       return

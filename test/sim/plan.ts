@@ -64,6 +64,13 @@ const MEDIA: readonly (readonly Medium[])[] = [
 /** `strict`: the disk keeps its guarantees. `lying`: syncs do nothing. */
 export type DiskMode = 'strict' | 'lying'
 
+/** Where a gateway sends its readings: the upstream (0), or a gateway that passes them on. */
+export interface Way {
+  readonly to: number
+  /** of its uplinks, best first */
+  readonly media: readonly Medium[]
+}
+
 export interface Plan {
   readonly seed: number
   readonly hours: number
@@ -74,8 +81,12 @@ export interface Plan {
   readonly samePorts: boolean
   /** sources continue for a minute after the faults */
   readonly afterglow: boolean
-  /** of the uplinks of every gateway, best first */
-  readonly media: readonly Medium[]
+  /** gateways request their ids, relays those of their devices in pools of that size; 0: the configuration names each id */
+  readonly idPool: number
+  /** a gateway first starts so much later than the one before it */
+  readonly lateMs: number
+  /** of each gateway by its number; the one of the upstream leads nowhere */
+  readonly ways: readonly Way[]
   readonly mqtt: { readonly qos: 1 | 2; readonly protocol_version: 4 | 5; readonly keepalive_s: number }
   readonly tuning: Tuning
   /** the upstream has a SQL view, whose windows are sealed after so many packets; 0: none */
@@ -99,6 +110,11 @@ export interface Plan {
 export const AIMS = ['last', 'repeat', 'full', 'ports'] as const
 export type Aim = (typeof AIMS)[number]
 
+/** Share of the seeds with a relay. */
+const RELAYED = 0.1
+/** Of those whose gateways request their ids: none until what they found is mended (docs/simulation.md, "Not mended yet"). */
+const REQUESTED = 0
+
 /** Kinds that only some modes know. */
 const RARE: Partial<Record<FaultKind, number>> = { clock: 0.3 }
 
@@ -111,22 +127,40 @@ export function planOf(
     media: forced,
     sql,
     aim,
-  }: { hours: number; mode?: DiskMode; media?: readonly Medium[]; sql?: boolean; aim?: Aim },
+    relays,
+    ids,
+  }: {
+    hours: number
+    mode?: DiskMode
+    media?: readonly Medium[]
+    sql?: boolean
+    aim?: Aim
+    relays?: boolean
+    ids?: boolean
+  },
 ): Plan {
   /** A situation that some seeds have, and all with that aim. */
   const has = (name: Aim, dice: Dice, share: number): boolean => dice.chance(share) || aim === name
   const drawn = dice.fork('plan')
   const lives = drawn.fork('mode').next()
   const diskMode = mode ?? (lives < 0.93 ? 'strict' : 'lying')
-  const gateways = drawn.pick([1, 1, 1, 1, 2, 3])
+  const drawnGateways = drawn.pick([1, 1, 1, 1, 2, 3])
   // a third of the kinds is off, the others differ in weight by two orders of magnitude
   const media = forced ?? drawn.fork('media').pick(MEDIA)
+  // the second gateway sends to the first, a third to any of them
+  const relay = drawn.fork('relay')
+  const relayed = relay.chance(RELAYED) || relays === true
+  const pools = drawn.fork('ids')
+  const idPool = pools.chance(REQUESTED) || ids === true ? pools.pick([1, 2, 8, 32]) : 0
+  const lateMs = idPool > 0 ? pools.scale(100, (hours * 3_600_000) / 3) : 0
+  const gateways = relayed || idPool > 0 ? Math.max(2, drawnGateways) : drawnGateways
+  const ways = Array.from({ length: gateways + 1 }, (_, k): Way => {
+    if (!relayed || k < 2) return { to: 0, media: k === 0 ? [] : media }
+    return { to: k === 2 ? 1 : relay.pick([1, 2, 0]), media: forced ?? relay.pick(MEDIA) }
+  })
+  const brokered = ways.some(({ media }) => media.includes('MQTT'))
   const weights = FAULTS.map(kind =>
-    kind.startsWith('broker') && !media.includes('MQTT')
-      ? 0
-      : drawn.chance(RARE[kind] ?? 0.65)
-        ? drawn.scale(0.05, 5)
-        : 0,
+    kind.startsWith('broker') && !brokered ? 0 : drawn.chance(RARE[kind] ?? 0.65) ? drawn.scale(0.05, 5) : 0,
   )
   const sum = weights.reduce((a, b) => a + b, 0)
   const mean = drawn.scale(7000, 90_000)
@@ -161,16 +195,25 @@ export function planOf(
       const [machine, at, ms] = [reload.below(gateways + 1), reload.next() * end, reload.scale(500, 120_000)]
       faults.push({ kind: 'reload', at, machine, ms, seed: reload.below(2 ** 31), power: false })
     }
+  // who gives ids dies between two gateways that request one
+  for (let k = 2; idPool > 0 && k <= gateways; k++) {
+    const [kind, at] = [pools.pick(['kill', 'power'] as const), (k - 2 + pools.between(0.3, 1)) * lateMs]
+    faults.push({ kind, at, machine: ways[k]!.to, ms: 0, seed: pools.below(2 ** 31), power: false })
+  }
+  // a card without the ids that it gave out would give them again: only gateways that give none get another
+  const cards = (machine: number): boolean =>
+    idPool === 0 || (machine > 0 && !ways.some(({ to }, from) => from > 0 && to === machine))
   const card = drawn.fork('card')
   if (card.chance(0.15)) {
     const [gateway, at] = [1 + card.below(gateways), card.next() * end]
     const machine = card.chance(0.4) ? 0 : gateway
-    faults.push({ kind: 'new-card', at, machine, ms: 0, seed: card.below(2 ** 31), power: true })
+    if (cards(machine)) faults.push({ kind: 'new-card', at, machine, ms: 0, seed: card.below(2 ** 31), power: true })
   }
   const old = drawn.fork('old')
   if (old.chance(0.15)) {
     const [machine, at, ms] = [old.below(gateways + 1), old.next() * end, old.scale(2000, 0.7 * end)]
-    faults.push({ kind: 'old-card', at, machine, ms, seed: old.below(2 ** 31), power: old.chance(0.5) })
+    if (cards(machine))
+      faults.push({ kind: 'old-card', at, machine, ms, seed: old.below(2 ** 31), power: old.chance(0.5) })
   }
   const view = drawn.fork('view')
   const windowPackets = (sql ?? view.chance(0.05)) ? view.pick([20, 60, 200, 1000]) : 0
@@ -239,7 +282,9 @@ export function planOf(
     intervalMs: fills ? 250 : drawn.pick([500, 1000, 2000, 2000, 5000]),
     samePorts: drawn.fork('ports').chance(0.3) || again,
     afterglow,
-    media,
+    idPool,
+    lateMs,
+    ways,
     mqtt: { qos: drawn.pick([1, 1, 2]), protocol_version: drawn.pick([4, 5]), keepalive_s: drawn.pick([5, 30]) },
     tuning,
     windowPackets,

@@ -19,6 +19,8 @@ const HELP = `npm run test:sim -- [options]
   --media LIST  of the uplinks, best first: MQTT,UDP; left out: as each seed draws
   --sql         with a SQL view at the upstream; left out: as each seed draws
   --aim NAME    each seed has this situation: last, repeat, full or ports (test/sim/plan.ts)
+  --relays      a gateway sends to another gateway, which passes it on; left out: as each seed draws
+  --ids         gateways request their ids; left out: each has one by its configuration
   --workers N   processes (default 2)
   --keep LIST   only these faults of the plan, by number: 3,7 (one seed)
   --trace       print every event (one seed)
@@ -35,6 +37,8 @@ const { values: options } = parseArgs({
     media: { type: 'string' },
     sql: { type: 'boolean' },
     aim: { type: 'string' },
+    relays: { type: 'boolean' },
+    ids: { type: 'boolean' },
     workers: { type: 'string', default: '2' },
     keep: { type: 'string' },
     trace: { type: 'boolean' },
@@ -108,9 +112,11 @@ const common = {
   ...(media && { media }),
   ...(options.sql && { sql: true }),
   ...(options.aim && { aim: options.aim }),
+  ...(options.relays && { relays: true }),
+  ...(options.ids && { ids: true }),
 }
 const command = (seed, keep) =>
-  `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}${options.sql ? ' --sql' : ''}${options.aim ? ` --aim ${options.aim}` : ''}` +
+  `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}${options.sql ? ' --sql' : ''}${options.aim ? ` --aim ${options.aim}` : ''}${options.relays ? ' --relays' : ''}${options.ids ? ' --ids' : ''}` +
   `${variant ? ` --variant ${variant.id}` : ''}${keep ? ` --keep ${keep.join() || 'none'}` : ''}`
 
 /** Leaves out faults as long as the seed still fails. */

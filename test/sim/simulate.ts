@@ -23,6 +23,10 @@ export interface RunOptions {
   sql?: boolean
   /** a situation that the seed has in any case */
   aim?: Aim
+  /** a gateway sends to another gateway, which passes it on; default: as the seed draws */
+  relays?: boolean
+  /** gateways request their ids; default: each has one by its configuration */
+  ids?: boolean
   /** numbers of the faults to keep; default: all */
   keep?: readonly number[]
   trace?: (line: string) => void
@@ -74,7 +78,7 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
       world.broken(`a check failed: ${error instanceof Error ? error.stack : error}`)
     }
   }
-  for (const machine of world.machines) machine.later(machine.isUpstream ? 0 : 100)
+  for (const machine of world.machines) machine.later(machine.isUpstream ? 0 : 100 + (machine.number - 1) * plan.lateMs)
   schedule(world)
   if (plan.windowPackets > 0) ask(world, dice.fork('ask'))
   const end = options.hours * 3_600_000

@@ -1,7 +1,7 @@
-// The true state in a run, and the promises checked against it: a committed reading is upstream once, or still in the log,
-// or in the loss ledger by its number; no value, unit or time ever differs; times of a device only grow; a cursor passes
-// only what the upstream has committed; logs and queues stay within their limits.
-import { Device, LATE_ANSWER_MS, type Logged, type Memory, type Row } from './device'
+// The true state in a run, and the promises checked against it: a committed reading is upstream once, or still in a log on
+// the way, or in a loss ledger by its number; no value, unit or time ever differs; times of a device only grow; a cursor passes
+// only what the next machine has committed; logs and queues stay within their limits.
+import { Device, LATE_ANSWER_MS, type Logged, type Memory, type Place, type Row } from './device'
 import type { Machine, World } from './world'
 
 type Gateway = NonNullable<Machine['gateway']>
@@ -13,23 +13,25 @@ const kelvin = (n: number): number => 280 + ((n * 37) % 1000) / 10
 /** Changes rarely: a DIFF leaves it out. */
 const slow = (n: number): number => Math.floor(n / 3) % 50
 
-/** Bits of its segment changed: it may be lost, if that is named. */
-const rotted = (machine: Machine, seq: number): boolean =>
-  machine.rotted.some(([from, end]) => from <= seq && seq < end)
-
 export class Truth {
   readonly devices = new Map<string, Device>()
   /** counters for the summary of a run */
   readonly counts = { readings: 0, arrived: 0, dropped: 0, lied: 0 }
-  /** n of each device by seq of a log, of records that are not committed yet */
   #looks = 0
+  /** n of each device by seq of a log, of records that are not committed yet */
   readonly #waiting = new Map<Machine, { seq: number; device: Device; n: number }[]>()
 
   constructor(readonly world: World) {}
 
   device(name: string): Device {
     let device = this.devices.get(name)
-    if (!device) this.devices.set(name, (device = new Device()))
+    if (!device) {
+      const { ways } = this.world.plan
+      const way: number[] = []
+      for (let at = Number(name.slice(2)); at > 0 && ways[at]; at = ways[at]!.to) way.push(at)
+      device = new Device(name, [...way, 0], machine => ways[machine]!.media.includes('MQTT'))
+      this.devices.set(name, device)
+    }
     return device
   }
 
@@ -74,19 +76,18 @@ export class Truth {
   }
 
   /** The devices in a machine's log, with what is known of each there. */
-  *#of(machine: Machine): Iterable<[Device, Map<number, Logged>, Set<number>]> {
-    if (machine.isUpstream)
-      for (const device of this.devices.values()) yield [device, device.upstream, device.upCommitted]
-    else {
-      const device = this.device(`GW${machine.number}`)
-      yield [device, device.logged, device.committed]
+  *#of({ number }: Machine): Iterable<[Device, Place]> {
+    for (let k = 1; k <= this.world.plan.gateways; k++) {
+      const device = this.device(`GW${k}`)
+      const place = device.places.get(number)
+      if (place) yield [device, place]
     }
   }
 
   /** For a copy of its card. */
   memory(machine: Machine): Memory {
     return new Map(
-      [...this.#of(machine)].map(([device, list, committed]) => [
+      [...this.#of(machine)].map(([device, { list, committed }]) => [
         device,
         { list: new Map(list), committed: new Set(committed) },
       ]),
@@ -98,18 +99,20 @@ export class Truth {
    * was made.
    */
   inserted(machine: Machine, memory?: Memory): void {
-    for (const [device, list, committed] of this.#of(machine)) {
+    for (const [device, place] of this.#of(machine)) {
+      const { before, list, committed, gone } = place
+      place.numbers.clear()
       const then = memory?.get(device)
-      if (machine.isUpstream) {
-        for (const n of committed) if (!then?.committed.has(n)) device.gone.add(n)
-        device.goneAt = this.world.engine.now
-        device.brokered = this.world.plan.media.includes('MQTT')
+      place.ahead.clear()
+      if (before) {
+        for (const n of committed) if (!then?.committed.has(n)) gone.add(n)
+        place.goneAt = this.world.engine.now
+        place.brokered = place.byBroker
         // with a broker: until a later reading has arrived
-        device.blindUntil = device.brokered ? Number.POSITIVE_INFINITY : device.goneAt + LATE_ANSWER_MS
-        // the gateway resends what it still has, unless it was acknowledged
-        for (const [n, logged] of device.logged)
-          if (device.gone.has(n) && device.committed.has(n)) device.ahead.set(n, logged)
-      } else device.ahead.clear()
+        place.blindUntil = place.brokered ? Number.POSITIVE_INFINITY : place.goneAt + LATE_ANSWER_MS
+        // the sender resends what it still has, unless it was acknowledged
+        for (const [n, logged] of before.list) if (gone.has(n) && before.committed.has(n)) before.ahead.set(n, logged)
+      }
       list.clear()
       committed.clear()
       for (const [n, logged] of then?.list ?? []) list.set(n, logged)
@@ -117,11 +120,12 @@ export class Truth {
     }
   }
 
-  /** The uplinks of a gateway are done with a record. */
+  /** The uplinks of a machine are done with a record. */
   settled(machine: Machine, seq: number): void {
-    const device = this.device(`GW${machine.number}`)
-    const n = device.numbers.get(seq)
-    if (n !== undefined && !device.settled.has(n)) device.settled.set(n, this.world.engine.now)
+    for (const [, { numbers, settled }] of this.#of(machine)) {
+      const n = numbers.get(seq)
+      if (n !== undefined && !settled.has(n)) settled.set(n, this.world.engine.now)
+    }
   }
 
   #broken(text: string): void {
@@ -134,27 +138,27 @@ export class Truth {
 
   #appended(machine: Machine, gateway: Gateway, fact: Fact, seq: number): void {
     const device = this.device(fact.id)
+    const place = device.places.get(machine.number)
+    if (!place) return void this.#broken(`${machine.name} logs a fact of ${fact.id}, which does not send to it`)
     const n = this.#n(fact)
     if (n === undefined)
       return void this.#broken(`${machine.name} logs a fact of ${fact.id} without its counter: ${JSON.stringify(fact)}`)
     this.#right(machine, device, fact, n)
-    const list = machine.isUpstream ? device.upstream : device.logged
-    const before = list.get(n)
-    if (before && before.seq >= gateway.log.firstSeq && !rotted(machine, before.seq))
+    const before = place.list.get(n)
+    const gone = before && (machine.hasRotted(before.seq) || this.#named(gateway, before.seq))
+    if (before && before.seq >= gateway.log.firstSeq && !gone)
       this.#broken(`${machine.name} has reading ${n} of ${fact.id} twice: seq ${before.seq} and ${seq}`)
     const logged = { seq, tRaw: fact.tRaw }
-    list.set(n, logged)
+    place.list.set(n, logged)
+    place.numbers.set(seq, n)
     if (machine.isUpstream) this.counts.arrived++
-    else {
-      device.ahead.set(n, logged)
-      device.numbers.set(seq, n)
-    }
+    else place.ahead.set(n, logged)
     this.#waiting.get(machine)!.push({ seq, device, n })
   }
 
   /** No wrong value, unit or time, ever. */
   #right(machine: Machine, device: Device, fact: Fact, n: number): void {
-    const { readings, logged } = device
+    const { readings, own: first } = device
     const reading = readings.get(n)
     const what = `${machine.name}: reading ${n} of ${fact.id}`
     if (!reading) return void this.#broken(`${what} was never measured: ${JSON.stringify(fact)}`)
@@ -175,7 +179,7 @@ export class Truth {
         )
       })
     if (wrong) this.#broken(`${what} has other values: ${JSON.stringify(fact)}, not ${JSON.stringify(expected)}`)
-    if (!machine.isUpstream) {
+    if (device.places.get(machine.number) === first) {
       if (fact.tRaw <= device.lastTime && !this.world.plan.faults.some(({ kind }) => kind === 'clock'))
         this.#broken(`${what} has the time ${fact.tRaw}, and the one before ${device.lastTime}`)
       device.lastTime = fact.tRaw
@@ -184,9 +188,19 @@ export class Truth {
         this.#broken(`${what} has a time that is off by ${off} ms`)
       return
     }
-    const own = logged.get(n)
+    this.#hasId(device, fact.aid, what)
+    const own = first.list.get(n)
     if (own && own.tRaw !== fact.tRaw && !this.world.plan.faults.some(({ kind }) => kind === 'clock'))
       this.#broken(`${what} has the time ${fact.tRaw}, and ${own.tRaw} where it was measured`)
+  }
+
+  /** A device keeps its id, and no other has it. */
+  #hasId(device: Device, aid: number, what: string): void {
+    if (this.world.plan.diskMode === 'lying' && this.world.plan.idPool > 0) return
+    device.id ||= aid
+    for (const other of this.devices.values())
+      if ((other === device) !== (other.id === aid))
+        this.#broken(`${what} has the id ${aid}, and ${other.name} has the id ${other.id}`)
   }
 
   #commit(machine: Machine, gateway: Gateway, seq: number): void {
@@ -195,34 +209,35 @@ export class Truth {
       const { device, n, seq: own } = waiting.shift()!
       // a commit passes records that RAM could not keep before it
       if (this.#named(gateway, own)) continue
-      ;(machine.isUpstream ? device.upCommitted : device.committed).add(n)
-      const { now } = this.world.engine
-      if (machine.isUpstream && device.brokered && device.readings.get(n)!.measured > device.goneAt)
-        device.blindUntil = Math.min(device.blindUntil, now + LATE_ANSWER_MS)
+      const place = device.places.get(machine.number)!
+      place.committed.add(n)
+      if (place.brokered && device.readings.get(n)!.measured > place.goneAt)
+        place.blindUntil = Math.min(place.blindUntil, this.world.engine.now + LATE_ANSWER_MS)
     }
     machine.happened('commit')
   }
 
-  /** The cursor of an uplink passes a reading only when the upstream has it permanently. */
+  /** The cursor of an uplink passes a reading only when the next machine has it permanently. */
   #cursor(machine: Machine, gateway: Gateway, name: string, seq: number): void {
     if (machine.isUpstream || name !== 'uplinks') return
     if (seq > gateway.log.committedSeq)
       this.#broken(`${machine.name}: cursor ${seq} is beyond the commit ${gateway.log.committedSeq}`)
+    const { diskMode, ways } = this.world.plan
     // readings accepted by a broker count as delivered
-    if (this.world.plan.diskMode === 'lying' || this.world.plan.media.includes('MQTT')) return
-    const device = this.device(`GW${machine.number}`)
+    if (diskMode === 'lying' || ways[machine.number]!.media.includes('MQTT')) return
     const { firstSeq } = gateway.log
-    for (const [n, logged] of device.ahead)
-      if (device.upCommitted.has(n) || device.lost(n)) device.ahead.delete(n)
-      else if (
-        logged.seq <= seq &&
-        logged.seq >= firstSeq &&
-        device.logged.get(n) === logged &&
-        !this.#named(gateway, logged.seq)
-      )
-        return void this.#broken(
-          `${machine.name}: the cursor passes reading ${n} (seq ${logged.seq}), which the upstream has not committed`,
+    for (const [, place] of this.#of(machine))
+      for (const [n, logged] of place.ahead)
+        if (place.next!.committed.has(n) || place.lost(n)) place.ahead.delete(n)
+        else if (
+          logged.seq <= seq &&
+          logged.seq >= firstSeq &&
+          place.list.get(n) === logged &&
+          !this.#named(gateway, logged.seq)
         )
+          return void this.#broken(
+            `${machine.name}: the cursor passes reading ${n} (seq ${logged.seq}), which the next machine has not committed`,
+          )
   }
 
   /** The loss ledger has the number. */
@@ -254,14 +269,13 @@ export class Truth {
       of.set(n, { seq, tRaw: fact.tRaw })
       times.set(fact.id, fact.tRaw)
     }
-    for (const [name, device] of this.devices) {
-      const list = machine.isUpstream ? device.upstream : device.logged
-      const committed = machine.isUpstream ? device.upCommitted : device.committed
-      if (!machine.isUpstream && name !== `GW${machine.number}`) continue
+    for (const [device, place] of this.#of(machine)) {
+      const { list, committed, next } = place
+      place.numbers.clear()
       const of = found.get(device) ?? new Map<number, Logged>()
       for (const [n, was] of list) {
         if (of.has(n)) continue
-        if (committed.has(n)) this.#missing(machine, gateway, name, n, was.seq)
+        if (committed.has(n)) this.#missing(machine, gateway, device.name, n, was.seq)
         if (!committed.has(n) || plan.diskMode !== 'strict') {
           list.delete(n)
           committed.delete(n)
@@ -271,11 +285,11 @@ export class Truth {
         const was = list.get(n)
         if (was && (was.seq !== now.seq || was.tRaw !== now.tRaw) && plan.diskMode === 'strict')
           this.#broken(
-            `${machine.name}: reading ${n} of ${name} has seq ${now.seq} after a start, before it ${was.seq}`,
+            `${machine.name}: reading ${n} of ${device.name} has seq ${now.seq} after a start, before it ${was.seq}`,
           )
         list.set(n, now)
-        if (!machine.isUpstream) device.numbers.set(now.seq, n)
-        if (!machine.isUpstream && !device.upCommitted.has(n)) device.ahead.set(n, now)
+        place.numbers.set(now.seq, n)
+        if (next && !next.committed.has(n)) place.ahead.set(n, now)
         // recovery syncs the records it adopts before anything is answered, unless the disk refuses
         if (!log.degraded) committed.add(n)
         else if (!committed.has(n)) this.#waiting.get(machine)!.push({ seq: now.seq, device, n })
@@ -293,7 +307,7 @@ export class Truth {
     }
     const reasons = log.losses.filter(({ from, to }) => from <= seq && seq <= to).map(({ reason }) => reason)
     if (reasons.includes('dropped')) return
-    if (reasons.includes('damaged') && rotted(machine, seq)) return
+    if (reasons.includes('damaged') && machine.hasRotted(seq)) return
     this.#broken(
       `${machine.name}: the committed reading ${n} of ${name} (seq ${seq}) is gone after start ${machine.starts}` +
         `${reasons.length > 0 ? `, named as ${reasons.join()}` : ', and named nowhere'}`,
@@ -342,16 +356,16 @@ export class Truth {
       if (log.committedSeq < log.lastSeq) reasons.push(`${machine.name} has records that are not committed`)
       // on disks that lie numbers are reused, and a cursor may be ahead of them
       if (machine.isUpstream || this.world.plan.diskMode === 'lying') continue
-      const device = this.device(`GW${machine.number}`)
-      for (const n of device.committed) {
-        if (device.upCommitted.has(n) || device.lost(n)) continue
-        const { seq } = device.logged.get(n) ?? { seq: 0 }
-        const drops = log.losses.filter(({ reason }) => reason === 'dropped')
-        // the ledger keeps the newest 64 ranges of a reason
-        if (this.#named(gateway, seq) || (drops.length >= 64 && seq < drops[0]!.from)) device.dropped.add(n)
-        else reasons.push(`${machine.name}: reading ${n} (seq ${seq}) is not upstream`)
-        if (reasons.length > 5) return reasons
-      }
+      const drops = log.losses.filter(({ reason }) => reason === 'dropped')
+      for (const [{ name }, place] of this.#of(machine))
+        for (const n of place.committed) {
+          if (place.next!.committed.has(n) || place.lost(n)) continue
+          const { seq } = place.list.get(n) ?? { seq: 0 }
+          // the ledger keeps the newest 64 ranges of a reason
+          if (this.#named(gateway, seq) || (drops.length >= 64 && seq < drops[0]!.from)) place.dropped.add(n)
+          else reasons.push(`${machine.name}: reading ${n} of ${name} (seq ${seq}) was not passed on`)
+          if (reasons.length > 5) return reasons
+        }
       if (reasons.length > 0) continue
       const backlogs = Object.values(gateway.status().uplinks).map(({ backlog }) => backlog)
       if (backlogs.length === 0 || backlogs.some(n => n !== 0))
@@ -363,7 +377,8 @@ export class Truth {
   /** At the end, when all is quiet: the readable content of the logs. */
   end(): void {
     const { upstream, plan } = this.world
-    for (const [name, device] of this.devices) this.counts.dropped += device.dropped.size * Number(name !== '')
+    for (const { places } of this.devices.values())
+      for (const { dropped } of places.values()) this.counts.dropped += dropped.size
     if (plan.diskMode === 'lying' || !upstream.gateway) return
     const there = new Map<string, Set<number>>()
     for (const { fact } of upstream.gateway.log.read(0, { kinds: ['fact'] })) {
@@ -375,8 +390,8 @@ export class Truth {
       there.set(fact.id, set)
     }
     for (const [name, device] of this.devices)
-      for (const n of device.upCommitted)
-        if (!there.get(name)?.has(n) && !this.#named(upstream.gateway, device.upstream.get(n)!.seq))
+      for (const n of device.upstream.committed)
+        if (!there.get(name)?.has(n) && !this.#named(upstream.gateway, device.upstream.list.get(n)!.seq))
           this.#broken(`the upstream's log no longer has reading ${n} of ${name}`)
   }
 }

@@ -6,15 +6,19 @@ const DELIVERY = 'src/protocol/delivery'
 const RECEIVE = 'src/gateway/receive/receive.ts'
 
 const BROKER_FAULTS = ['acknowledged-to-broker-early', 'broker-refusal-ignored']
+const ID_FAULTS = ['ids-not-written']
+const RELAY_FAULTS = ['relay-answers-early', 'relayed-under-own-id']
 
 /** The situation that shows a fault, where the seeds as they are drawn show it too rarely. */
 const AIMS = { 'same-epoch': 'ports', 'no-retry-of-commit': 'last', 'room-is-damage': 'full' }
 
-/** `media`: the uplinks of the run that must notice it; `aim`: see plan.ts */
+/** `media`: the uplinks of the run that must notice it; `aim`, `relays`, `ids`: see plan.ts */
 const variant = (id, what, ...patches) => ({
   ...{ id, what, patches },
   media: [BROKER_FAULTS.includes(id) ? 'MQTT' : 'UDP'],
   aim: AIMS[id],
+  relays: RELAY_FAULTS.includes(id),
+  ids: ID_FAULTS.includes(id),
 })
 
 export const VARIANTS = [
@@ -213,6 +217,21 @@ export const VARIANTS = [
     'a log that refuses and is full to its last block cannot take the cursor that makes room',
     [`${LOG}/retention.ts`, '!this.#mayDrop(oldest, this.#state.cursors)', '!this.#mayDrop(oldest)'],
   ),
+  variant('relay-answers-early', 'a relay acknowledges a packet before its record is committed', [
+    RECEIVE,
+    'this.#await(record, lost)',
+    'if (SIM.settled) this.#answer(Number.POSITIVE_INFINITY)\n    else this.#await(record, lost)',
+  ]),
+  variant('relayed-under-own-id', 'a relay sends what it received under its own id', [
+    `${UPLINK}/packer.ts`,
+    'return !own || fact.aid === assignedId ?',
+    'return fact.aid === assignedId ?',
+  ]),
+  variant('ids-not-written', 'an id that is assigned is not written, and assigned again after a kill', [
+    'src/protocol/ids/id-store.ts',
+    'this.#batch.push(text)',
+    'void text',
+  ]),
 ]
 
 /** Not noticed, and no promise is broken: why another guard catches it. */

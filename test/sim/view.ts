@@ -28,12 +28,13 @@ export async function checkView(world: World): Promise<void> {
       more = sensors.length === PAGE
     }
     if (plan.diskMode === 'lying') continue
-    for (const n of device.upCommitted) {
-      const { seq } = device.upstream.get(n)!
+    const { list, committed } = device.upstream
+    for (const n of committed) {
+      const { seq } = list.get(n)!
       if (!seen.has(n) && !named(seq)) world.broken(`the SQL view lacks reading ${n} of ${name} (seq ${seq})`)
     }
     for (const n of seen)
-      if (!device.upCommitted.has(n)) world.broken(`the SQL view has reading ${n} of ${name}, and the log has not`)
+      if (!committed.has(n)) world.broken(`the SQL view has reading ${n} of ${name}, and the log has not`)
     const { buckets } = await database.queryHistory({ device_id: name, sensor_id: 'count', buckets: 1 })
     const count = buckets.reduce((sum, bucket) => sum + bucket.count, 0)
     if (count !== seen.size) world.broken(`the history of ${name} counts ${count} readings, its rows are ${seen.size}`)

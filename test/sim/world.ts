@@ -1,7 +1,8 @@
-// The machines of a run: one upstream (machine 0) and its gateways, each with a disk, a clock and a process that is started,
+// The machines of a run: one upstream (machine 0) and its gateways, some of them behind a relay, each with a disk, a clock and a process that is started,
 // killed and restarted. The true state is kept next to them: every reading of a source, every record that a log has
 // committed. The invariants are checked against that while the world runs.
-import { BROKER, Broker } from './broker'
+import { Broker } from './broker'
+import { addressOf, clientOf, configOf, type Edit, PORT, receivesOn, topicsOf } from './config'
 import type { Memory } from './device'
 import { Crash, Disk } from './disk'
 import { type Dice, Engine, fnv } from './engine'
@@ -16,22 +17,9 @@ export class Broken extends Error {}
 type Gateway = Awaited<ReturnType<Program['image']['Gateway']['open']>>
 
 const BASE_WALL = 1_780_000_000_000
-const PORT = 8080
-const TCP_PORT = 8081
-export const addressOf = (machine: number): string => `10.0.0.${machine + 1}`
 export const isCrash = (error: unknown): boolean => {
   for (let at = error; at instanceof Error; at = at.cause) if (at instanceof Crash) return true
   return false
-}
-
-/** A change by the user in the file of the configuration. */
-export interface Edit {
-  readonly uplink?: Record<string, unknown>
-  readonly intervalMs?: number
-  /** the uplinks in another order */
-  readonly reversed?: boolean
-  /** disabled for a while */
-  readonly without?: 'uplinks' | 'sources' | 'receivers' | undefined
 }
 
 /** A medium at some time: its content, and the true state then. */
@@ -76,7 +64,7 @@ export class Machine {
       if (path.endsWith('.seg')) this.happened('segment')
     }
     world.net.add(this.host)
-    this.disk.put('/data/Config.json', JSON.stringify(world.config(this)))
+    this.disk.put('/data/Config.json', JSON.stringify(this.config))
   }
 
   get isUpstream(): boolean {
@@ -84,6 +72,30 @@ export class Machine {
   }
   get wall(): number {
     return BASE_WALL + this.world.engine.now + this.wrongBy
+  }
+  /** The file of its configuration, with the id that is in it now. */
+  get config(): Record<string, unknown> {
+    const file = this.disk.read('/data/Config.json')?.toString('utf8')
+    const id = file ? (JSON.parse(file) as { assigned_id?: number }).assigned_id : undefined
+    return configOf(this.world.plan, this.number, this.edit, id)
+  }
+  /** Bits of its segment changed: it may be lost, if that is named. */
+  hasRotted(seq: number): boolean {
+    return this.rotted.some(([from, end]) => from <= seq && seq < end)
+  }
+  /** Others send to it. */
+  get receives(): boolean {
+    return this.isUpstream || receivesOn(this.world.plan, this.number).length > 0
+  }
+  /** The machines that it sends to or that send to it. */
+  get neighbours(): Machine[] {
+    const { machines, plan } = this.world
+    return machines.filter(
+      ({ number }) =>
+        number !== this.number &&
+        ((this.number > 0 && plan.ways[this.number]!.to === number) ||
+          (number > 0 && plan.ways[number]!.to === this.number)),
+    )
   }
   get name(): string {
     return this.isUpstream ? 'upstream' : `gw${this.number}`
@@ -123,7 +135,10 @@ export class Machine {
   insert(card?: Card): void {
     this.die(true)
     if (card) this.edit = card.edit
-    this.disk.restore(card?.files ?? new Map([['/data/Config.json', JSON.stringify(this.world.config(this))]]))
+    this.disk.restore(
+      card?.files ??
+        new Map([['/data/Config.json', JSON.stringify(configOf(this.world.plan, this.number, this.edit))]]),
+    )
     this.rotted.splice(0, Number.POSITIVE_INFINITY, ...((card?.rotted ?? []) as [number, number][]))
     this.world.truth.inserted(this, card?.memory)
   }
@@ -183,7 +198,7 @@ export class Machine {
       env: {},
       cwd: '/data',
       // their options cost time at each start
-      ...(world.plan.media.join() !== 'UDP' && { fragments: image.mediaFragments() }),
+      ...(world.plan.ways.some(({ media }) => media.join() !== 'UDP') && { fragments: image.mediaFragments() }),
       logger,
     })
     const gateway = await image.Gateway.open({
@@ -221,7 +236,7 @@ export class Machine {
   /** The file of the configuration changes, and a running gateway reads it. */
   reload(edit: Edit): void {
     this.edit = edit
-    this.disk.put('/data/Config.json', JSON.stringify(this.world.config(this)))
+    this.disk.put('/data/Config.json', JSON.stringify(this.config))
     const now = (): void => {
       this.world.note(`${this.name} reads its configuration again`)
       this.gateway?.reload().catch(error => {
@@ -283,7 +298,8 @@ export class World {
     this.broker = new Broker(this.engine, this.net, dice.fork('broker'))
     this.broker.doubles = plan.weather.double
     // the upstream is started before its gateways
-    if (plan.media.includes('MQTT')) this.broker.session('upstream', 'os/+/up', plan.mqtt.qos)
+    for (let k = 0; k <= plan.gateways; k++)
+      if (receivesOn(plan, k).includes('MQTT')) this.broker.session(clientOf(k), `${topicsOf(k)}/+/up`, plan.mqtt.qos)
     this.net.onPacket = (from, to, bytes, fate) => this.note(`${from}>${to} ${fate} ${bytes.toString('latin1')}`)
     this.engine.onThrow = error => {
       if (!isCrash(error)) this.broken(`an exception ends a process: ${error instanceof Error ? error.stack : error}`)
@@ -307,57 +323,6 @@ export class World {
     if (this.failure !== undefined) return
     this.failure = text
     this.note(`BROKEN ${text}`)
-  }
-
-  config(machine: Machine): Record<string, unknown> {
-    const { plan } = this
-    const { number, edit = {} } = machine
-    const some = <T>(name: Edit['without'], list: T[]): T[] => (edit.without === name ? [] : list)
-    const common = {
-      storage: { sql: { enabled: number === 0 && plan.windowPackets > 0 } },
-      engine_settings: plan.config.engine,
-      // plaintext waiting in a broker is refused once there is a session over another uplink
-      security_settings: { require_secure: plan.media.length > 1 && plan.media.includes('MQTT') },
-      RESOURCES: {
-        transport_status: { udp: edit.without !== 'uplinks', tcp: edit.without !== 'uplinks' },
-        application_status: { mqtt: edit.without !== 'uplinks' },
-      },
-    }
-    const broker = { medium: 'MQTT', host: BROKER, port: 1883, ...plan.mqtt }
-    if (number === 0) {
-      const receivers = plan.media
-        .filter(medium => medium !== 'UDP')
-        .map(medium =>
-          medium === 'TCP'
-            ? { name: 'tcp', medium, port: TCP_PORT }
-            : { name: 'mqtt', ...broker, client_id: 'upstream' },
-        )
-      const log = plan.upstream
-      const links = { sources: [], receivers: some('receivers', receivers) }
-      return { ...common, device_id: 'UP', gateway: { log, ...links, guard: { enabled: false } } }
-    }
-    const { gateway, uplink } = plan.config
-    const uplinks = plan.media.map((medium, k) => ({
-      name: k === 0 ? 'main' : `other${k}`,
-      ...(medium === 'MQTT' ? broker : { medium, host: addressOf(0), port: medium === 'TCP' ? TCP_PORT : PORT }),
-      ...uplink,
-      ...edit.uplink,
-      // one server behind all of them
-      ...(plan.media.length > 1 && { server: 'up' }),
-    }))
-    return {
-      ...common,
-      device_id: `GW${number}`,
-      assigned_id: 100 + number,
-      gateway: {
-        log: gateway,
-        guard: { enabled: false },
-        sources: some('sources', [
-          { name: 'counter', type: 'counter', interval_ms: edit.intervalMs ?? plan.intervalMs },
-        ]),
-        uplinks: edit.reversed ? uplinks.reverse() : uplinks,
-      },
-    }
   }
 
   /** A source whose values identify the reading. */
