@@ -224,10 +224,7 @@ export class FlashLog {
     return this.#writer.flush()
   }
 
-  /**
-   * Protects records from the seq returned by `lowest` (undefined: none) from the age limit. `dropping` is called before the
-   * limits remove a segment.
-   */
+  /** Records from seq `lowest()` on are safe from the age limit. `dropping` is called before a limit removes a segment. */
   pin(lowest: () => number | undefined, dropping: (segment: Segment) => void = () => undefined): void {
     this.#retention.pinned = lowest
     this.#retention.onDropping = dropping

@@ -1,6 +1,5 @@
 // Node: the library facade of the specification ("Node operations", "Node attributes"). It encodes, sends and decodes,
-// and stores only its templates and its identity; with a log, it writes there what it transmits. A running gateway uses
-// one for its own requests.
+// and stores only its templates and identity; with a log, it writes there what it transmits. A running gateway uses one.
 //
 // Errors: transmit throws when the node has no id or every reading was refused; dispatch returns false with the reason
 // in `lastError`; ensureId returns false, ensureTime and dispatchWithReply null. A received packet never throws.

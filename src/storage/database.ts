@@ -390,9 +390,7 @@ export class Database {
   }
 }
 
-/**
- * From the file names alone, without windows of another log; empty if the folder cannot be read. The worker reports both.
- */
+/** From the file names, without windows of another log; empty if the folder cannot be read. The worker reports both. */
 const sealedRanges = (dir: string, { lastSeq }: LogSource): Stored[] =>
   orElse([], () =>
     readdirSync(dir)
