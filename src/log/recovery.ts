@@ -306,11 +306,11 @@ function forget(segment: Segment): void {
 /** Fills in what the newest header says about older segments, and detects missing ones. */
 function describe(found: Recovered, segments: readonly Segment[], snapshot: SegmentSnapshot): void {
   const byBase = new Map(segments.map(s => [s.base, s]))
-  snapshot.segments.forEach(([base, last, facts, created]) => {
+  snapshot.segments.forEach(([base, last, facts, created, , lastFact]) => {
     const segment = byBase.get(base)
     if (!segment) {
       if (last >= base) found.vanished.push({ from: base, to: last, facts, created })
-    } else Object.assign(segment, { last, facts, lastFact: facts > 0 ? last : 0, created })
+    } else Object.assign(segment, { last, facts, lastFact: facts > 0 ? (lastFact ?? last) : 0, created })
   })
 }
 

@@ -21,14 +21,23 @@ import {
 } from './format'
 import type { LossRange, LossTotals } from './record'
 
+/** An older segment in a header; older logs have no size. The last fact is absent if it is the last record. */
+export type ListedSegment = readonly [
+  base: number,
+  last: number,
+  facts: number,
+  created: number,
+  size?: number,
+  lastFact?: number,
+]
+
 /** The log's state in a header, at the start of its segment. */
 export interface SegmentSnapshot {
   cursors: Record<string, number>
   counters?: Record<string, number>
   totals: LossTotals
   ranges: readonly LossRange[]
-  /** older segments: base, last seq, facts, wall_ms of creation, bytes (absent in older logs) */
-  segments: readonly (readonly [base: number, last: number, facts: number, created: number, size?: number])[]
+  segments: readonly ListedSegment[]
   /** true in a header rewritten after damage: an earlier header has the state */
   partial?: boolean
 }

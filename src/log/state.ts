@@ -4,7 +4,7 @@ import { decodeRecord } from './decode'
 import { AT_KIND, KIND_BOOT, KIND_CURSOR, KIND_LOSS } from './format'
 import { Ledger } from './ledger'
 import type { LogRecord } from './record'
-import type { SegmentSnapshot } from './segment'
+import type { ListedSegment, SegmentSnapshot } from './segment'
 import type { Segment } from './segments'
 
 /** limits the size of headers: only this many of the oldest segments are listed, which are dropped next */
@@ -15,6 +15,9 @@ const put = (cursors: Map<string, number>, name: string, seq: number): void => {
   if (seq === 0) cursors.delete(name)
   else cursors.set(name, seq)
 }
+
+const listed = ({ base, last, facts, created, size, lastFact }: Segment): ListedSegment =>
+  lastFact < last ? [base, last, facts, created, size, lastFact] : [base, last, facts, created, size]
 
 export class LogState {
   readonly cursors = new Map<string, number>()
@@ -74,7 +77,7 @@ export class LogState {
       ...(this.counters.size > 0 && { counters: Object.fromEntries(this.counters) }),
       totals: this.ledger.totals,
       ranges: this.ledger.ranges,
-      segments: segments.slice(0, LISTED).map(s => [s.base, s.last, s.facts, s.created, s.size] as const),
+      segments: segments.slice(0, LISTED).map(listed),
     }
   }
 }

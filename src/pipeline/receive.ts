@@ -89,6 +89,8 @@ export type Opened =
       to: number
       /** the key that decrypted the body */
       key: Uint8Array | null
+      /** a DIFF that several keys fit, decrypted with each: only its template shows which is right */
+      candidates?: readonly Deciphered[]
     }
   | {
       ok: false
@@ -130,16 +132,16 @@ export function openFrame(packet: Uint8Array, nowMs: number, inboundKeys: Inboun
   if (keys.length === 0)
     return { ok: false, error: `Missing secure key for aid=${header.sourceAid}`, code: 'NO_KEY', meta, header }
   const fitting = decipher(packet, header, keys)
-  const body = fitting.length <= 1 ? fitting[0] : theRightOne(fitting, header)
-  if (!body) {
-    if (fitting.length === 0) return { ok: false, error: 'CRC8 mismatch', code: 'BAD_KEY', meta, header }
-    return { ok: false, error: 'More than one key fits', code: 'NEED_FULL', meta, header }
-  }
+  const several = fitting.length > 1
+  const full = isFull(meta.base_cmd)
+  const body = several && full ? withOwnAid(fitting, header.sourceAid) : fitting[0]
+  if (!body) return { ok: false, error: 'CRC8 mismatch', code: 'BAD_KEY', meta, header }
   meta.crc8_ok = true
-  return { ok: true, header, meta, bytes: body.bytes, from: 0, to: body.bytes.length, key: body.key }
+  const candidates = several && !full && { candidates: fitting }
+  return { ok: true, header, meta, bytes: body.bytes, from: 0, to: body.bytes.length, key: body.key, ...candidates }
 }
 
-interface Deciphered {
+export interface Deciphered {
   readonly bytes: Uint8Array
   readonly key: Uint8Array
 }
@@ -156,13 +158,9 @@ function decipher(packet: Uint8Array, header: FrameHeader, keys: readonly Uint8A
   return fitting
 }
 
-/**
- * A wrong key matches once in 256 frames. A FULL can be verified by its text; a DIFF could give wrong values (R10), so
- * none is accepted.
- */
-function theRightOne(fitting: readonly Deciphered[], { cmd, sourceAid }: FrameHeader): Deciphered | undefined {
-  if (!isFull(baseCommand(cmd))) return undefined
-  const begin = Buffer.from(`${sourceAid};`)
+/** A wrong key matches once in 256 frames; the text of a FULL begins with its AID. */
+function withOwnAid(fitting: readonly Deciphered[], aid: number): Deciphered | undefined {
+  const begin = Buffer.from(`${aid};`)
   return fitting.find(({ bytes }) => begin.equals(bytes.subarray(0, begin.length)))
 }
 

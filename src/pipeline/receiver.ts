@@ -129,8 +129,8 @@ export class Receiver extends ReceiverMemory {
   #opened(opened: Opened, epoch: number, now: number, seq: number): Received {
     const { meta } = opened
     if (!opened.ok) return this.#refuse(opened.code, opened.error, meta)
-    const { header, bytes, from: first, to } = opened
-    this.#key = to > first ? opened.key : null
+    const { header } = opened
+    this.#key = opened.to > opened.from ? opened.key : null
     this.#advanced = false
     const { sourceAid, tid } = header
     const base = meta.base_cmd!
@@ -162,6 +162,8 @@ export class Receiver extends ReceiverMemory {
     if (!history)
       return this.#refuse('NEED_FULL', `Template ${meta.tid} missing for 0x${base.toString(16).toUpperCase()}`, meta)
     if (history.count === 0) return this.#refuse('NEED_FULL', `No cached values for TID=${meta.tid}`, meta)
+    if (!heart && opened.candidates && !this.#choose(history, opened))
+      return this.#refuse('NEED_FULL', 'More than one key fits', meta)
     const late = ts < history.newest
     if (late) meta.late = true
     if (late && seq > 0 && seq < history.fullSeq) {
@@ -181,7 +183,7 @@ export class Receiver extends ReceiverMemory {
     }
     history.begin(from, late)
     const reading = meta.secure ? WARY : this.#reference ? LAX : EXACT
-    if (!heart && !history.apply(bytes, first, to, this.#metaBytes, reading)) {
+    if (!heart && !history.apply(opened.bytes, opened.from, opened.to, this.#metaBytes, reading)) {
       // the reference keeps what it read
       if (reading === LAX) this.#keep(history, ts)
       // its CRC is valid, so the template differs from the sender's: a FULL repairs that
@@ -193,6 +195,23 @@ export class Receiver extends ReceiverMemory {
     } else this.#keep(history, ts)
     if (history.unitChanged && epoch === BARE) this.learned(sourceAid)
     return this.#fact(history, sourceAid, meta.timestamp_raw, meta)
+  }
+
+  /**
+   * Takes the candidate that alone reads as a DIFF of its template; false if several do, since a wrong key could give
+   * wrong values (R10). If none does, the DIFF is refused as any other that does not fit.
+   */
+  #choose(history: SlotHistory, opened: Opened & { ok: true }): boolean {
+    const reads = opened.candidates!.filter(({ bytes }) => {
+      history.begin(-1, true)
+      return history.apply(bytes, 0, bytes.length, this.#metaBytes, WARY)
+    })
+    const [only] = reads
+    if (only && reads.length === 1) {
+      Object.assign(opened, { bytes: only.bytes, to: only.bytes.length, key: only.key })
+      this.#key = only.key
+    }
+    return reads.length <= 1
   }
 
   /**

@@ -66,6 +66,24 @@ test('a file truncated anywhere in its last two records: all others are present,
   }
 })
 
+test('after a start the last fact of an older segment is known: what follows it there is no backlog', async () => {
+  const { log, files } = await openLog({ segmentBytes: 32 * 1024 })
+  const ends: number[] = []
+  for (let k = 0; files.segments(DIR).length < 5; k++) {
+    ends.push(log.appendFact(factOf(k), LOCAL))
+    for (let c = 0; c < 5; c++) log.appendCursor('main', log.lastSeq)
+    await log.flush()
+  }
+  const [, second] = files.segments(DIR)
+  const last = ends.filter(seq => seq < segmentBase(second!)!).at(-1)!
+  for (const stopped of [false, true]) {
+    if (stopped) await log.close()
+    const { log: again } = await openLog({ files: files.afterPowerCut(), segmentBytes: 32 * 1024 })
+    assert.equal(again.factsAfter(last), log.factsAfter(last))
+    assert.equal(again.factsAfter(last), ends.filter(seq => seq > last).length)
+  }
+})
+
 test('a byte flipped anywhere in a segment: all undamaged records are present and the ledger names exactly the others', async () => {
   const files = await crashed(12)
   const name = files.segments(DIR).at(-1)!
