@@ -112,8 +112,8 @@ export type Aim = (typeof AIMS)[number]
 
 /** Share of the seeds with a relay. */
 const RELAYED = 0.1
-/** Of those whose gateways request their ids: none until what they found is mended (docs/simulation.md, "Not mended yet"). */
-const REQUESTED = 0
+/** of the seeds: their gateways request their ids */
+const REQUESTED = 0.05
 
 /** Kinds that only some modes know. */
 const RARE: Partial<Record<FaultKind, number>> = { clock: 0.3 }
