@@ -67,6 +67,8 @@ export class Segments {
   #active: Segment | undefined
   #syncedSize = 0
   #syncedState = { last: 0, facts: 0, lastFact: 0 }
+  /** a removal is not on flash yet */
+  #removed = false
   /** an adopted file that the last process may have written without a sync */
   #doubtful: Segment | undefined
 
@@ -102,6 +104,7 @@ export class Segments {
       this.syncs++
       await this.files.sync(fd)
       this.files.syncDir(this.dir)
+      this.#removed = false
     } catch (error) {
       this.files.close(fd)
       this.files.remove(path)
@@ -178,9 +181,11 @@ export class Segments {
     this.#active = undefined
   }
 
-  /** Removes a segment's file. */
+  /** Removes a segment's file, after earlier removals are on flash: a start takes missing oldest segments for dropped, a hole for damage. */
   remove(segment: Segment): void {
+    if (this.#removed) this.files.syncDir(this.dir)
     this.files.remove(segment.path)
+    this.#removed = true
     this.#drop(segment)
   }
 

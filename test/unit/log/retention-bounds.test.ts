@@ -50,6 +50,31 @@ test('the log never takes more than max_bytes, and the counters equal the ledger
   }
 })
 
+test('of the segments that a full log drops each is gone from the medium before the next: a power cut leaves no hole', async () => {
+  const options = { maxBytes: 256 * 1024, segmentBytes: 32 * 1024 }
+  const { files } = await openLog(options)
+  // each start begins a segment
+  for (let k = 0; k < 40; k++) {
+    const { log } = await openLog({ ...options, files })
+    log.appendFact(factOf(k), LOCAL)
+    await log.flush()
+  }
+  const removed: string[] = []
+  let most = 0
+  files.gate = operation => {
+    if (operation === 'remove') most = Math.max(most, removed.push(operation))
+    if (operation === 'syncDir') removed.length = 0
+  }
+  const { log } = await openLog({ ...options, files })
+  for (let k = 40; k < 140; k++) {
+    log.appendFact(factOf(k, 'x'.repeat(5000)), LOCAL)
+    if (k % 5 === 0) await log.flush()
+  }
+  await log.flush()
+  assert.ok(log.status().dropped > 40)
+  assert.equal(most, 1)
+})
+
 test('cursors and counters survive the segments they were written to', async () => {
   const { log, files } = await openLog({ maxBytes: 256 * 1024, segmentBytes: 32 * 1024 })
   log.appendCursor('slow', 1)
