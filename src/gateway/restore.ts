@@ -74,7 +74,7 @@ export function remember(
       continue
     }
     packet(fact, link)
-    if (!link?.future) receiver.remember(fact)
+    if (!link?.future && !replay?.repeats(record)) receiver.remember(fact)
     replay?.take(record)
   }
   time.noteSaved(right)

@@ -53,6 +53,9 @@ interface SegmentHeader {
 /** a header whose JSON is {} */
 const HEADER_LEAST = SEGMENT_FIXED + 6
 
+/** more than a record has */
+const ZEROS = Buffer.alloc(RECORD_OVERHEAD)
+
 export const segmentName = (base: number): string => `${String(base).padStart(16, '0')}.seg`
 
 /** undefined for an invalid name, or one with no numbers left after it. */
@@ -221,7 +224,10 @@ export function scanSegment(
         scan.pieces.push(tailPiece(b, at, expected, limit, knownLast))
         ended = true
       } else {
-        scan.pieces.push({ offset: at, length: next - at, from: expected, to: recordSeq(b, next) - 1, torn: false })
+        // before the sync a power cut leaves zeros where a write did not reach the medium and later ones did
+        const torn =
+          limit === Number.POSITIVE_INFINITY && knownLast === undefined && b.subarray(at, next).includes(ZEROS)
+        scan.pieces.push({ offset: at, length: next - at, from: expected, to: recordSeq(b, next) - 1, torn })
         at = next
       }
     }

@@ -2,7 +2,8 @@
 // acknowledged packets, so a DIFF that waits in the broker must decode even if this process was killed (D4 would drop the
 // slot values, and the DIFF would be lost). Therefore the packet is logged with its fact, and after an unclean stop the
 // packets of the log are passed through the receiver again. It then has exactly its earlier state, since nothing is
-// acknowledged before its record is on flash, and unacknowledged packets are repeated in order.
+// acknowledged before its record is on flash, and unacknowledged packets are repeated in order. After a torn range the log may
+// have more records of that run: they are unacknowledged too, and change no template here.
 //
 // A duplicate fact in another frame (a FULL after the same fact as a DIFF) changes its template and gives no fact: the packet
 // is logged as a record of kind `packet`. If it is too large for the log, a mark is logged instead; templates from before the
@@ -10,7 +11,7 @@
 // packet was received over another medium: only shape, states and units of its templates are restored, and a DIFF gives only
 // the values it carries (X33, rebuilt). Bare packets of such media are kept if they changed a shape, a state or a unit.
 import { asOsError } from '../../lib/errors'
-import type { FlashLog, LogRecord } from '../../log'
+import { type FlashLog, type LogRecord, type LossRange, RESERVE } from '../../log'
 import type { Fact, LinkMetadata } from '../../pipeline/fact'
 import type { PacketMeta } from '../../pipeline/receive'
 import type { Receiver } from '../../pipeline/receiver'
@@ -74,20 +75,32 @@ export class Replay {
   readonly #receiver: Receiver
   readonly #frames: KnownFrames
   readonly #from: number
+  readonly #torn: readonly LossRange[]
 
   constructor(log: FlashLog, receiver: Receiver, frames: KnownFrames) {
     this.#receiver = receiver
     this.#frames = frames
     this.#from = log.counter(MARK) ?? 0
+    this.#torn = log.losses.filter(({ reason }) => reason === 'torn')
   }
 
-  take({ seq, fact, link, packet }: LogRecord): void {
+  /** Whether the medium repeats the record's packet: it is from the run of a torn range, after that range. */
+  repeats({ seq, link, packet }: LogRecord): boolean {
+    const kept = packet || (link?.frame && link.frame[0] !== SHAPE_ONLY)
+    // the next run begins a reservation later
+    return !!kept && this.#torn.some(({ from, to }) => seq > to && seq < from + RESERVE / 2)
+  }
+
+  take(record: LogRecord): void {
+    const { seq, fact, link, packet } = record
     const frame = link?.frame
-    if (packet && seq > this.#from) this.#receiver.replay(packet.bytes, sourceAid(packet.bytes), packet.future)
+    const repeated = this.repeats(record)
+    if (packet && seq > this.#from && !repeated)
+      this.#receiver.replay(packet.bytes, sourceAid(packet.bytes), packet.future)
     if (!fact) return
     const isShape = frame !== undefined && frame[0] === SHAPE_ONLY
     if (frame && !isShape) this.#frames.note(frame, fact)
-    if (seq <= this.#from) return
+    if (seq <= this.#from || repeated) return
     if (isShape) this.#receiver.replay(frame.subarray(1), fact.aid)
     if (isShape || !frame) this.#receiver.rebuild(fact.aid)
     else if (frame.length > 0) this.#receiver.replay(frame, fact.aid, link?.future === true)

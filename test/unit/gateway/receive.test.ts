@@ -13,6 +13,7 @@ import { sourceAid } from '../../../src/gateway/receive/receiver-session'
 import { framed, KnownFrames, Replay, shaped } from '../../../src/gateway/receive/template-recovery'
 import { TimeReplies } from '../../../src/gateway/receive/time-replies'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
+import { RESERVE } from '../../../src/log'
 import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
@@ -531,7 +532,11 @@ test('a start replays the packets of the log: complete ones, templates only, and
     rebuild: (aid: number) => void calls.push(['rebuild', aid]),
   }
   const frames = new KnownFrames()
-  const replay = new Replay({ counter: () => 10 } as never, receiver as never, frames)
+  const losses = [
+    { reason: 'damaged', from: 13, to: 14, records: 2 },
+    { reason: 'torn', from: 20, to: 21, records: 2 },
+  ]
+  const replay = new Replay({ counter: () => 10, losses } as never, receiver as never, frames)
   const link: LinkMetadata = { medium: 'MQTT' }
   const meta = { source_aid: 9, timestamp_raw: T0 + 1 }
   const take = (seq: number, of: LinkMetadata | undefined, one: Fact | undefined = fact(1, 1)): unknown[][] => {
@@ -555,6 +560,19 @@ test('a start replays the packets of the log: complete ones, templates only, and
   assert.equal(frames.has(HEART, meta as never), false, 'nothing acknowledged it')
   assert.deepEqual(take(11, link), [['rebuild', 9]])
   assert.deepEqual(take(11, link, null as never), [], 'no fact')
+  frames.forget(FULL, fact(1, 1))
+  assert.deepEqual(take(22, framed(link, FULL, {} as never)), [], 'after a torn range of its run')
+  assert.equal(frames.has(FULL, meta as never), true, 'but known')
+  const packet = (seq: number): unknown[][] => {
+    calls.length = 0
+    replay.take({ seq, packet: { bytes: FULL, future: false } } as never)
+    return [...calls]
+  }
+  assert.deepEqual([packet(15), packet(22)], [[['replay', 0x3f, 9, false]], []])
+  assert.deepEqual(take(22, shaped(link, HEART)), shape, 'nobody repeats it')
+  assert.deepEqual(take(22, link), [['rebuild', 9]])
+  for (const seq of [19, 20 + RESERVE])
+    assert.equal(take(seq, framed(link, FULL, {} as never)).length, 1, 'another run')
 })
 
 test('the time is sent to an AID once in ten seconds, and the number of AIDs remembered is limited', () => {

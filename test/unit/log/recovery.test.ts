@@ -84,6 +84,34 @@ test('after a start the last fact of an older segment is known: what follows it 
   }
 })
 
+test('zeros inside the newest segment are a write before the sync, and torn; in an older one, or after a clean stop, they are damage', async () => {
+  const files = await crashed(12)
+  const name = files.segments(DIR).at(-1)!
+  const { places: all } = places(files, name)
+  const zeroed = (of: MemFiles): MemFiles => change(of, name, b => b.fill(0, all[4]!.at, all[5]!.end))
+  const lost = async (of: MemFiles): Promise<unknown[]> => {
+    const { log, files: after } = await openLog({ files: zeroed(of) })
+    const rest = all.filter((_, k) => k < 4 || k > 5).map(({ seq }) => seq)
+    assert.deepEqual(
+      seqsOf(log.read(0)).filter(seq => seq <= all.at(-1)!.seq),
+      rest,
+    )
+    assert.equal(verify(DIR, after).ok, true)
+    return [log.status().torn, log.status().damaged, ...lostSeqs(log)]
+  }
+  const both = [all[4]!.seq, all[5]!.seq]
+  assert.deepEqual(await lost(files), [2, 0, ...both])
+  const { log, files: older } = await openLog({ files: files.copy() })
+  log.appendFact(factOf(99), LOCAL)
+  await log.flush()
+  assert.deepEqual(await lost(older.afterPowerCut()), [0, 2, ...both])
+  const { log: stopping, files: stopped } = await openLog()
+  for (let k = 0; k < 12; k++) stopping.appendFact(factOf(k), LOCAL)
+  stopping.appendCursor('main', stopping.lastSeq)
+  await stopping.close()
+  assert.deepEqual(await lost(stopped), [0, 2, ...both])
+})
+
 test('a byte flipped anywhere in a segment: all undamaged records are present and the ledger names exactly the others', async () => {
   const files = await crashed(12)
   const name = files.segments(DIR).at(-1)!
