@@ -1,9 +1,11 @@
 // Bytes of heap that a packet costs a pair of media, one of which sends to the other: both halves, and nothing of the gateways behind them.
 // Loaded by ../media.mjs with a young generation so large that no collection falls in. Serial lines are pseudo-terminals, QUIC is the
 // loopback; CAN, radio and Bluetooth are buses in memory where the driver meets the kernel.
-// `node inside.cjs MEDIUM FOLDER` prints `{bytes, packets, collections}`.
+// `node inside.cjs MEDIUM FOLDER` prints `{bytes, packets, collections}`; with `profile` it writes FOLDER/profile.json:
+// `{profile, us}`, the processor time of a packet, measured before the profile.
 import { spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
+import { Session } from 'node:inspector/promises'
 import { join } from 'node:path'
 import { PerformanceObserver } from 'node:perf_hooks'
 import { createBluetooth } from '../../drivers/bluetooth'
@@ -183,7 +185,7 @@ function frames(count: number): Buffer[] {
   })
 }
 
-const [medium, dir] = process.argv.slice(2) as [string, string]
+const [medium, dir, profiled] = process.argv.slice(2) as [string, string, string?]
 const pair = await MEDIA[medium]!(dir)
 let heard = 0
 pair.hears.onPacket(() => heard++)
@@ -192,15 +194,41 @@ for (const end of [pair.hears, pair.sends])
     await end.open({ lost: reason => console.error(`${medium}: ${reason}`), degraded: () => undefined })
 
 const packets = frames(64)
-async function pass(count: number): Promise<void> {
-  const due = heard + count
+async function pass(count: number, least = count): Promise<void> {
+  const due = heard + least
   for (let k = 0; k < count; k++)
-    if (!(await pair.sends.send(packets[k % packets.length]!))) throw new Error(`${medium}: a packet was not sent`)
-  await until(`${count} packets`, () => heard >= due)
+    while (!(await pair.sends.send(packets[k % packets.length]!))) {
+      if (medium !== 'quic') throw new Error(`${medium}: a packet was not sent`)
+      // its queue is full
+      await pause(1)
+    }
+  await until(`${least} packets`, () => heard >= due)
 }
 
 // what is made with the first packets is not counted
 await pass(pair.packets / 2)
+if (profiled) {
+  // as many passes as take this processor time, since most media wait more than they work; a serial line may lose packets on a busy machine
+  const spend = async (us: number): Promise<number> => {
+    const from = heard
+    const began = process.cpuUsage()
+    const spent = (): number => process.cpuUsage(began).user + process.cpuUsage(began).system
+    const end = clock.mono() + 20_000
+    while (spent() < us && clock.mono() < end) await pass(pair.packets, 0.9 * pair.packets)
+    return spent() / (heard - from)
+  }
+  const us = await spend(500_000)
+  const session = new Session()
+  session.connect()
+  await session.post('Profiler.enable')
+  await session.post('Profiler.setSamplingInterval', { interval: 200 })
+  await session.post('Profiler.start')
+  await spend(3_000_000)
+  const { profile } = await session.post('Profiler.stop')
+  writeFileSync(join(dir, 'profile.json'), JSON.stringify({ profile, us }))
+  pair.end?.()
+  process.exit(0)
+}
 let collections = 0
 globalThis.gc!()
 await pause(100)
