@@ -72,13 +72,17 @@ function run(node, flags, medium, profiled) {
 }
 
 /**
- * Where the processor time of a packet goes, by function, both halves in one process; with
+ * Where the processor time of a packet goes, by file, both halves in one process; with
  * the young generation of a gateway, collected in one thread, since helpers wait for a processor on a busy machine.
  */
 function printProfile(medium, node) {
   const { profile: said, stderr, status } = run(node, ['--max-semi-space-size=1', '--single-threaded-gc'], medium, true)
   if (!said) return console.log(`${medium}: no profile, ${stderr.trim() || `ended with ${status}`}`)
-  console.log(`\n${medium}: ${said.us.toFixed(1)} us of processor time a packet; in percent of the main thread:`)
+  const [user, system, waits] = [said.user, said.system, said.waits].map(value => value.toFixed(1))
+  console.log(
+    `\n${medium}: ${user} us of user time and ${system} us of system time a packet, all threads; they waited ${waits} times`,
+  )
+  console.log('in percent of the time that the main thread did not wait:')
   const parts = shares(said.profile, readFileSync(`${inside}.map`, 'utf8'))
   for (const [part, percent] of parts) console.log(`  ${percent.toFixed(1).padStart(5)}  ${part}`)
 }

@@ -1,4 +1,4 @@
-// Where a CPU profile spent its time: percent of the time that was not idle, by function of the sources, garbage collection and Node.
+// Where a CPU profile spent its time: percent of the time that was not idle, by file of the sources, native function, garbage collection and Node.
 import { SourceMap } from 'node:module'
 
 /** µs, twice the interval of samples: what is longer is time that other processes had */
@@ -14,8 +14,7 @@ export function shares({ nodes, samples, timeDeltas }, mapText) {
   let all = 0
   for (const [k, id] of samples.entries()) {
     const part = partOf.get(id)
-    // the profiler's own start and end
-    if (['(idle)', 'native: dispatch', 'Node: inspector'].includes(part)) continue
+    if (part === '(idle)') continue
     const time = Math.min(timeDeltas[k], MOST)
     all += time
     times.set(part, (times.get(part) ?? 0) + time)
@@ -26,14 +25,16 @@ export function shares({ nodes, samples, timeDeltas }, mapText) {
   return [...parts.filter(([, percent]) => percent >= LEAST), [`${rest.length} smaller parts`, sum]]
 }
 
+/** Functions of Node's own programs that are called for timers and promises. */
+const OF_NODE = ['(program)', 'getLibuvNow', 'now', 'runMicrotasks', 'toggleImmediateRef', 'scheduleTimer']
+
 function partName({ functionName, url, lineNumber, columnNumber }, map) {
   if (functionName === '(garbage collector)' || functionName === '(idle)') return functionName
-  if (url.startsWith('node:')) return `Node: ${url.slice(5)}`
-  if (url === '') return functionName === '(program)' ? 'V8, Node and system calls' : `native: ${functionName || '?'}`
-  const { originalSource: source, name } = map.findEntry(lineNumber, columnNumber)
-  if (!source) return `?: ${functionName}`
-  const file = source.split('/').slice(-2).join('/')
-  return source.includes('bench/') || source.includes('test/')
-    ? 'bench'
-    : `${file}: ${functionName || name || 'a callback'}`
+  // the profiler's own start and end
+  if (url === 'node:inspector' || (url === '' && functionName === 'dispatch')) return '(idle)'
+  if (url.startsWith('node:') || OF_NODE.includes(functionName)) return 'V8 and Node'
+  if (url === '') return `native: ${functionName || 'of an addon'}`
+  const { originalSource: source } = map.findEntry(lineNumber, columnNumber)
+  if (!source || source.includes('bench/') || source.includes('test/')) return 'bench'
+  return source.split('/').slice(-2).join('/')
 }
