@@ -1,12 +1,13 @@
 // Bytes of heap that a packet costs the media whose gateways the bench does not start (heap.mjs): serial lines, CAN, LoRa, Bluetooth, QUIC.
-// See media/inside.ts. What this machine cannot carry is printed as not measured.
+// With `--profile` also where their processor time goes. See media/inside.ts. What this machine cannot carry is printed as not measured.
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { buildSync } from 'esbuild'
 import { quicNode } from '../test/needs.mjs'
+import { shares } from './profile.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const inside = join(root, '.build/bench/media.mjs')
@@ -22,8 +23,8 @@ const MEDIA = {
   quic: [1300, () => quicNode(process.execPath) ?? 'needs Node 22 or 24'],
 }
 
-/** `gate(key, value, budget)` takes every figure. */
-export function benchMedia({ gate, problems, wanted }) {
+/** `gate(key, value, budget)` takes every figure; `profiled`: also prints a CPU profile of each. */
+export function benchMedia({ gate, problems, wanted }, profiled) {
   const keyOf = medium => `medium/heap_bytes_per_packet/${medium}`
   const due = Object.entries(MEDIA).filter(([medium]) => wanted(keyOf(medium)))
   if (due.length === 0) return
@@ -31,6 +32,7 @@ export function benchMedia({ gate, problems, wanted }) {
     entryPoints: [join(root, 'bench/media/inside.ts')],
     outfile: inside,
     bundle: true,
+    sourcemap: true,
     platform: 'node',
     format: 'esm',
     mainFields: ['module', 'main'],
@@ -44,12 +46,10 @@ export function benchMedia({ gate, problems, wanted }) {
       console.log(`${keyOf(medium)}: NOT RUN, ${node}`)
       continue
     }
+    if (profiled) printProfile(medium, node)
     let said
     for (let k = 0; k < TRIES && !(said?.collections === 0); k++) {
-      const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-media-'))
-      const env = { ...process.env, OS_NODE_TEST_ROOT: root }
-      const ran = spawnSync(node, [...YOUNG, inside, medium, dir], { encoding: 'utf8', env, timeout: 120_000 })
-      rmSync(dir, { recursive: true, force: true })
+      const ran = run(node, YOUNG, medium)
       said = ran.status === 0 ? JSON.parse(ran.stdout) : undefined
       if (!said) problems.push(`${keyOf(medium)}: ${ran.stderr.trim() || ran.error || `ended with ${ran.status}`}`)
       if (!said) break
@@ -58,4 +58,31 @@ export function benchMedia({ gate, problems, wanted }) {
     if (said.collections > 0) problems.push(`${keyOf(medium)}: a collection fell into it`)
     gate(keyOf(medium), said.bytes, budget)
   }
+}
+
+function run(node, flags, medium, profiled) {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-media-'))
+  const env = { ...process.env, OS_NODE_TEST_ROOT: root }
+  const args = [...flags, inside, medium, dir, ...(profiled ? ['profile'] : [])]
+  const ran = spawnSync(node, args, { encoding: 'utf8', env, timeout: 120_000 })
+  const file = join(dir, 'profile.json')
+  if (profiled && ran.status === 0) ran.profile = JSON.parse(readFileSync(file, 'utf8'))
+  rmSync(dir, { recursive: true, force: true })
+  return ran
+}
+
+/**
+ * Where the processor time of a packet goes, by file, both halves in one process; with
+ * the young generation of a gateway, collected in one thread, since helpers wait for a processor on a busy machine.
+ */
+function printProfile(medium, node) {
+  const { profile: said, stderr, status } = run(node, ['--max-semi-space-size=1', '--single-threaded-gc'], medium, true)
+  if (!said) return console.log(`${medium}: no profile, ${stderr.trim() || `ended with ${status}`}`)
+  const [user, system, waits] = [said.user, said.system, said.waits].map(value => value.toFixed(1))
+  console.log(
+    `\n${medium}: ${user} us of user time and ${system} us of system time a packet, all threads; they waited ${waits} times`,
+  )
+  console.log('in percent of the time that the main thread did not wait:')
+  const parts = shares(said.profile, readFileSync(`${inside}.map`, 'utf8'))
+  for (const [part, percent] of parts) console.log(`  ${percent.toFixed(1).padStart(5)}  ${part}`)
 }

@@ -154,7 +154,7 @@ if (starts('peer/node-red/')) await benchNodeRed({ put, problems })
 
 if (starts('gateway/heap_bytes_per_packet/')) await benchHeap({ FlashLog, mediaTable }, { gate, problems, starts })
 
-if (starts('medium/')) benchMedia({ gate, problems, wanted })
+if (starts('medium/')) benchMedia({ gate, problems, wanted }, args.includes('--profile'))
 
 if (starts('small_board/')) await benchSmallBoard({ put, mark, problems })
 

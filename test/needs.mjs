@@ -68,6 +68,13 @@ const NEEDS = {
   node24,
   quicnode: node24,
   git: debian('git', 'git'),
+  // a clone with its earlier commits
+  history: {
+    packages: ['git'],
+    has: () =>
+      spawnSync('git', ['rev-parse', '--is-shallow-repository'], { cwd: root }).stdout?.toString() === 'false\n',
+    command: 'git fetch --unshallow   (in a clone; a copy without .git has no earlier version)',
+  },
   openssl: debian('openssl', 'openssl'),
   mosquitto: debian('mosquitto', 'mosquitto', 'mosquitto_passwd'),
   nftables: debian('nftables', 'nft'),

@@ -1,9 +1,11 @@
 // Bytes of heap that a packet costs a pair of media, one of which sends to the other: both halves, and nothing of the gateways behind them.
 // Loaded by ../media.mjs with a young generation so large that no collection falls in. Serial lines are pseudo-terminals, QUIC is the
 // loopback; CAN, radio and Bluetooth are buses in memory where the driver meets the kernel.
-// `node inside.cjs MEDIUM FOLDER` prints `{bytes, packets, collections}`.
+// `node inside.cjs MEDIUM FOLDER` prints `{bytes, packets, collections}`; with `profile` it writes FOLDER/profile.json:
+// `{profile, user, system, waits}`, the last three for each packet, measured before the profile.
 import { spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
+import { Session } from 'node:inspector/promises'
 import { join } from 'node:path'
 import { PerformanceObserver } from 'node:perf_hooks'
 import { createBluetooth } from '../../drivers/bluetooth'
@@ -23,7 +25,7 @@ import type { CanLink } from '../../src/native/can-link'
 import { UplinkEncoder } from '../../src/pipeline/sender'
 import { wireUnits } from '../../src/units/wire'
 import { makeCerts } from '../../test/lib/certs'
-import type { ManualTimers } from '../../test/lib/manual'
+import { ManualClock, ManualTimers } from '../../test/lib/manual'
 import { FakeAir, FakeChip } from '../../test/unit/drivers/lora/fake'
 
 interface Pair {
@@ -33,6 +35,7 @@ interface Pair {
   end?(): void
 }
 
+const [medium, dir, profiled] = process.argv.slice(2) as [string, string, string?]
 const PACKETS = 2000
 /** how much faster than ours the time of the radio runs: a packet is on the air for a twentieth of a second */
 const HASTE = 25
@@ -102,12 +105,19 @@ function can(): Pair {
   return { sends: sends!, hears: hears!, packets: PACKETS }
 }
 
-/** Two radios of registers in memory, by a clock that runs faster. */
+/**
+ * Two radios of registers in memory, by a clock that runs faster; for a profile by one that does not wait at all, since a sampling profiler does
+ * not see work between two waits that is shorter than its interval.
+ */
 function lora(): Pair {
-  const fast: Clock = { mono: () => performance.now() * HASTE, wall: () => Date.now() }
-  const timers: Timers & { clock: Clock } = {
-    clock: fast,
-    after: (ms, run) => systemTimers.after(ms / HASTE, run),
+  let fast: Clock = { mono: () => performance.now() * HASTE, wall: () => Date.now() }
+  let timers: Timers & { clock: Clock } = { clock: fast, after: (ms, run) => systemTimers.after(ms / HASTE, run) }
+  if (profiled) {
+    const manual = new ManualTimers(new ManualClock())
+    timers = manual
+    fast = manual.clock
+    const go = (): void => void manual.advance(1000).then(go)
+    go()
   }
   const air = new FakeAir(timers as unknown as ManualTimers)
   const [sends, hears] = (['send', 'listen'] as const).map(mode => {
@@ -183,7 +193,6 @@ function frames(count: number): Buffer[] {
   })
 }
 
-const [medium, dir] = process.argv.slice(2) as [string, string]
 const pair = await MEDIA[medium]!(dir)
 let heard = 0
 pair.hears.onPacket(() => heard++)
@@ -192,15 +201,46 @@ for (const end of [pair.hears, pair.sends])
     await end.open({ lost: reason => console.error(`${medium}: ${reason}`), degraded: () => undefined })
 
 const packets = frames(64)
-async function pass(count: number): Promise<void> {
-  const due = heard + count
+async function pass(count: number, least = count): Promise<void> {
+  const due = heard + least
   for (let k = 0; k < count; k++)
-    if (!(await pair.sends.send(packets[k % packets.length]!))) throw new Error(`${medium}: a packet was not sent`)
-  await until(`${count} packets`, () => heard >= due)
+    while (!(await pair.sends.send(packets[k % packets.length]!))) {
+      if (medium !== 'quic') throw new Error(`${medium}: a packet was not sent`)
+      // its queue is full
+      await pause(1)
+    }
+  await until(`${least} packets`, () => heard >= due)
 }
 
 // what is made with the first packets is not counted
 await pass(pair.packets / 2)
+if (profiled) {
+  // as many passes as take this processor time, since most media wait more than they work; a serial line may lose packets on a busy machine
+  const spend = async (most: number): Promise<object> => {
+    const from = heard
+    const [began, waited] = [process.cpuUsage(), process.resourceUsage().voluntaryContextSwitches]
+    const end = clock.mono() + 20_000
+    let spent = { user: 0, system: 0 }
+    while (spent.user + spent.system < most && clock.mono() < end) {
+      await pass(pair.packets, 0.9 * pair.packets)
+      spent = process.cpuUsage(began)
+    }
+    const waits = process.resourceUsage().voluntaryContextSwitches - waited
+    const count = heard - from
+    return { user: spent.user / count, system: spent.system / count, waits: waits / count }
+  }
+  const costs = await spend(500_000)
+  const session = new Session()
+  session.connect()
+  await session.post('Profiler.enable')
+  await session.post('Profiler.setSamplingInterval', { interval: 200 })
+  await session.post('Profiler.start')
+  await spend(3_000_000)
+  const { profile } = await session.post('Profiler.stop')
+  writeFileSync(join(dir, 'profile.json'), JSON.stringify({ profile, ...costs }))
+  pair.end?.()
+  process.exit(0)
+}
 let collections = 0
 globalThis.gc!()
 await pause(100)

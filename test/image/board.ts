@@ -63,6 +63,8 @@ export class Board {
   readonly card = join(this.place, 'card.img')
   /** more options of the emulator */
   extra: readonly string[] = []
+  /** more options of its network, each with a comma after it */
+  network = ''
   /**
    * The kernel gets a seed for KASLR, as on a real board, and so has page tables of its own (KPTI). The emulator then loses what it translated
    * at each system call: a start takes twice the time.
@@ -180,7 +182,11 @@ export class Board {
       `tcp:127.0.0.1:${this.#sshPort}-:22`,
       `udp:127.0.0.1:${this.packets}-:8080`,
     ].map(port => `hostfwd=${port}`)
-    const network = ['-netdev', `user,id=n,${ports.join()}`, ...devices.flatMap(device => ['-device', device])]
+    const network = [
+      '-netdev',
+      `user,id=n,${this.network}${ports.join()}`,
+      ...devices.flatMap(device => ['-device', device]),
+    ]
     const child = spawn('qemu-system-aarch64', [...machine, ...disk, ...network, ...this.extra], {
       stdio: ['ignore', 'pipe', 'pipe'],
     })

@@ -1,19 +1,25 @@
 // The image for the emulated board, booted by U-Boot, its own kernel and early system: a first boot shows address, token and
 // fingerprint on the console and on the start partition, and serves the page; after a power cut the next boot has the same identity
 // and data; an update is tried, confirmed or rolled back; a factory reset by file or button deletes all of them; without a cable
-// the board opens a Wi-Fi; a modified system is refused. `npm run test:image` also tests updates that must fail, the Wi-Fi and the
-// button; the quarter of `.ci/run` does not reset.
+// the board opens a Wi-Fi; a modified system is refused. `npm run test:image` also tests updates that must fail, the Wi-Fi,
+// the time and the button; the quarter of `.ci/run` does not reset.
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
-import { sleep } from '../lib/gateway'
+import { root, sleep } from '../lib/gateway'
 import { QUARTER } from '../lib/random'
 import { BOOT_MS, Board, MIB, PLACES, type Power, shown, until, use } from './board'
 import { Lan } from './lan'
+import { timeServer } from './time-server'
+
+interface Maker {
+  baseSystem(root: string, say: (line: string) => void): string
+  cpio(entries: [string, number, string | Uint8Array][]): Buffer
+}
 
 const whole = process.env.OS_NODE_IMAGE === 'all'
 const board = new Board()
@@ -253,6 +259,46 @@ async function resetByButton(power: Power): Promise<void> {
   assert.doesNotMatch(board.read('os-node.conf'), /^[^#\n]/m)
 }
 
+if (whole)
+  test('NTP confirms the time; a start in the year 2000 without it goes on from the last run, and status says so', async t => {
+    const said = async (command: string): Promise<string> => (await board.shell(command)).text
+    const clock = async () => {
+      const { quality, offset_ms, ntp } = JSON.parse(await said('os-node status --json 2>/dev/null')).time
+      const system = Number(await said('date +%s')) * 1000
+      return { quality, ntp, system, now: system + offset_ms, text: await said('os-node status') }
+    }
+    const before = board.power()
+    t.after(before.cut)
+    await until('the page of the board', () => board.health())
+    const server = await timeServer()
+    t.after(() => server.close())
+    const source = `server 10.0.2.2 port ${server.address().port} iburst`
+    await said(`echo ${source} >/run/chrony-sources/test.sources; systemctl restart chrony`)
+    const last = await until('NTP', async () => {
+      const now = await clock()
+      return now.quality === 'ntp' ? now : null
+    })
+    assert.equal(last.ntp.state, 'synced', last.text)
+    const kept = Number(await said('stat -c %Y /data/chrony/drift')) * 1000
+    await before.cut()
+    board.extra = ['-rtc', 'base=2000-01-01T00:00:00']
+    board.network = 'restrict=on,'
+    const power = board.power()
+    Object.assign(board, { extra: [], network: '' })
+    t.after(power.cut)
+    await until('the page of the board', () => board.health())
+    // the gateway's own upstream answers, whose time is that of the same clock
+    await until('a packet', async () => /^loopback +active +acked +[1-9]/m.test((await clock()).text))
+    const { quality, system, now, text } = await clock()
+    const dates = [last.now, kept, system, now].map(ms => new Date(ms).toISOString())
+    t.diagnostic(`${dates[0]}, chrony kept ${dates[1]}; then ${dates[2]}, and the gateway ${dates[3]}`)
+    assert.equal(quality, 'saved', text)
+    assert.match(text, /; time saved \(/)
+    assert.ok(system >= kept && system < kept + BOOT_MS, text)
+    // the gateway has it from its newest readings, of which a power cut takes some
+    assert.ok(now > last.now - 60_000 && now < last.now + BOOT_MS, text)
+  })
+
 if (!QUARTER) {
   test('with a file factory-reset on the start partition the board gets a new identity, and nothing of the old one is on the card', async t => {
     const old = dataPartition()
@@ -305,6 +351,42 @@ if (!QUARTER) {
     await until('the next start', () => power.said().split('\nU-Boot ').length > 2)
   })
 }
+
+if (whole)
+  test('a factory reset takes longer than the watchdog of a try waits: the early system stops it', async t => {
+    const { baseSystem } = (await import(join(root, 'src/build/image/system.mjs'))) as Maker
+    const { cpio } = (await import(join(root, 'src/build/image/initramfs.mjs'))) as Maker
+    const base = baseSystem(root, () => {})
+    const [release] = readdirSync(join(base, 'usr/lib/modules'))
+    const module = join(base, `usr/lib/modules/${release}/kernel/drivers/watchdog/softdog.ko.xz`)
+    const [kernel, initramfs] = ['kernel8.img', 'initramfs'].map(name => board.takeOut(PLACES.bootA, name))
+    // a watchdog that runs before anything uses it, in the place of the one that the firmware of a Raspberry Pi starts
+    const first =
+      '#!/bin/busybox sh\n/bin/busybox insmod /softdog.ko soft_active_on_boot=1 soft_margin=20\nexec /init\n'
+    const files = cpio([
+      ['first', 0o100755, first],
+      ['softdog.ko', 0o100644, execFileSync('xz', ['-dc', module], { maxBuffer: MIB })],
+    ])
+    writeFileSync(`${initramfs}.whole`, Buffer.concat([files, readFileSync(initramfs!)]))
+    const words = `${readFileSync(board.takeOut(PLACES.bootA, 'cmdline.txt'), 'utf8').trim()} rdinit=/first watchdog.open_timeout=20`
+    const { machine } = board
+    const { args, ...other } = machine()
+    const system = ['-kernel', kernel!, '-initrd', `${initramfs}.whole`, '-append', words, '-no-reboot']
+    // erased by zeros, longer than a minute, and the watchdog ends the board after 40 s
+    const drive = `${other.drive},discard=ignore,throttling.bps-write=${8 * MIB}`
+    board.machine = () => ({ ...other, drive, args: [...args.slice(0, args.indexOf('-bios')), ...system] })
+    board.write('factory-reset', '')
+    // a partition that is blank needs no zeros
+    const card = openSync(board.card, 'r+')
+    writeSync(card, 'data', PLACES.data)
+    closeSync(card)
+    const power = board.power()
+    board.machine = machine
+    t.after(power.cut)
+    const ended = (): boolean => power.ended() || orElse(true, () => board.read('factory-reset') === undefined)
+    await until('the end of the reset', () => power.said().includes('factory reset: everything') && ended())
+    assert.equal(power.ended(), false, power.said())
+  })
 
 test('a system modified on the card does not start', async t => {
   const file = openSync(board.card, 'r+')

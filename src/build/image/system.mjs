@@ -246,6 +246,7 @@ function isProgram(path) {
 /** Units that are enabled, besides those that systemd enables itself. */
 const UNITS = [
   'chrony.service',
+  'os-node-clock.service',
   'os-node-confirm.path',
   'os-node-firewall.path',
   'os-node-forget-login.path',

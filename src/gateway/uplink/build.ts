@@ -55,7 +55,8 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
     dataDir: config.dataDir,
   })
   const send = (packet: Uint8Array): Promise<boolean> => medium.send(packet)
-  const requests = new UpstreamRequests({ send, nextSeq, clock, time, identity, logger, changed, pool })
+  const confirms = name === 'loopback' ? null : time
+  const requests = new UpstreamRequests({ send, nextSeq, clock, time: confirms, identity, logger, changed, pool })
   const plain = settings.delivery === 'best_effort'
 
   const uplink: Uplink = new Uplink(

@@ -27,7 +27,8 @@ interface RequestsOptions {
   send: (packet: Uint8Array) => Promise<boolean>
   nextSeq: () => number
   clock: Clock
-  time: NodeClock
+  /** null: the upstream has the clock of this machine, which confirms nothing */
+  time: NodeClock | null
   identity: Identity
   logger: Logger
   /** an id was assigned or the time was set: records may be sent */
@@ -65,9 +66,7 @@ export class UpstreamRequests {
 
   /** The time is in doubt: requests it now if the link is ready. */
   requestTime(): void {
-    if (this.#timer === undefined) return
-    this.#nextTime = 0
-    this.#turn()
+    if (this.#timer !== undefined) this.start()
   }
 
   stop(): void {
@@ -163,7 +162,7 @@ export class UpstreamRequests {
     const now = clock.mono()
     this.#timeSeq = 0
     this.#nextTime = now + TIME_EVERY_MS
-    time.noteServerTime(parseServerTime(packet), now - this.#timeRequestedAt)
+    time?.noteServerTime(parseServerTime(packet), now - this.#timeRequestedAt)
     changed()
     this.#turn()
   }

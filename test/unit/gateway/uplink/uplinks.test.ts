@@ -184,6 +184,19 @@ test('a record with an unsynced time waits for a sync, but not forever, and stat
   assert.equal(w.uplinks.forwarding().held_s, undefined)
 })
 
+test('the local upstream has the clock of this machine, so its time confirms nothing; that of another one does', async t => {
+  const w = new UplinkWorld({}, false)
+  t.after(() => w.end())
+  w.log.quality = 'unsynced'
+  w.fact()
+  await w.apply()
+  await w.run(20_000, 100)
+  assert.deepEqual(w.arrived, [])
+  await w.apply({ name: 'real' })
+  await w.run(20_000, 100)
+  assert.deepEqual(w.arrived, w.logged)
+})
+
 test('the budget of packets and bytes a second is kept', async t => {
   for (const entry of [{ rate_packets_s: 20 }, { rate_bytes_s: 2000 }]) {
     const w = world(t)
