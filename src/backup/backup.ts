@@ -1,5 +1,5 @@
 // Writes a backup of a data directory, which is only read: a gateway may run on it. Files that belong together are captured
-// in one turn: the log segments, which only grow, up to their current size, then the allocator's file with its journal. Files
+// in one turn: the log segments, which only grow, up to their current end, then the allocator's file with its journal. Files
 // that are replaced atomically (atomic.ts) are read later.
 //
 // Errors: a file that was removed meanwhile (an expired window) is left out. Any other error of the system ends the backup.
@@ -34,6 +34,7 @@ interface Held {
   readonly path: string
   /** a segment or the allocator's file, opened early */
   readonly file?: HeldFile
+  /** the whole content, or what follows that of `file` */
   readonly bytes?: Buffer
 }
 
@@ -107,7 +108,7 @@ function hold(dataDir: string, paths: readonly string[]): Held[] {
     if (!isIds && !path.endsWith('.seg')) held.push({ path })
     else {
       try {
-        held.push(...(isIds ? withJournal(path, whole) : [{ path, file: holdFile(whole) }]))
+        held.push(...(isIds ? withJournal(path, whole) : [holdSegment(path, whole)]))
       } catch (error) {
         if (errno(error) !== 'ENOENT') throw error
       }
@@ -116,6 +117,21 @@ function hold(dataDir: string, paths: readonly string[]): Held[] {
   for (const path of paths.filter(path => path.endsWith('.journal')))
     if (!held.some(one => one.path === path)) held.push({ path })
   return held
+}
+
+/**
+ * A segment that is written has its later size already, and zeros for the records to come. They are left out, without reading
+ * the file again: it grows meanwhile. The last record may end with zeros too, at most the four bytes of its checksum.
+ */
+function holdSegment(path: string, whole: string): Held {
+  const size = realFiles.size(whole)
+  let end = size
+  for (let last = -1; last === -1 && end > 0; ) {
+    const from = Math.max(0, end - 4096)
+    last = realFiles.readAt(whole, from, end - from).findLastIndex(byte => byte !== 0)
+    end = from + last + 1
+  }
+  return { path, file: holdFile(whole, end), bytes: Buffer.alloc(Math.min(size - end, 4)) }
 }
 
 /**
@@ -135,9 +151,13 @@ function withJournal(path: string, whole: string): Held[] {
   }
 }
 
+function* piecesOf(file: HeldFile | undefined, bytes: Buffer | undefined): Generator<Buffer> {
+  if (file) yield* file.pieces(PIECE)
+  if (bytes && bytes.length > 0) yield bytes
+}
+
 async function writeHeld(writer: BackupWriter, dataDir: string, { path, file, bytes }: Held): Promise<void> {
-  if (bytes) return writer.file(`data/${path}`, [bytes])
-  if (file) return writer.file(`data/${path}`, file.pieces(PIECE))
+  if (file || bytes) return writer.file(`data/${path}`, piecesOf(file, bytes))
   let own: HeldFile
   try {
     own = holdFile(join(dataDir, path))

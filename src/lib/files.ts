@@ -23,6 +23,8 @@ export interface Files {
   syncNow(fd: number): void
   close(fd: number): void
   truncate(path: string, length: number): void
+  /** truncates an open file, or makes it longer: zeros that take no space where the file system has holes */
+  resize(fd: number, length: number): void
   rename(from: string, to: string): void
   remove(path: string): void
   /** fsync of a directory, so that a rename or a new file survives */
@@ -127,7 +129,7 @@ export function readRegular(path: string, most = MOST_BYTES): Buffer {
 
 /** A regular file that is read to its end even if another file takes its name meanwhile. */
 export interface HeldFile {
-  /** when it was opened */
+  /** when it was opened, at most as asked for */
   readonly size: number
   /** its content, in pieces of at most `most` bytes */
   pieces(most: number): Iterable<Buffer>
@@ -136,10 +138,11 @@ export interface HeldFile {
   close(): void
 }
 
-/** Throws the system's errors, EISDIR and E_NOT_REGULAR. */
-export function holdFile(path: string): HeldFile {
+/** `most`: only the first so many bytes. Throws the system's errors, EISDIR and E_NOT_REGULAR. */
+export function holdFile(path: string, most = Number.POSITIVE_INFINITY): HeldFile {
   const fd = openRegular(path, O_RDONLY)
-  const { size, ino } = fs.fstatSync(fd)
+  const { size: whole, ino } = fs.fstatSync(fd)
+  const size = Math.min(whole, most)
   return {
     size,
     *pieces(most) {
@@ -196,6 +199,7 @@ export const realFiles: Files = {
   syncNow: fd => fs.fdatasyncSync(fd),
   close: fd => fs.closeSync(fd),
   truncate: (path, length) => fs.truncateSync(path, length),
+  resize: (fd, length) => fs.ftruncateSync(fd, length),
   rename: (from, to) => fs.renameSync(from, to),
   remove: path => fs.rmSync(path, { force: true }),
   syncDir: path => {

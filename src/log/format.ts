@@ -4,7 +4,7 @@
 //
 // Folder: `<first_seq, 16 digits>.seg`, one file per segment; `damaged/` contains pieces cut out of segments.
 //
-// Segment = header, then records back to back.
+// Segment = header, then records back to back. Zeros may follow the last one of a file that was not closed.
 //   0  8  magic "OSNLOG1\n"
 //   8  u32 header length, CRC included
 //  12  u32 boot

@@ -113,12 +113,18 @@ export class LogFiles implements LogSource {
     return () => void this.#listeners.delete(listener)
   }
 
+  /** Whether something follows the last known record: a file that is written has its later size already. */
+  #hasMore(): boolean {
+    const newest = this.#segments.list.at(-1)
+    return !!newest && this.#files.readAt(newest.path, newest.size, 1)[0]! > 0
+  }
+
   #look(): boolean {
     if (!this.#files.exists(this.#dir)) return false
     const seen = segmentsIn(this.#dir, this.#files)
       .map(({ name, size }) => `${name} ${size}`)
       .join('\n')
-    if (seen === this.#seen) return false
+    if (seen === this.#seen && !this.#hasMore()) return false
     const known = new Map(this.#segments.list.map(segment => [segment.name, segment]))
     const { segments, state } = recover(this.#files, this.#dir, null)
     this.#cursors = state.cursors

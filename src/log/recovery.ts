@@ -1,7 +1,7 @@
 // Reads the log at a start. Only the newest two segments and those that the newest header does not describe are read
 // completely. For the others, header and size are compared with the newest header, so that a removed, truncated or
 // overwritten segment is reported at the start (R29), and a start takes about as long with a full card. Damage inside older
-// segments is found when they are read. Nothing here throws because of file contents: damage is described, and repaired once
+// segments is found when they are read. Zeros at the end of a file are space for records to come, and are truncated. Nothing here throws because of file contents: damage is described, and repaired once
 // the log can write again; a file with a bad block (EIO) is left unchanged and its records are reported.
 import { join } from 'node:path'
 import { asOsError, errno, OsError } from '../lib/errors'
@@ -208,6 +208,9 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     const head = decodeHeader(bytes)
     segment.headerLength = head?.length ?? 0
     segment.created = head?.header.created ?? 0
+    segment.size = scan.sound.at(-1) ?? segment.headerLength
+    const end = Math.max(segment.size, ...scan.pieces.map(({ offset, length }) => offset + length))
+    if (bounds && end < bytes.length) truncate(files, segment.path, end)
     segment.last = scan.last
     segment.facts = scan.facts
     segment.lastFact = scan.lastFact
@@ -256,6 +259,15 @@ function clearAway(files: Files, paths: readonly string[]): void {
     for (const path of paths) files.remove(path)
   } catch {
     // a disk that cannot be written: the next start removes them
+  }
+}
+
+/** Removes the zeros at the end of a segment. */
+function truncate(files: Files, path: string, end: number): void {
+  try {
+    files.truncate(path, end)
+  } catch {
+    // a disk that cannot be written: they do no harm
   }
 }
 

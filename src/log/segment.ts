@@ -55,6 +55,8 @@ const HEADER_LEAST = SEGMENT_FIXED + 6
 
 /** more than a record has */
 const ZEROS = Buffer.alloc(RECORD_OVERHEAD)
+/** what a medium writes as a whole, or not at all */
+const SECTOR = 512
 
 export const segmentName = (base: number): string => `${String(base).padStart(16, '0')}.seg`
 
@@ -196,6 +198,9 @@ export function scanSegment(
   let expected = base
   let at = head?.length ?? 0
   let ended = false
+  const written = withoutZeros(b)
+  // nothing says that the newest segment was synced
+  const unsynced = limit === Number.POSITIVE_INFINITY && knownLast === undefined
   while (at < b.length && !ended) {
     const length = checkRecord(b, at)
     const seq = length === 0 ? Number.NaN : recordSeq(b, at)
@@ -220,15 +225,17 @@ export function scanSegment(
       at += length
     } else {
       const next = findRecord(b, at + 1, expected, Math.min(limit, base + RESERVE))
-      if (next === -1) {
-        scan.pieces.push(tailPiece(b, at, expected, limit, knownLast))
-        ended = true
-      } else {
-        // before the sync a power cut leaves zeros where a write did not reach the medium and later ones did
-        const torn =
-          limit === Number.POSITIVE_INFINITY && knownLast === undefined && b.subarray(at, next).includes(ZEROS)
+      const torn = unsynced && hasHole(next === -1 ? written : b.subarray(0, next), at)
+      if (next !== -1) {
         scan.pieces.push({ offset: at, length: next - at, from: expected, to: recordSeq(b, next) - 1, torn })
         at = next
+      } else {
+        // zeros after the last record are space for the next ones
+        if (at === 0 || at < written.length || expected <= (knownLast ?? 0)) {
+          const piece = tailPiece(unsynced ? written : b, at, expected, limit, knownLast)
+          scan.pieces.push({ ...piece, torn: piece.torn || torn })
+        }
+        ended = true
       }
     }
   }
@@ -249,6 +256,25 @@ export function findRecord(b: Buffer, from: number, low: number, high: number): 
     if (seq >= low && seq < high && checkRecord(b, at) !== 0) return at
   }
   return -1
+}
+
+function withoutZeros(b: Buffer): Buffer {
+  let end = b.length
+  while (end > 0 && b[end - 1] === 0) end--
+  return b.subarray(0, end)
+}
+
+/**
+ * Whether the bytes from `from` on may be a write that a power cut stopped before the sync: of each sector it left all or
+ * nothing, in any order.
+ */
+function hasHole(b: Buffer, from: number): boolean {
+  if (b.includes(ZEROS, from)) return true
+  for (let at = from, next = at; at < b.length; at = next) {
+    next = at + SECTOR - (at % SECTOR)
+    if (!b.subarray(at, next).some(byte => byte !== 0)) return true
+  }
+  return false
 }
 
 /** Bytes after the last intact record. A partial record is torn; a complete one with a wrong CRC is damage. */

@@ -1,5 +1,7 @@
 // The segment files of one log: create, write, sync, drop. One file is active, the others are sealed and only read or
-// removed. Any failure closes the active file and truncates it to what is known to be on flash; the caller still has the
+// removed. The active file is longer than its records, so that a sync need not put its size into the file system's journal;
+// it is truncated when it is sealed. Sizes here are those of the records: the zeros after them are a hole, which takes no
+// space. Any failure closes the active file and truncates it to what is known to be on flash; the caller still has the
 // remaining records in RAM: after a failed fdatasync the page cache is no longer reliable.
 import { join } from 'node:path'
 import { writeAgain } from '../lib/atomic'
@@ -15,6 +17,7 @@ export interface Segment {
   readonly base: number
   readonly name: string
   path: string
+  /** up to the end of its last record */
   size: number
   headerLength: number
   /** newest seq in it; base − 1 while it is empty */
@@ -48,6 +51,8 @@ export function newSegment(dir: string, base: number, size: number): Segment {
 /** in the witness, so that it fits a block */
 const RUNS = 64
 const BLOCK = 4096
+/** the active file grows in steps of this */
+const STEP = 64 * 1024
 /** space of a file on the medium */
 export const onMedium = (size: number): number => Math.ceil(size / BLOCK) * BLOCK
 
@@ -65,8 +70,9 @@ export class Segments {
   unread = false
   #fd = -1
   #active: Segment | undefined
-  #syncedSize = 0
-  #syncedState = { last: 0, facts: 0, lastFact: 0 }
+  /** length of the active file, with the zeros at its end */
+  #length = 0
+  #synced = { size: 0, last: 0, facts: 0, lastFact: 0 }
   /** a removal is not on flash yet */
   #removed = false
   /** an adopted file that the last process may have written without a sync */
@@ -99,8 +105,9 @@ export class Segments {
     const segment = { ...newSegment(this.dir, base, header.length), headerLength: header.length, created }
     const { path } = segment
     const fd = this.files.open(path, 'w')
+    this.#length = 0
     try {
-      this.#write(fd, header, 0, header.length)
+      this.#write(fd, 0, header, 0, header.length)
       this.syncs++
       await this.files.sync(fd)
       this.files.syncDir(this.dir)
@@ -121,13 +128,20 @@ export class Segments {
 
   /** Stores the newest segment and its last record, at a clean stop. */
   async stopped(boot: number): Promise<void> {
-    if (this.#active) await this.#witness(boot, this.#active.last)
+    const active = this.#active
+    if (!active) return
+    try {
+      await this.sync(true)
+    } catch {
+      return // the next start is as after a kill
+    }
+    await this.#witness(boot, active.last)
   }
 
   /** Appends record bytes to the active file; the caller keeps them until sync() has settled. */
   append(bytes: Uint8Array, start: number, end: number, last: number, facts: number, lastFact: number): void {
     const active = this.#active!
-    this.#write(this.#fd, bytes, start, end - start)
+    this.#write(this.#fd, active.size, bytes, start, end - start)
     this.#count(active.size, active.size + end - start)
     active.size += end - start
     active.last = last
@@ -135,11 +149,16 @@ export class Segments {
     if (lastFact > 0) active.lastFact = lastFact
   }
 
-  /** Everything appended before the call is on flash when the promise settles; appending meanwhile is allowed. */
-  async sync(): Promise<void> {
+  /**
+   * Everything appended before the call is on flash when the promise settles; appending meanwhile is allowed. `isLast`: the
+   * active file is complete, and its zeros are removed first.
+   */
+  async sync(isLast = false): Promise<void> {
     await this.#syncAdopted()
     const active = this.#active
-    if (!active || active.size === this.#syncedSize) return
+    if (!active) return
+    const trimmed = isLast && this.#trim(active)
+    if (active.size === this.#synced.size && !trimmed) return
     const reached = { ...active }
     this.syncs++
     await this.files.sync(this.#fd)
@@ -150,27 +169,23 @@ export class Segments {
   abandon(): void {
     const active = this.#active
     if (!active) return
-    this.seal()
-    try {
-      if (this.#syncedSize <= active.headerLength) {
-        this.remove(active)
-        removeWitness(this.files, this.dir)
-      } else {
-        this.files.truncate(active.path, this.#syncedSize)
-        this.#count(active.size, this.#syncedSize)
-        active.size = this.#syncedSize
-      }
-    } catch {
-      // The disk refuses that too. The remaining records have seqs that the next segment repeats, and the scan leaves them
-      // out.
-    }
-    Object.assign(active, this.#syncedState)
+    this.#count(active.size, this.#synced.size)
+    Object.assign(active, this.#synced)
     active.generation++
+    this.seal()
+    if (active.size > active.headerLength) return
+    try {
+      this.remove(active)
+      removeWitness(this.files, this.dir)
+    } catch {
+      // The disk refuses that too: the next start removes it.
+    }
   }
 
-  /** Closes the active file without another sync. */
+  /** Truncates the active file to its records and closes it, without another sync. */
   seal(): void {
-    if (this.#fd >= 0) {
+    if (this.#active) {
+      this.#trim(this.#active)
       try {
         this.files.close(this.#fd)
       } catch {
@@ -266,13 +281,31 @@ export class Segments {
     this.bytes += after - before
   }
 
-  #write(fd: number, bytes: Uint8Array, start: number, length: number): void {
+  /** Removes the zeros at the end of the active file, and records of a failed commit. False if it has neither. */
+  #trim({ size }: Segment): boolean {
+    if (this.#length === size) return false
+    try {
+      this.files.resize(this.#fd, size)
+      this.#length = size
+    } catch {
+      // The disk refuses. Zeros at the end are no damage, and remaining records have seqs that the next segment repeats: the
+      // scan leaves both out.
+    }
+    return true
+  }
+
+  /** Writes at the end of a file whose content ends at `size`. */
+  #write(fd: number, size: number, bytes: Uint8Array, start: number, length: number): void {
+    if (size + length > this.#length) {
+      const next = Math.ceil((size + length) / STEP) * STEP
+      this.files.resize(fd, next)
+      this.#length = next
+    }
     this.files.write(fd, bytes, start, length)
     this.writtenBytes += length
   }
 
   #markSynced({ size, last, facts, lastFact }: Segment): void {
-    this.#syncedSize = size
-    this.#syncedState = { last, facts, lastFact }
+    this.#synced = { size, last, facts, lastFact }
   }
 }

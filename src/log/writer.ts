@@ -260,10 +260,10 @@ export class Writer {
   }
 
   /** Syncs the active segment: everything written before the call is on flash then. */
-  async #sync(): Promise<void> {
+  async #sync(isLast = false): Promise<void> {
     const reached: [Chunk, number][] = []
     for (let chunk = this.#tail.head; chunk; chunk = chunk.next) reached.push([chunk, chunk.written])
-    await this.#segments.sync()
+    await this.#segments.sync(isLast)
     for (const [chunk, written] of reached) {
       this.#tail.pending -= written - chunk.synced
       chunk.synced = written
@@ -284,7 +284,7 @@ export class Writer {
     const size = end - start
     const active = this.#segments.active
     if (!active || this.#isFull(active, size)) {
-      await this.#sync()
+      await this.#sync(true)
       const base = recordSeq(chunk.bytes, start)
       this.#retention.makeRoom(this.#makeHeader(base).length + size, true)
       await this.#segments.roll(base, this.#o.clock.wall(), this.#makeHeader(base))

@@ -360,6 +360,11 @@ export class Disk {
         pass('truncate', name)
         inode.change({ size })
       },
+      ftruncateSync: (fd: number, size = 0) => {
+        const { inode, path } = file(fd)
+        pass(size > inode.data.size ? 'extend' : 'truncate', path)
+        inode.change({ size })
+      },
       renameSync: (from: unknown, to: unknown) => {
         const inode = inodeOf(at(from))
         pass('rename', at(to))

@@ -54,7 +54,7 @@ export const VARIANTS = [
   ]),
   variant('unsynced-roll', 'the old segment is not synced before the next one', [
     `${LOG}/writer.ts`,
-    'await this.#sync()\n      const base',
+    'await this.#sync(true)\n      const base',
     'for (let c = this.#tail.head; c; c = c.next) { this.#tail.pending -= c.written - c.synced; c.synced = c.written }\n      const base',
   ]),
   variant('failed-write-forgotten', 'records of a commit that failed are not written again', [

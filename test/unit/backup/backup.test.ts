@@ -6,11 +6,15 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { backupTo, finishRestore, prepareRestore, restoreBackup } from '../../../src/backup'
+import { writeBackup } from '../../../src/backup/backup'
 import { filesIn } from '../../../src/backup/contents'
 import { forgetOldState, isUnfinished } from '../../../src/backup/settle'
 import { realFiles } from '../../../src/lib/files'
+import { FlashLog, verify } from '../../../src/log'
+import { scanSegment } from '../../../src/log/segment'
 import { IdAllocator } from '../../../src/protocol/ids/allocator'
 import { FileIdStore } from '../../../src/protocol/ids/id-store'
+import { factOf, LOCAL } from '../log/helpers'
 
 const PASSPHRASE = 'a long passphrase'
 const CONFIG = { whole: '{"password":"hush"}', bare: '{}', leftOut: ['password'] }
@@ -110,6 +114,38 @@ test('a backup without secrets holds the state and no secret; the old state stay
   forgetOldState(join(target, 'data'), { info: text => said.push(text), warn: text => said.push(text) })
   assert.match(said.join(), /the restored state has started; the old one was removed/)
   assert.ok(!realFiles.exists(join(target, 'data/restore')))
+})
+
+test('of a log that is written meanwhile a backup has every record up to its begin, and nothing half', async t => {
+  const { dir, target, restore } = world(t)
+  const dataDir = join(dir, 'running')
+  const log = await FlashLog.open({ dir: join(dataDir, 'log'), commitIntervalMs: 5, ackCommitMs: 2 })
+  const append = async (): Promise<void> => {
+    log.appendFact(factOf(log.lastSeq), LOCAL)
+    await log.flush()
+  }
+  /** last byte of the newest record */
+  const lastByte = (): number => {
+    const bytes = readFileSync(join(dataDir, 'log/0000000000000001.seg'))
+    return bytes[scanSegment(bytes, { base: 1 }).sound.at(-1)! - 1]!
+  }
+  const about = { version: '1', created: 1, device_id: 'GW1', assigned_id: 7 }
+  // the second time the newest record's checksum ends with zeros
+  for (let round = 0; round < 2; round++) {
+    do await append()
+    while (round > 0 && lastByte() !== 0)
+    const records = log.status().records
+    const parts: Uint8Array[] = []
+    await writeBackup({ dataDir, config: CONFIG, except: [], about }, async bytes => {
+      if (parts.push(bytes) === 1) for (let k = 0; k < 20; k++) await append()
+    })
+    const file = join(dir, 'running.backup')
+    writeFileSync(file, Buffer.concat(parts))
+    restore(undefined, file)
+    const { ok, records: restored, torn_bytes } = verify(join(target, 'data/log'))
+    assert.deepEqual([ok, restored, torn_bytes], [true, records, 0], `${round}`)
+  }
+  await log.close()
 })
 
 test('a restore that a gateway prepares leaves its state unchanged until the next start applies it', async t => {

@@ -21,7 +21,7 @@ const failOnce = (files: Traced, operation: Operation, nth = 0, part = /./): voi
 }
 
 test('one refused operation, and times and sizes at their limits, behave as flashlog-faults-trace.txt has it', async () => {
-  for (const operation of ['write', 'sync', 'open', 'syncDir', 'rename', 'truncate', 'remove'] as const)
+  for (const operation of ['write', 'sync', 'open', 'syncDir', 'rename', 'truncate', 'resize', 'remove'] as const)
     for (const nth of operation === 'write' ? [0, 1, 2, 3, 4, 5, 6] : [0, 1, 2]) {
       say(`# ${operation} ${nth} fails once`)
       const files = traced()

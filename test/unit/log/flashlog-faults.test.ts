@@ -69,7 +69,7 @@ for (const truncates of [true, false]) {
     await timers.advance(1000)
     let failing = true
     files.gate = operation => {
-      if (failing && (operation === 'sync' || (operation === 'truncate' && !truncates))) throw systemError('EIO')
+      if (failing && (operation === 'sync' || (operation === 'resize' && !truncates))) throw systemError('EIO')
     }
     log.appendFact(factOf(2), LOCAL)
     await timers.advance(1000)
@@ -92,7 +92,7 @@ test('what a failed sync left in the file is on flash before a start after a kil
   log.appendFact(factOf(1), LOCAL)
   await timers.advance(1000)
   files.gate = operation => {
-    if (operation === 'sync' || operation === 'truncate') throw systemError('EIO')
+    if (operation === 'sync' || operation === 'resize') throw systemError('EIO')
   }
   const seq = log.appendFact(factOf(2), LOCAL)
   await timers.advance(1000)

@@ -74,7 +74,7 @@ test('the file operations and messages of a log are as flashlog-trace.txt has th
   say('# a kill, and a tail that is torn')
   let left = traced(rig.files)
   const newest = left.segments(DIR).at(-1)!
-  left.truncate(`${DIR}/${newest}`, left.size(`${DIR}/${newest}`) - 5)
+  left.truncate(`${DIR}/${newest}`, left.written(`${DIR}/${newest}`) - 5)
   left.done()
   rig = await open(left)
   state(rig, left)

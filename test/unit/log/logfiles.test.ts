@@ -81,6 +81,32 @@ test('it sees committed records, then newer ones; readers continue over new segm
   await log.close()
 })
 
+test('it sees records in a file whose size stays, also one that was not complete before', async () => {
+  const dir = join(root, 'stays')
+  const log = await FlashLog.open({ dir, commitIntervalMs: 5, ackCommitMs: 2 })
+  const path = join(dir, readdirSync(dir).find(name => name.endsWith('.seg'))!)
+  const files = new LogFiles(dir)
+  files.refresh()
+  const { length } = readFileSync(path)
+  for (let k = 0; k < 5; k++) {
+    const before = readFileSync(path)
+    const seq = log.appendFact(factOf(k), { medium: 'UDP' })
+    await log.flush()
+    const after = readFileSync(path)
+    assert.equal(after.length, length)
+    const added = [...after.keys()].filter(at => after[at] !== before[at])
+    // its first byte alone, as another process may see it
+    const part = Buffer.from(before)
+    part[added[0]!] = after[added[0]!]!
+    writeFileSync(path, part)
+    assert.equal(files.refresh(), false)
+    writeFileSync(path, after)
+    assert.equal(files.refresh(), true)
+    assert.deepEqual([files.committedSeq, files.refresh()], [seq, false])
+  }
+  await log.close()
+})
+
 test('a folder that cannot be read is STORAGE, and the next call retries', async () => {
   const dir = join(root, 'b')
   const log = await FlashLog.open({ dir, commitIntervalMs: 5, ackCommitMs: 2 })

@@ -8,9 +8,13 @@ interface Node {
   data: Buffer
   /** what certainly survives a power cut */
   durable: Buffer
+  /** where the hole begins that a longer size left; absent: at the end */
+  written?: number | undefined
   /** range whose sync failed: no later sync writes it */
   lost?: { from: number; to: number } | undefined
 }
+
+const writtenOf = ({ data, written }: Node): number => written ?? data.length
 
 /** What of a range is not in `[from, to)`; a hole in its middle counts as in the range. */
 function without(range: Node['lost'], from: number, to: number): Node['lost'] {
@@ -36,11 +40,29 @@ function synced(node: Node, data: Buffer): void {
   node.durable = next
 }
 
+/** What a power cut leaves of `data`; see afterPowerCut. */
+function remains(data: Buffer, durable: Buffer, kept: number, zeros: boolean): Buffer {
+  const left = (length: number): Buffer =>
+    Buffer.concat([durable, Buffer.alloc(length)]).subarray(0, Math.max(length, durable.length))
+  if (zeros) return left(durable.length + Math.floor(Math.max(0, data.length - durable.length) * kept))
+  if (kept === 1) return Buffer.from(data)
+  if (data.length < durable.length) return left(0)
+  let from = 0
+  while (from < durable.length && data[from] === durable[from]) from++
+  let to = data.length
+  while (to > from && data[to - 1] === (durable[to - 1] ?? 0)) to--
+  const until = from + Math.floor((to - from) * kept)
+  const bytes = left(until)
+  data.copy(bytes, from, from, until)
+  return bytes
+}
+
 export type Operation =
   | 'open'
   | 'write'
   | 'sync'
   | 'truncate'
+  | 'resize'
   | 'rename'
   | 'remove'
   | 'syncDir'
@@ -125,7 +147,7 @@ export class MemFiles implements Files {
       node = { data: Buffer.alloc(0), durable: Buffer.alloc(0) }
       this.files.set(path, node)
     }
-    if (flags === 'w') Object.assign(node, { data: Buffer.alloc(0), lost: undefined })
+    if (flags === 'w') Object.assign(node, { data: Buffer.alloc(0), written: 0, lost: undefined })
     const fd = this.#fd++
     this.#open.set(fd, { path, node, at: 0, append: flags === 'a' })
     return fd
@@ -138,6 +160,7 @@ export class MemFiles implements Files {
       file.node.data.copy(next)
       next.set(data.subarray(offset, offset + size), at)
       file.node.data = next
+      file.node.written = Math.max(writtenOf(file.node), at + size)
       file.node.lost = without(file.node.lost, at, at + size)
       file.at = at + size
     }
@@ -182,8 +205,18 @@ export class MemFiles implements Files {
   }
   truncate(path: string, length: number): void {
     this.#pass('truncate', path)
-    const node = this.#node(path)
-    node.data = Buffer.from(node.data.subarray(0, length))
+    this.#resize(this.#node(path), length)
+  }
+  resize(fd: number, length: number): void {
+    const { path, node } = this.#open.get(fd)!
+    this.#pass('resize', path)
+    this.#resize(node, length)
+  }
+  #resize(node: Node, length: number): void {
+    const data = Buffer.alloc(length)
+    node.written = Math.min(writtenOf(node), length)
+    node.data.copy(data)
+    node.data = data
     node.lost = without(node.lost, length, Number.POSITIVE_INFINITY)
   }
   rename(from: string, to: string): void {
@@ -203,8 +236,8 @@ export class MemFiles implements Files {
   }
 
   /**
-   * What the medium has after a power cut: names of the last folder syncs; of unsynced bytes, the share `kept` of those
-   * written after the durable ones. A name created or moved without such a sync survives if `survives` says so: one may,
+   * What the medium has after a power cut: names of the last folder syncs; the share `kept` of the unsynced bytes, from the
+   * first one on. A file may have its new length with `zeros` in their place. Of a truncation nothing is kept, or all. A name created or moved without such a sync survives if `survives` says so: one may,
    * while an earlier one does not.
    */
   afterPowerCut(kept = 0, zeros = false, survives: (name: string) => boolean = () => kept > 0): MemFiles {
@@ -212,12 +245,7 @@ export class MemFiles implements Files {
     const names = new Map([...this.durableNames])
     for (const [name, node] of this.files) if (survives(name)) names.set(name, node)
     for (const [name, { data, durable }] of names) {
-      let bytes = Buffer.from(durable)
-      if (data.length > durable.length && data.subarray(0, durable.length).equals(durable)) {
-        const more = Math.floor((data.length - durable.length) * kept)
-        bytes = Buffer.from(data.subarray(0, durable.length + more))
-        if (zeros) bytes.fill(0, durable.length)
-      }
+      const bytes = remains(data, durable, kept, zeros)
       const node = { data: bytes, durable: Buffer.from(bytes) }
       left.files.set(name, node)
       left.durableNames.set(name, node)
@@ -228,8 +256,8 @@ export class MemFiles implements Files {
   /** The same content in a new object, for a test that damages it. */
   copy(): MemFiles {
     const left = new MemFiles()
-    for (const [name, { data }] of this.files) {
-      const node = { data: Buffer.from(data), durable: Buffer.from(data) }
+    for (const [name, { data, written }] of this.files) {
+      const node = { data: Buffer.from(data), durable: Buffer.from(data), written }
       left.files.set(name, node)
       left.durableNames.set(name, node)
     }
@@ -237,7 +265,12 @@ export class MemFiles implements Files {
   }
 
   get bytes(): number {
-    return [...this.files.values()].reduce((sum, node) => sum + node.data.length, 0)
+    return [...this.files.values()].reduce((sum, node) => sum + writtenOf(node), 0)
+  }
+
+  /** bytes of a file without the hole at its end */
+  written(path: string): number {
+    return writtenOf(this.#node(path))
   }
 
   segments(dir: string): string[] {

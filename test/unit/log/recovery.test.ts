@@ -12,14 +12,15 @@ interface Place {
   end: number
 }
 
-/** The offset of each record of a segment. */
+/** The offset of each record of a segment, and the end of the last one. */
 function places(files: MemFiles, name: string): { places: Place[]; header: number; size: number } {
   const bytes = files.read(`${DIR}/${name}`)
   const found: Place[] = []
   scanSegment(bytes, { base: segmentBase(name)! }, (at, length) =>
     found.push({ seq: Number(bytes.readBigUInt64LE(at + 8)), at, end: at + length }),
   )
-  return { places: found, header: decodeHeader(bytes)!.length, size: bytes.length }
+  const header = decodeHeader(bytes)!.length
+  return { places: found, header, size: found.at(-1)?.end ?? header }
 }
 
 function change(files: MemFiles, name: string, edit: (bytes: Buffer) => Buffer): MemFiles {
