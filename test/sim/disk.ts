@@ -90,8 +90,9 @@ export class Disk {
     const inode = this.names.get(path)
     return inode && Buffer.from(inode.data.view)
   }
+  /** without the hole at its end */
   size(path: string): number {
-    return this.names.get(path)?.data.size ?? 0
+    return this.names.get(path)?.data.used ?? 0
   }
   /** As a user with a card reader would: on the medium immediately. */
   put(path: string, bytes: string | Uint8Array): void {
@@ -175,6 +176,7 @@ export class Disk {
       }
       inode.data.truncate(0)
       inode.data.write(0, inode.durable.view)
+      inode.data.used = inode.durable.used
     }
   }
   #tear(to: Bytes, at: number, bytes: Buffer, inOrder: boolean): void {

@@ -4,6 +4,8 @@
 /** A growing run of bytes; a gap between its end and a later write is zeros. */
 export class Bytes {
   size = 0
+  /** where the hole at its end begins, which takes no space */
+  used = 0
   #buffer = Buffer.alloc(0)
 
   write(at: number, bytes: Uint8Array): void {
@@ -15,11 +17,14 @@ export class Bytes {
     }
     this.#buffer.set(bytes, at)
     this.size = Math.max(this.size, end)
+    this.used = Math.max(this.used, end)
   }
   truncate(size: number): void {
+    const used = Math.min(this.used, size)
     if (size < this.size) this.#buffer.fill(0, size, this.size)
     else if (size > this.size) this.write(size, new Uint8Array(0))
     this.size = size
+    this.used = used
   }
   get view(): Buffer {
     return this.#buffer.subarray(0, this.size)
