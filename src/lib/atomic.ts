@@ -2,7 +2,7 @@
 // write a temporary file, sync, rename, sync the folder (R6). The old file stays when any step fails; the error is the
 // system's. Two processes that replace the same file use different temporary names; the later rename wins.
 import { dirname } from 'node:path'
-import { type Files, realFiles } from './files'
+import { type Files, MOST_BYTES, realFiles } from './files'
 
 export function atomicWrite(path: string, content: string | Uint8Array, files: Files = realFiles): void {
   const data = typeof content === 'string' ? Buffer.from(content, 'utf8') : content
@@ -24,14 +24,16 @@ export function atomicWrite(path: string, content: string | Uint8Array, files: F
 const PIECE = 1 << 18
 
 /**
- * Writes the bytes of a file again, in place, and syncs them; returns how many. For what a killed process left: if its last sync failed, the
+ * Writes the first `size` bytes of a file again, in place, and syncs them; returns how many. For what a killed process left: if its last sync failed, the
  * kernel takes those pages for clean, and a sync alone succeeds without writing them. A crash meanwhile leaves the bytes as they were.
  */
-export async function writeAgain(path: string, files: Files): Promise<number> {
+export async function writeAgain(path: string, files: Files, size = MOST_BYTES): Promise<number> {
   const fd = files.open(path, 'r+')
   let at = 0
   try {
-    for (let piece = files.readAt(path, 0, PIECE); piece.length > 0; piece = files.readAt(path, at, PIECE)) {
+    while (at < size) {
+      const piece = files.readAt(path, at, Math.min(PIECE, size - at))
+      if (piece.length === 0) break
       files.write(fd, piece)
       at += piece.length
     }

@@ -208,8 +208,9 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     const head = decodeHeader(bytes)
     segment.headerLength = head?.length ?? 0
     segment.created = head?.header.created ?? 0
-    segment.size = scan.sound.at(-1) ?? segment.headerLength
-    const end = Math.max(segment.size, ...scan.pieces.map(({ offset, length }) => offset + length))
+    const intact = scan.sound.at(-1) ?? segment.headerLength
+    const end = Math.max(intact, ...scan.pieces.map(({ offset, length }) => offset + length))
+    segment.size = bounds ? end : intact
     if (bounds && end < bytes.length) truncate(files, segment.path, end)
     segment.last = scan.last
     segment.facts = scan.facts

@@ -17,7 +17,7 @@ export interface Segment {
   readonly base: number
   readonly name: string
   path: string
-  /** up to the end of its last record */
+  /** without zeros at its end */
   size: number
   headerLength: number
   /** newest seq in it; base − 1 while it is empty */
@@ -157,7 +157,7 @@ export class Segments {
     await this.#syncAdopted()
     const active = this.#active
     if (!active) return
-    const trimmed = isLast && this.#trim(active)
+    const trimmed = isLast && this.#trim(active.size)
     if (active.size === this.#synced.size && !trimmed) return
     const reached = { ...active }
     this.syncs++
@@ -169,11 +169,14 @@ export class Segments {
   abandon(): void {
     const active = this.#active
     if (!active) return
-    this.#count(active.size, this.#synced.size)
-    Object.assign(active, this.#synced)
+    const { size, ...state } = this.#synced
+    this.#trim(size)
+    // what the disk refuses to truncate takes space until the next start
+    if (this.#length === size) this.resized(active, size)
+    Object.assign(active, state)
     active.generation++
     this.seal()
-    if (active.size > active.headerLength) return
+    if (size > active.headerLength) return
     try {
       this.remove(active)
       removeWitness(this.files, this.dir)
@@ -185,7 +188,7 @@ export class Segments {
   /** Truncates the active file to its records and closes it, without another sync. */
   seal(): void {
     if (this.#active) {
-      this.#trim(this.#active)
+      this.#trim(this.#active.size)
       try {
         this.files.close(this.#fd)
       } catch {
@@ -262,7 +265,7 @@ export class Segments {
     if (!segment) return
     if (this.list.includes(segment)) {
       this.syncs++
-      this.writtenBytes += await writeAgain(segment.path, this.files)
+      this.writtenBytes += await writeAgain(segment.path, this.files, segment.size)
       this.files.syncDir(this.dir)
     }
     this.#doubtful = undefined
@@ -282,7 +285,7 @@ export class Segments {
   }
 
   /** Removes the zeros at the end of the active file, and records of a failed commit. False if it has neither. */
-  #trim({ size }: Segment): boolean {
+  #trim(size: number): boolean {
     if (this.#length === size) return false
     try {
       this.files.resize(this.#fd, size)

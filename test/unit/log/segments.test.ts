@@ -128,6 +128,36 @@ test('a truncation that a power cut undid is no damage, in a sealed segment, aft
   assert.equal(again.status().damaged, 1)
 })
 
+test('what the disk refuses to truncate is not written again, and counts as taken', async () => {
+  const files = (await killed(30)).afterPowerCut()
+  const path = pathOf(files)
+  const end = endOf(files, path)
+  let written = 0
+  files.gate = (operation, at, bytes) => {
+    if (operation === 'truncate') throw systemError('EIO')
+    if (operation === 'write' && at === path) written += bytes!
+  }
+  const { log, timers } = await openLog({ ...SMALL, files })
+  assert.deepEqual([factsOf(log).length, written], [30, end])
+  // a commit that failed leaves its records behind
+  files.gate = operation => {
+    if (operation === 'sync' || operation === 'resize') throw systemError('EIO')
+  }
+  for (let k = 30; k < 40; k++) log.appendFact(factOf(k), LOCAL)
+  await timers.advance(1000)
+  assert.equal(log.status().state, 'degraded')
+  files.gate = () => undefined
+  await timers.advance(2000)
+  assert.equal(factsOf(log).length, 40)
+  const taken = files
+    .segments(DIR)
+    .map(name => (name === files.segments(DIR)[0] ? end : files.written(`${DIR}/${name}`)))
+  assert.equal(
+    log.status().bytes,
+    taken.reduce((sum, size) => sum + size, 0),
+  )
+})
+
 test('a refused extension is a refused write: records wait in RAM, and the log recovers', async () => {
   for (const code of ['ENOSPC', 'EIO', 'EROFS']) {
     const { log, files, timers } = await openLog(SMALL)
