@@ -292,6 +292,13 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
       })
       return
     }
+    case 'noise': {
+      world.lines!.noise = dice.scale(0.001, 0.1)
+      over(() => {
+        world.lines!.noise = world.plan.noise
+      })
+      return
+    }
     case 'stuck': {
       const port = portOf(machine, dice)
       if (port) port.stuckUntil = engine.now + ms

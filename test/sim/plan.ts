@@ -31,7 +31,8 @@ export const FAULTS = [
  * Drawn in addition. `rot`: bits of a sealed segment change; `reload`: the file of the configuration changes and is read again;
  * `new-card`: a machine continues with its configuration alone; `old-card`: with a copy of its card, made while it ran (`power`) or after
  * a clean stop, some time before; `view`: the SQL worker of the upstream dies; `repeat-power`: the upstream loses readings that it got
- * twice before they were committed; `plug`: the adapter of a serial line is pulled and put back; `stuck`: it takes no bytes for a while.
+ * twice before they were committed; `plug`: the adapter of a serial line is pulled and put back; `stuck`: it takes no bytes for a while; `noise`:
+ * bytes of all lines are lost, changed or added.
  */
 export type FaultKind =
   | (typeof FAULTS)[number]
@@ -42,7 +43,7 @@ export type FaultKind =
   | 'view'
   | 'repeat-power'
   | (typeof LINE_FAULTS)[number]
-const LINE_FAULTS = ['plug', 'stuck'] as const
+const LINE_FAULTS = ['plug', 'stuck', 'noise'] as const
 
 export interface Fault {
   readonly kind: FaultKind
@@ -110,6 +111,8 @@ export interface Plan {
     engine: Record<string, unknown>
   }
   readonly upstream: Record<string, unknown>
+  /** share of the bytes of serial lines that noise touches in between, 0: there is none at all */
+  readonly noise: number
   readonly weather: { loss: number; double: number; delay: number; jitter: number }
   readonly syncMs: number
   readonly vouched: boolean
@@ -125,7 +128,7 @@ export type Aim = (typeof AIMS)[number]
 
 /** Share of the seeds with a relay. */
 const RELAYED = 0.1
-/** Of those whose gateways request their ids: none until what they found is mended (docs/simulation.md, "Not mended yet"). */
+/** Of those whose gateways request their ids. */
 const REQUESTED = 0.05
 
 /** Of those with serial lines. */
@@ -179,6 +182,9 @@ export function planOf(
   const line = ways.some(({ media }) => media.includes('UART'))
     ? { baudrate: serial.pick([19_200, 115_200, 115_200, 921_600]), framing: serial.pick(['uart', 'cobs'] as const) }
     : undefined
+  const noises = serial.pick([0, 1e-5, 1e-4, 1e-3])
+  // requests of ids have no checksum in that framing
+  const noise = line?.framing === 'uart' && idPool > 0 ? 0 : noises
   const brokered = ways.some(({ media }) => media.includes('MQTT'))
   const weights = FAULTS.map(kind =>
     kind.startsWith('broker') && !brokered ? 0 : drawn.chance(RARE[kind] ?? 0.65) ? drawn.scale(0.05, 5) : 0,
@@ -207,7 +213,7 @@ export function planOf(
   const pause = serial.scale(10_000, 200_000)
   for (let at = serial.next() * pause; line && at < end; at += -Math.log(1 - serial.next()) * pause) {
     const [kind, machine, ms] = [serial.pick(LINE_FAULTS), serial.below(gateways + 1), serial.scale(50, 60_000)]
-    faults.push({ kind, at, machine, ms, seed: serial.below(2 ** 31), power: false })
+    if (kind !== 'noise' || noise > 0) faults.push({ kind, at, machine, ms, seed: serial.below(2 ** 31), power: false })
   }
   const rot = drawn.fork('rot')
   if (rot.chance(0.2))
@@ -312,6 +318,7 @@ export function planOf(
     lateMs,
     ways,
     line,
+    noise,
     mqtt: { qos: drawn.pick([1, 1, 2]), protocol_version: drawn.pick([4, 5]), keepalive_s: drawn.pick([5, 30]) },
     tuning,
     windowPackets,

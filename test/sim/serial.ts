@@ -142,10 +142,8 @@ export class Port {
 }
 
 export class Lines {
-  /** share of the bytes that noise touches */
+  /** share of the bytes that noise touches; with any, plugs and power leave bytes on the cable */
   noise = 0
-  /** plugs and power leave bytes on the cable */
-  crackles = false
   readonly #ports = new Map<string, Port>()
 
   constructor(
@@ -191,7 +189,7 @@ export class Lines {
   /** Bytes that nobody sent come to a port. */
   crackle(to: Port): void {
     const { dice } = this
-    if (this.crackles) to.arrive(Buffer.from(Array.from({ length: 1 + dice.below(20) }, () => dice.below(256))))
+    if (this.noise > 0) to.arrive(Buffer.from(Array.from({ length: 1 + dice.below(20) }, () => dice.below(256))))
   }
 
   /** What a process reads for these bytes: noise touches some of them, and the kernel marks some of those. */

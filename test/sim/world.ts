@@ -313,6 +313,7 @@ export class World {
     this.truth = new Truth(this)
     this.machines = Array.from({ length: plan.gateways + 1 }, (_, k) => new Machine(this, k))
     this.lines = plan.line && new Lines(this.engine, this.net, dice.fork('lines'))
+    if (this.lines) this.lines.noise = plan.noise
     for (const [from, { to, media }] of plan.ways.entries())
       if (media.includes('UART'))
         this.lines!.lay([this.machines[from]!.host, portOf(from, from)], [this.machines[to]!.host, portOf(to, from)])
