@@ -26,6 +26,8 @@ const TUNED = [
     'if (packed === "") return { script: "", wasm: new Uint8Array(0) }\n  const bytes = brotliDecompressSync(packed)',
   ],
   ['src/log/segments.ts', 'base + RESERVE', 'base + (SIM.reserve ?? RESERVE)'],
+  // a world with the native addon has it for its serial ports only
+  ['src/media/udp/open.ts', "batch === 'auto' ? nativeOrNull() : null", 'null && nativeOrNull()'],
 ]
 
 /** The text of the image: those of the gateway and of its SQL worker, and sql.js, as JSON. */

@@ -94,8 +94,8 @@ await buildWorld(worldFile)
 writeFileSync(imageFile, await buildImage(variant?.patches))
 
 const media = options.media?.split(',')
-if (media?.some(name => !['UDP', 'TCP', 'MQTT'].includes(name))) {
-  console.error(`--media takes UDP, TCP and MQTT, not ${options.media}`)
+if (media?.some(name => !['UDP', 'TCP', 'MQTT', 'UART'].includes(name))) {
+  console.error(`--media takes UDP, TCP, MQTT and UART, not ${options.media}`)
   process.exit(2)
 }
 if (options.mode && !['strict', 'lying'].includes(options.mode)) {
