@@ -121,11 +121,8 @@ export class UpstreamRequests {
     const { send, nextSeq, identity } = this.#options
     const count = pool.wanted()
     if (count === 0) return
-    if (this.#poolRequest === null) {
-      this.#poolSeq = nextSeq()
-      this.#poolRequest = buildIdPoolRequest(this.#poolSeq, count, { device_id: identity.deviceId })
-    }
-    void send(this.#poolRequest)
+    if (!this.#poolRequest) this.#poolSeq = nextSeq()
+    void send((this.#poolRequest ??= buildIdPoolRequest(this.#poolSeq, count, { device_id: identity.deviceId })))
   }
 
   async #granted(ids: readonly number[], seq: number): Promise<void> {
