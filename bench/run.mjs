@@ -130,7 +130,7 @@ if (['sql/packets', 'sql/worker'].some(starts)) await benchSql({ FlashLog, Datab
 if (['sql/newest', 'sql/old', 'sql/history', 'sql/pause', 'sql/rss', 'sql/file'].some(starts))
   await benchQueries({ FlashLog, DatabaseManager }, { put, mark, problems })
 
-if (starts('postgresql/')) await benchPostgresql({ FlashLog, DatabaseManager }, put, problems)
+if (starts('postgresql/')) await benchPostgresql({ FlashLog, DatabaseManager }, { put, mark, problems })
 
 const parts = [
   'latency/',
