@@ -341,8 +341,7 @@ export class Database {
       this.#idleTimer = setTimeout(() => {
         this.#idleTimer = undefined
         if (thread === this.#thread && !thread.busy && !this.#due()) end()
-      }, idleMs)
-      this.#idleTimer.unref()
+      }, idleMs).unref()
     }
   }
 

@@ -137,26 +137,26 @@ const LINED = 0.04
 /** Kinds that only some modes know. */
 const RARE: Partial<Record<FaultKind, number>> = { clock: 0.3 }
 
+/** What a run asks of each plan; left out: as the seed draws. */
+export interface PlanOptions {
+  hours: number
+  mode?: DiskMode
+  /** of the uplinks, best first */
+  media?: readonly Medium[]
+  /** with a SQL view at the upstream or without */
+  sql?: boolean
+  /** a situation that the seed has in any case */
+  aim?: Aim
+  /** a gateway sends to another gateway, which passes it on */
+  relays?: boolean
+  /** gateways request their ids */
+  ids?: boolean
+}
+
 export function planOf(
   seed: number,
   dice: Dice,
-  {
-    hours,
-    mode,
-    media: forced,
-    sql,
-    aim,
-    relays,
-    ids,
-  }: {
-    hours: number
-    mode?: DiskMode
-    media?: readonly Medium[]
-    sql?: boolean
-    aim?: Aim
-    relays?: boolean
-    ids?: boolean
-  },
+  { hours, mode, media: forced, sql, aim, relays, ids }: PlanOptions,
 ): Plan {
   /** A situation that some seeds have, and all with that aim. */
   const has = (name: Aim, dice: Dice, share: number): boolean => dice.chance(share) || aim === name

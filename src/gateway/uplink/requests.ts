@@ -51,7 +51,7 @@ export class UpstreamRequests {
   #timeRequestedAt = 0
   #timer: NodeJS.Timeout | undefined
   #nextTime = 0
-  /** the time by the last answer, minus the monotonic clock */
+  /** the time by an answer that waits for a second one, minus the monotonic clock */
   #claim = Number.NaN
   #poolSeq = 0
   #poolRequest: Uint8Array | null = null
@@ -164,9 +164,11 @@ export class UpstreamRequests {
     const halfMs = (now - this.#timeRequestedAt) / 2
     const differs = (ms: number): boolean => !(Math.abs(seconds * 1000 + 500 + halfMs - ms) <= AGREEMENT_MS + halfMs)
     const again = time !== null && differs(time.now()) && differs(this.#claim + now)
-    this.#claim = seconds * 1000 + 500 + halfMs - now
+    const first = Number.isNaN(this.#claim)
+    this.#claim = again ? seconds * 1000 + 500 + halfMs - now : Number.NaN
     this.#timeSeq = 0
-    this.#nextTime = again ? now : now + TIME_EVERY_MS
+    // at once, but answers that never agree are not asked for as fast as they come
+    this.#nextTime = now + (again ? (first ? 0 : TIME_RETRY_MS) : TIME_EVERY_MS)
     if (!again) {
       time?.noteServerTime(seconds, 2 * halfMs)
       changed()

@@ -1,4 +1,5 @@
 // Logs, databases over them and the two database servers, for tests of the dialects of storage.sql.
+import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, type TestContext } from 'node:test'
 import { Backoff } from '../../../src/lib/backoff'
@@ -11,7 +12,7 @@ import { serverSetup } from '../../../src/storage/server/setup'
 import { makeCerts } from '../../lib/certs'
 import { removeDir, tempDir, until } from '../../lib/gateway'
 import { SERVER_DIALECTS, type ServerDialect, SqlServer, serverScript } from '../../lib/sqlservers'
-import { T0 } from './sqlfacts'
+import { factOf, ONE, T0 } from './sqlfacts'
 
 export const DIALECTS = { postgresql, mysql }
 export const root = tempDir()
@@ -46,6 +47,17 @@ export const caughtUp = (log: FlashLog, db: Database): Promise<unknown> =>
     if (state !== 'up' && last_error) throw new Error(`${last_error.code} ${last_error.message}`)
     return state === 'up' && lag_records === 0 && log.committedSeq === log.lastSeq
   })
+
+/** Appends a new fact and one that is stored already behind 300 that the database has: it has 301 then, each once. */
+export async function continued(log: FlashLog, db: Database): Promise<void> {
+  log.appendFact(factOf(300), ONE)
+  log.appendFact(factOf(5), ONE)
+  await log.flush()
+  await caughtUp(log, db)
+  assert.deepEqual([db.status().packets, db.status().duplicates], [301, 1])
+  assert.equal((await db.queryPackets()).total, 301)
+  assert.equal((await db.querySensors()).total, 301)
+}
 
 /** A log and databases over it, which end with the test. */
 export async function world(t: TestContext) {

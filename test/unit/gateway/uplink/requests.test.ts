@@ -118,6 +118,9 @@ test('a time that moves that of this node counts when a second answer agrees: a 
     answer(1_600_000_000)
     answer(1_600_000_000)
     assert.deepEqual([asked.length, set.at(-1)], [5, 1_600_000_000])
+    requests.requestTime()
+    for (let k = 1; k <= 50; k++) answer(1_500_000_000 + 1000 * k)
+    assert.deepEqual([asked.length, set.length], [7, 3], 'answers that never agree do not make it ask without a pause')
   } finally {
     requests.stop()
   }
