@@ -12,6 +12,7 @@ const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 interface Build {
   buildImage(patches?: readonly unknown[]): Promise<string>
   buildWorld(file: string): Promise<void>
+  readonly NATIVE_CORE: readonly unknown[]
 }
 interface Variant {
   readonly id: string
@@ -45,13 +46,14 @@ export async function variants(): Promise<readonly Variant[]> {
 }
 
 /**
- * The results of the seeds from 1 to `last`, in order, until a promise is broken; `id`: with that fault. Rejects if the
- * process of the world ends.
+ * The results of the seeds from 1 to `last`, in order, until a promise is broken; `id`: with that fault, or `rscore`: on that core. Rejects
+ * if the process of the world ends.
  */
 export async function simulate(last: number, options: RunOptions, id?: string): Promise<RunResult[]> {
-  const { buildImage } = await load<Build>('build.mjs')
+  const { buildImage, NATIVE_CORE } = await load<Build>('build.mjs')
   const file = await worldFile()
-  const variant = id === undefined ? undefined : (await variants()).find(other => other.id === id)
+  const native = id === 'rscore' && { patches: NATIVE_CORE }
+  const variant = id === undefined ? undefined : native || (await variants()).find(other => other.id === id)
   const image = join(mkdtempSync(join(tmpdir(), 'os-sim-')), 'image.js')
   writeFileSync(image, await buildImage(variant?.patches))
   const child = fork(file, ['--image', image])

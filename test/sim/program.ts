@@ -5,10 +5,12 @@ import * as realCrypto from 'node:crypto'
 import * as realNet from 'node:net'
 import * as realOs from 'node:os'
 import { compileFunction } from 'node:vm'
+import { SimAddon } from './addon'
 import { Crash, type Disk } from './disk'
 import type { Dice, Engine, Owner } from './engine'
 import type * as Image from './image'
 import type { Host, Net } from './net'
+import type { Lines } from './serial'
 import { SimThread } from './thread'
 
 export type GatewayImage = typeof Image
@@ -69,6 +71,8 @@ export interface MachineParts {
   readonly engine: Engine
   readonly disk: Disk
   readonly net: Net
+  /** undefined: no machine has one, and no program the native addon */
+  readonly lines: Lines | undefined
   readonly host: Host
   /** UNIX ms of the machine's clock */
   wall(): number
@@ -94,12 +98,15 @@ export class Program implements Owner {
   readonly #parts: MachineParts
   readonly #started: number
   readonly #dice: Dice
+  readonly #addon: SimAddon | undefined
 
   constructor(parts: MachineParts, compiled: Compiled, dice: Dice) {
     this.#parts = parts
     this.#dice = dice
     this.#started = parts.engine.now
     this.#compiled = compiled
+    const { lines, host } = parts
+    this.#addon = lines && new SimAddon({ lines, host, owner: this, dice: dice.fork('addon'), seam: () => this.seam() })
     const module = { exports: {} as GatewayImage }
     compiled.gateway(...this.#globals(module))
     this.image = module.exports
@@ -232,6 +239,9 @@ export class Program implements Owner {
       once: nothing,
       off: nothing,
       emitWarning: nothing,
+      dlopen: (module: { exports: unknown }) => {
+        module.exports = this.#addon!.exports()
+      },
       stderr: { write: nothing, isTTY: false },
       stdout: { write: nothing, isTTY: false },
     }
@@ -272,7 +282,7 @@ export class Program implements Owner {
       }
     }
     const own: Record<string, unknown> = {
-      fs: refused('fs', fs),
+      fs: refused('fs', this.#addon ? this.#addon.files(fs) : fs),
       dgram: net.dgram(host, this),
       tty: { isatty: () => false },
       'dns/promises': { Resolver },
