@@ -290,7 +290,8 @@ function compare(files: Files, found: Recovered, snapshot: SegmentSnapshot): voi
 function sortGone(found: Recovered, snapshot: SegmentSnapshot, bounds: Bounds): void {
   const { maxBytes, segmentBytes, maxAgeMs, clock } = bounds
   const gone = found.vanished.splice(0).filter(({ to }) => !found.state.ledger.covers(to))
-  const oldest = found.segments[0]!.base
+  // an empty one stays until its state is in the next header, while the limits drop segments after it
+  const oldest = found.segments.find(segment => !found.empty.includes(segment))?.base ?? Number.POSITIVE_INFINITY
   const listed = new Map(snapshot.segments.map(([base, , , , size]) => [base, size]))
   const sizes = [...found.segments.map(({ size }) => size), ...gone.map(({ from }) => listed.get(from) ?? segmentBytes)]
   // a log that refuses when full reserves a segment and the pending RAM; damaged pieces may need another

@@ -205,7 +205,7 @@ export function scanSegment(
     const length = checkRecord(b, at)
     const seq = length === 0 ? Number.NaN : recordSeq(b, at)
     if (seq >= limit) {
-      scan.pieces.push({ offset: at, length: b.length - at, from: 1, to: 0, torn: true })
+      scan.pieces.push({ offset: at, length: Math.max(0, written.length - at), from: 1, to: 0, torn: true })
       ended = true
     } else if (seq >= expected) {
       visit?.(at, length)
@@ -233,7 +233,7 @@ export function scanSegment(
         // zeros after the last record are space for the next ones
         if (at === 0 || at < written.length || expected <= (knownLast ?? 0)) {
           const piece = tailPiece(unsynced ? written : b, at, expected, limit, knownLast)
-          scan.pieces.push({ ...piece, torn: piece.torn || torn })
+          scan.pieces.push({ ...piece, length: Math.max(0, written.length - at), torn: piece.torn || torn })
         }
         ended = true
       }

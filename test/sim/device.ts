@@ -16,6 +16,8 @@ interface Reading {
 export interface Logged {
   readonly seq: number
   readonly tRaw: number
+  /** a committed record of the same reading that the log lost and named, until this one is committed */
+  lost?: Logged | undefined
 }
 
 /** The readings of one gateway in one log: its own, that of a relay, or that of the upstream. */

@@ -148,7 +148,7 @@ export class Truth {
     const gone = before && (machine.hasRotted(before.seq) || this.#named(gateway, before.seq))
     if (before && before.seq >= gateway.log.firstSeq && !gone)
       this.#broken(`${machine.name} has reading ${n} of ${fact.id} twice: seq ${before.seq} and ${seq}`)
-    const logged = { seq, tRaw: fact.tRaw }
+    const logged = { seq, tRaw: fact.tRaw, lost: place.committed.has(n) ? (before?.lost ?? before) : undefined }
     place.list.set(n, logged)
     place.numbers.set(seq, n)
     if (machine.isUpstream) this.counts.arrived++
@@ -211,6 +211,8 @@ export class Truth {
       if (this.#named(gateway, own)) continue
       const place = device.places.get(machine.number)!
       place.committed.add(n)
+      const logged = place.list.get(n)
+      if (logged?.seq === own) logged.lost = undefined
       if (place.brokered && device.readings.get(n)!.measured > place.goneAt)
         place.blindUntil = Math.min(place.blindUntil, this.world.engine.now + LATE_ANSWER_MS)
     }
@@ -275,7 +277,8 @@ export class Truth {
       const of = found.get(device) ?? new Map<number, Logged>()
       for (const [n, was] of list) {
         if (of.has(n)) continue
-        if (committed.has(n)) this.#missing(machine, gateway, device.name, n, was.seq)
+        if (committed.has(n)) this.#missing(machine, gateway, device.name, n, (was.lost ?? was).seq)
+        if (was.lost) list.set(n, was.lost)
         if (!committed.has(n) || plan.diskMode !== 'strict') {
           list.delete(n)
           committed.delete(n)
