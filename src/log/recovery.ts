@@ -217,7 +217,9 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     segment.lastFact = scan.lastFact
     found.boot = Math.max(found.boot, scan.boot)
     if (scan.pieces.length > 0 || !head) found.findings.push({ segment, bytes, scan })
-    if (scan.facts === 0 && !kept && !scan.pieces.some(({ from, to }) => to >= from)) found.empty.push(segment)
+    // a listed one is dropped in order: if it stayed while later ones were dropped, they would be a hole
+    const nothing = scan.facts === 0 && !kept && !scan.pieces.some(({ from, to }) => to >= from)
+    if (nothing && !listed.has(segment.base)) found.empty.push(segment)
   })
   if (snapshot && bounds) sortGone(found, snapshot, bounds)
   // after a clean stop its mark is the last record, so the next seq is known; otherwise the complete range is used up
@@ -290,8 +292,7 @@ function compare(files: Files, found: Recovered, snapshot: SegmentSnapshot): voi
 function sortGone(found: Recovered, snapshot: SegmentSnapshot, bounds: Bounds): void {
   const { maxBytes, segmentBytes, maxAgeMs, clock } = bounds
   const gone = found.vanished.splice(0).filter(({ to }) => !found.state.ledger.covers(to))
-  // an empty one stays until its state is in the next header, while the limits drop segments after it
-  const oldest = found.segments.find(segment => !found.empty.includes(segment))?.base ?? Number.POSITIVE_INFINITY
+  const oldest = found.segments[0]!.base
   const listed = new Map(snapshot.segments.map(([base, , , , size]) => [base, size]))
   const sizes = [...found.segments.map(({ size }) => size), ...gone.map(({ from }) => listed.get(from) ?? segmentBytes)]
   // a log that refuses when full reserves a segment and the pending RAM; damaged pieces may need another

@@ -269,3 +269,41 @@ test('a record whose checksum ends with zeros is complete', async () => {
   }
   assert.equal(found, 3)
 })
+
+test('zeros behind the records of a commit that failed take no space, and a segment without facts before dropped ones is no hole', async () => {
+  const large = { ...SMALL, maxBytes: 512 * KIB }
+  const { log, files, timers } = await openLog(large)
+  files.gate = operation => {
+    if (operation === 'sync' || operation === 'resize') throw systemError('EIO')
+  }
+  for (let k = 0; k < 10; k++) log.appendFact(factOf(k), LOCAL)
+  await timers.advance(1000)
+  files.gate = () => undefined
+  await timers.advance(2000)
+  for (let k = 10; files.segments(DIR).length < 12; k++) {
+    log.appendFact(factOf(k, 'x'.repeat(900)), LOCAL)
+    await log.flush()
+  }
+  // the first has the start alone, then those records and zeros, which the disk refused to truncate
+  const first = pathOf(files, 0)
+  const { sound, facts } = scanSegment(files.read(first), { base: 1, limit: 2, knownLast: 1 })
+  assert.deepEqual([facts, files.size(first), files.written(first) > sound.at(-1)!], [0, STEP, true])
+  const { bytes } = log.status()
+  const refusing = (...refused: string[]): MemFiles => {
+    const start = files.afterPowerCut(1)
+    start.gate = operation => {
+      if (refused.includes(operation)) throw systemError('EIO')
+    }
+    return start
+  }
+  const { log: same } = await openLog({ ...large, files: refusing('write', 'truncate') })
+  assert.deepEqual([same.status().bytes, same.losses], [bytes, []])
+
+  // a start with a smaller limit drops segments, and the next one cannot be created
+  const start = refusing('resize')
+  await openLog({ ...SMALL, files: start })
+  const left = start.segments(DIR).length
+  assert.ok(left < 12 && left > 6, `${left} segments`)
+  const { log: again } = await openLog({ ...SMALL, files: start.afterPowerCut(1) })
+  assert.deepEqual([...new Set(again.losses.map(({ reason }) => reason))], ['dropped'])
+})
