@@ -56,6 +56,8 @@ export interface UpdatePart {
 export interface Update {
   readonly list: UpdateList
   readonly parts: readonly UpdatePart[]
+  /** bytes of the update file */
+  readonly size: number
 }
 
 /** Reads `length` bytes from `at` on; rejects if the file is shorter. */
@@ -81,14 +83,14 @@ export async function readUpdate(read: ReadAt, keys: string): Promise<Update> {
   if (!known.some(key => verify(null, signed, key, signature)))
     throw refuse('the update was not signed with a key of this image', 'download the update again')
   const list = JSON.parse(remaining.toString('utf8', 0, length)) as UpdateList
-  return { list, parts: layOut(list, HEAD + length + SIGNATURE) }
+  return { list, ...layOut(list, HEAD + length + SIGNATURE) }
 }
 
 /** The position of each chunk in the file: in the order of first use. */
-function layOut(list: UpdateList, begin: number): UpdatePart[] {
+function layOut(list: UpdateList, begin: number): Pick<Update, 'parts' | 'size'> {
   const places = new Map<string, number>()
   let end = begin
-  return list.parts.map(({ name, size, sha256, chunks: packed }) => {
+  const parts = list.parts.map(({ name, size, sha256, chunks: packed }) => {
     const records = Buffer.from(packed, 'base64')
     const chunks: WantedChunk[] = []
     let at = 0
@@ -105,6 +107,7 @@ function layOut(list: UpdateList, begin: number): UpdatePart[] {
     if (at !== size) throw refuse(`the list of the update names ${at} bytes of ${name}, and its size as ${size}`)
     return { name, size, sha256, chunks }
   })
+  return { parts, size: end }
 }
 
 /** Whether `a` is newer than `b`: by version number, then by build time. */

@@ -203,6 +203,8 @@ export async function installUpdate(
       )
       before += part.size
     }
+    // chunks that were not fetched may be the ones that a truncated file lacks
+    await source.read(update.size - 1, 1)
     before = 0
     for (const { part, writer } of writers) {
       writer.verify(at => report({ step: 'verify', done: (before + at) / whole, fetched_bytes: source.received() }))

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { nativeOrNull } from '../../src/native'
@@ -192,15 +192,46 @@ test('S16: the unit of the packages has an exposure below 2.0, and no capability
 
 test('the units of the packages are valid; the one that opens Bluetooth adapters has that capability and no more', () => {
   const dir = join(root, 'rootfs/usr/lib/systemd/system')
-  const units = ['os-node-hci.socket', 'os-node-hci@.service']
+  const units = ['os-node-hci.socket', 'os-node-hci@.service', 'os-node-clock.service']
   const verify = ['verify', '--man=no', '--recursive-errors=no', ...units.map(name => join(dir, name))]
   const { stderr } = spawnSync('systemd-analyze', verify, { encoding: 'utf8' })
   // the program is not installed here
   const complaints = stderr
     .split('\n')
-    .filter(line => /os-node-hci/.test(line) && !/hci-open is not executable/.test(line))
+    .filter(line => /os-node-(hci|clock)/.test(line) && !/(hci-open|clock-synced) is not executable/.test(line))
   assert.deepEqual(complaints, [])
   const security = ['security', '--offline=true', '--no-pager', '--threshold=30', join(dir, units[1]!)]
   const { status, stdout } = spawnSync('systemd-analyze', security, { encoding: 'utf8' })
   assert.equal(status, 0, stdout)
+})
+
+test('clock-synced creates its file once busybox or timedatectl reports that the clock is synchronized', t => {
+  const dir = tempDir()
+  t.after(() => removeDir(dir))
+  const command = (name: string, script: string): void =>
+    writeFileSync(join(dir, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+  // the third look finds the clock synchronized
+  command('sleep', `echo >> ${dir}/sleeps`)
+  const third = (yes: string, no: string): string =>
+    `[ "$(wc -l < ${dir}/sleeps 2>/dev/null || echo 0)" -ge 2 ] && echo "${yes}" || echo "${no}"`
+  const kernel = third('return value: 0 (clock synchronized)', 'return value: 5 (clock not synchronized)')
+  for (const [busybox, timedatectl] of [
+    [kernel, 'exit 1'],
+    ['exit 127', third('yes', 'no')],
+  ] as const) {
+    command('busybox', busybox)
+    command('timedatectl', timedatectl)
+    const file = join(dir, 'run/synchronized')
+    const args = [join(root, 'rootfs/usr/lib/os-node/clock-synced'), file]
+    const { status, stderr } = spawnSync('sh', args, {
+      env: { PATH: `${dir}:${process.env.PATH}` },
+      encoding: 'utf8',
+      timeout: 20_000,
+    })
+    assert.deepEqual([status, stderr], [0, ''])
+    assert.ok(existsSync(file))
+    // two unsynchronized looks, and the pause before the file
+    assert.equal(readFileSync(join(dir, 'sleeps'), 'utf8').length, 3)
+    for (const old of [file, join(dir, 'sleeps')]) rmSync(old)
+  }
 })

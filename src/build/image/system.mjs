@@ -246,7 +246,6 @@ function isProgram(path) {
 /** Units that are enabled, besides those that systemd enables itself. */
 const UNITS = [
   'chrony.service',
-  'os-node-clock.service',
   'os-node-confirm.path',
   'os-node-firewall.path',
   'os-node-forget-login.path',

@@ -162,6 +162,18 @@ test('an interrupted update leaves a slot that cannot be started, and resumes fr
   assert.deepEqual(slots.choice(), { active: 'A', trying: 'B' })
 })
 
+test('a truncated update is refused even if the card has all chunks that it lacks', async () => {
+  const slots = card()
+  const root = join(at('devices'), 'id-06')
+  writeFileSync(root, rootOf('new system'))
+  truncateSync(root, 4 * MIB)
+  const bytes = readFileSync(pack('whole.update', '1.1.0'))
+  writeFileSync(at('cut.update'), bytes.subarray(0, bytes.length - 600_000))
+  await assert.rejects(install(slots, at('cut.update')), { code: 'E_UPDATE', message: /truncated/ })
+  assert.equal(versionOn(slots.other.boot), undefined)
+  assert.deepEqual(slots.choice(), { active: 'A' })
+})
+
 test('an update with a damaged chunk, or larger than the slot, is refused and not started', async () => {
   const slots = card()
   const bytes = readFileSync(pack('chunk.update', '1.1.0'))

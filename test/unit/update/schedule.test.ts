@@ -47,7 +47,7 @@ test('a rolled-back update is not installed automatically again, whatever was in
   const slots = card()
   const updates = new LastUpdates(at('back/last.json'))
   const update = (version: string, built: number) =>
-    ({ list: { board: 'bench', version, built_at: built, partition_at: 0, parts: [] }, parts: [] }) as const
+    ({ list: { board: 'bench', version, built_at: built, partition_at: 0, parts: [] }, parts: [], size: 0 }) as const
   const trial = (version: string): void => {
     const installed = { version, built_at: 200, from: '1.0.0', slot: 'B', bytes: 1, fetched_bytes: 1, copied_bytes: 0 }
     beginTrial(slots, updates, { ...installed, slot: 'B' }, 1)
