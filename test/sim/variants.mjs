@@ -100,8 +100,8 @@ export const VARIANTS = [
   ]),
   variant('empty-with-facts', 'a start takes segments with facts for empty ones', [
     `${LOG}/recovery.ts`,
-    'if (scan.facts === 0 && !kept',
-    'if (scan.facts < 3 && !kept',
+    'nothing = scan.facts === 0 && !kept',
+    'nothing = scan.facts < 3 && !kept',
   ]),
   variant('numbers-again', 'a start after a crash gives numbers out a second time', [
     `${LOG}/recovery.ts`,
