@@ -17,3 +17,37 @@ for (const id of ['sync-left-out', 'answer-before-commit'])
     const results = await simulate(10, { hours: 0.1, mode: 'strict' }, id)
     assert.ok(results.at(-1)!.failure, `${results.length} seeds without a failure`)
   })
+
+test('a program that reaches around the world fails the run, also where it ignores the refusal', async () => {
+  const calls = [
+    ...[
+      'fetch("http://10.0.0.1/")',
+      'AbortSignal.timeout(5)',
+      'globalThis.crypto.randomUUID()',
+      'new WeakRef({}).deref()',
+    ],
+    ...['require("node:os").userInfo()', 'require("node:crypto").generateKeyPairSync("ed25519")', 'new Function("1")'],
+    ...['require("node:child_process").spawn("date")', 'WebAssembly.compile("")', 'console.log("here")'],
+  ]
+  const start = 'async start(): Promise<void> {'
+  const reached = calls.map(call => `try { ${call} } catch {}`).join('\n')
+  await assert.rejects(
+    simulate(1, { hours: 0.02 }, [['src/gateway/gateway.ts', start, `${start}\n${reached}`]]),
+    error => {
+      const { actual } = error as { actual: string[] }
+      const names = ['fetch', 'AbortSignal.timeout', 'crypto.randomUUID', 'WeakRef', 'os.userInfo']
+      const others = [
+        'crypto.generateKeyPairSync',
+        'Function',
+        'child_process.spawn',
+        'WebAssembly.compile',
+        'console.log',
+      ]
+      assert.deepEqual(
+        actual,
+        [...names, ...others].map(name => `upstream reached around the world: ${name}`),
+      )
+      return true
+    },
+  )
+})

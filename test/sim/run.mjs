@@ -167,7 +167,6 @@ if (seeds === 1) {
   if (options.faults) console.log(JSON.stringify({ ...result.plan, faults: undefined }, null, 1))
   if (options.faults) for (const [k, fault] of result.faults.entries()) console.log(k, JSON.stringify(fault))
   tell(result)
-  if (Object.keys(result.roundabouts).length > 0) console.log('reached around the world:', result.roundabouts)
   if (result.failure !== undefined && !keep) {
     const small = await shrink(world, compiled, first)
     console.log(
@@ -196,7 +195,6 @@ const total = {
   slowest: 0,
   twice: 0,
 }
-const roundabouts = new Map()
 
 /** Gives one process seeds until it has had enough, or there are no more. */
 function work() {
@@ -220,8 +218,6 @@ function work() {
         total.slowest = Math.max(total.slowest, result.settled)
         for (const key of ['ms', 'events', 'packets', 'starts', 'faults']) total[key] += result[key]
         for (const key of ['readings', 'arrived', 'dropped']) total[key] += counts[key]
-        for (const [what, times] of Object.entries(result.roundabouts))
-          roundabouts.set(what, (roundabouts.get(what) ?? 0) + times)
         if (result.failure !== undefined) {
           failed.push(result)
           console.log(`seed ${result.seed} BROKEN: ${result.failure}\n  ${command(result.seed)}`)
@@ -249,7 +245,6 @@ console.log(
     `${(total.ms / 3_600_000).toFixed(0)} simulated hours; ${total.faults} faults, ${total.starts} starts, ${total.events} events, ${total.packets} packets; ` +
     `${total.readings} readings, ${total.arrived} arrived, ${total.dropped} dropped by the bounds of logs; slowest in step after ${(total.slowest / 1000).toFixed(0)} s`,
 )
-if (roundabouts.size > 0) console.log('reached around the world:', Object.fromEntries(roundabouts))
 if (failed.length > 0) {
   const world = createRequire(import.meta.url)(worldFile)
   const compiled = world.compile(readFileSync(imageFile, 'utf8'))

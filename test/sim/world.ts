@@ -169,7 +169,7 @@ export class Machine {
           ? { ...world.plan.tuning, maxBytes: undefined!, windowPackets: world.plan.windowPackets }
           : { ...world.plan.tuning, settled: seq => world.truth.settled(this, seq) },
         note: line => world.note(line),
-        noteRoundabout: what => void world.roundabouts.set(what, (world.roundabouts.get(what) ?? 0) + 1),
+        noteRoundabout: what => world.around(`${this.name} reached around the world: ${what}`),
       },
       world.compiled,
       this.dice.fork(`start ${this.starts}`),
@@ -277,7 +277,8 @@ export class World {
   readonly machines: Machine[]
   readonly broker: Broker
   readonly truth: Truth
-  readonly roundabouts = new Map<string, number>()
+  /** calls of what the world does not have */
+  readonly roundabouts = new Set<string>()
   /** faults may come */
   faulty = true
   /** sources give readings */
@@ -323,6 +324,12 @@ export class World {
     if (this.failure !== undefined) return
     this.failure = text
     this.note(`BROKEN ${text}`)
+  }
+
+  /** A program called what the world does not have. */
+  around(text: string): void {
+    this.roundabouts.add(text)
+    this.broken(text)
   }
 
   /** A source whose values identify the reading. */
