@@ -145,11 +145,14 @@ async function shrink(world, compiled, seed) {
   return { keep, faults, failure: last, first: failure }
 }
 
+/** Committed readings that a disk without syncs lost. */
+const lied = counts => (counts.lied > 0 ? `, ${counts.lied} lost by disks that lie` : '')
+
 const tell = ({ seed, failure, hash, ms, events, packets, starts, counts, settled, plan, faults }) => {
   console.log(
     `seed ${seed} ${failure === undefined ? 'holds' : 'BROKEN'} hash ${hash} ${plan.diskMode} ${(ms / 60_000).toFixed(1)} min, ` +
       `${plan.gateways} gateways, ${faults.length} faults, ${starts} starts, ${events} events, ${packets} packets, ` +
-      `${counts.readings} readings, ${counts.arrived} arrived, ${counts.dropped} dropped, in step after ${(settled / 1000).toFixed(0)} s`,
+      `${counts.readings} readings, ${counts.arrived} arrived, ${counts.dropped} dropped${lied(counts)}, in step after ${(settled / 1000).toFixed(0)} s`,
   )
   if (failure !== undefined) console.log(failure)
 }
@@ -192,6 +195,7 @@ const total = {
   readings: 0,
   arrived: 0,
   dropped: 0,
+  lied: 0,
   slowest: 0,
   twice: 0,
 }
@@ -217,7 +221,7 @@ function work() {
         if (total.seeds % 100 === 0 && total.seeds < seeds) console.log(`${total.seeds} seeds ran`)
         total.slowest = Math.max(total.slowest, result.settled)
         for (const key of ['ms', 'events', 'packets', 'starts', 'faults']) total[key] += result[key]
-        for (const key of ['readings', 'arrived', 'dropped']) total[key] += counts[key]
+        for (const key of ['readings', 'arrived', 'dropped', 'lied']) total[key] += counts[key]
         if (result.failure !== undefined) {
           failed.push(result)
           console.log(`seed ${result.seed} BROKEN: ${result.failure}\n  ${command(result.seed)}`)
@@ -243,7 +247,7 @@ const seconds = (performance.now() - started) / 1000
 console.log(
   `${total.seeds} seeds (${first} to ${first + total.seeds - 1}), ${failed.length} broken, ${total.twice} run twice; ${seconds.toFixed(0)} s, ` +
     `${(total.ms / 3_600_000).toFixed(0)} simulated hours; ${total.faults} faults, ${total.starts} starts, ${total.events} events, ${total.packets} packets; ` +
-    `${total.readings} readings, ${total.arrived} arrived, ${total.dropped} dropped by the bounds of logs; slowest in step after ${(total.slowest / 1000).toFixed(0)} s`,
+    `${total.readings} readings, ${total.arrived} arrived, ${total.dropped} dropped by the bounds of logs${lied(total)}; slowest in step after ${(total.slowest / 1000).toFixed(0)} s`,
 )
 if (failed.length > 0) {
   const world = createRequire(import.meta.url)(worldFile)
