@@ -202,14 +202,23 @@ export class MemFiles implements Files {
     for (const [name, node] of this.files) if (inside(name)) this.durableNames.set(name, node)
   }
 
+  /** Names that are gone, not moved, since their folder was synced. */
+  get removed(): string[] {
+    const there = new Set(this.files.values())
+    return [...this.durableNames]
+      .filter(([name, node]) => !this.files.has(name) && !there.has(node))
+      .map(([name]) => name)
+  }
+
   /**
    * What the medium has after a power cut: names of the last folder syncs; of unsynced bytes, the share `kept` of those
-   * written after the durable ones. A name created or moved without such a sync survives if `survives` says so: one may,
-   * while an earlier one does not.
+   * written after the durable ones. A name created, moved or removed without such a sync, and a truncation, survives if
+   * `survives` says so of the name: one may, while an earlier one does not.
    */
   afterPowerCut(kept = 0, zeros = false, survives: (name: string) => boolean = () => kept > 0): MemFiles {
     const left = new (this.constructor as typeof MemFiles)()
     const names = new Map([...this.durableNames])
+    for (const name of this.removed) if (survives(name)) names.delete(name)
     for (const [name, node] of this.files) if (survives(name)) names.set(name, node)
     for (const [name, { data, durable }] of names) {
       let bytes = Buffer.from(durable)
@@ -217,7 +226,7 @@ export class MemFiles implements Files {
         const more = Math.floor((data.length - durable.length) * kept)
         bytes = Buffer.from(data.subarray(0, durable.length + more))
         if (zeros) bytes.fill(0, durable.length)
-      }
+      } else if (survives(name) && durable.subarray(0, data.length).equals(data)) bytes = Buffer.from(data)
       const node = { data: bytes, durable: Buffer.from(bytes) }
       left.files.set(name, node)
       left.durableNames.set(name, node)
