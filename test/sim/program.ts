@@ -253,6 +253,10 @@ export class Program implements Owner {
       crypto: refused('crypto', {
         ...only(realCrypto, ...PURE.crypto),
         randomBytes: random,
+        randomFillSync: (bytes: Uint8Array) => {
+          bytes.set(random(bytes.length))
+          return bytes
+        },
         randomUUID: () => random(16).toString('hex'),
         randomInt: (most: number) => this.#dice.below(most),
       }),
