@@ -1,6 +1,7 @@
 // The true state in a run, and the promises checked against it: a committed reading is upstream once, or still in a log on
 // the way, or in a loss ledger by its number; no value, unit or time ever differs; times of a device only grow; a cursor passes
 // only what the next machine has committed; logs and queues stay within their limits.
+import { beyond } from './bounds'
 import { Device, LATE_ANSWER_MS, type Logged, type Memory, type Place, type Row } from './device'
 import type { Machine, World } from './world'
 
@@ -319,21 +320,10 @@ export class Truth {
     for (const machine of this.world.machines) {
       const { gateway } = machine
       if (!gateway || machine.starting) continue
-      const { log } = gateway
-      if (log.committedSeq > log.lastSeq)
-        this.#broken(`${machine.name}: committed ${log.committedSeq} of ${log.lastSeq}`)
-      const max = machine.isUpstream ? 256 * 2 ** 20 : (this.world.plan.tuning.maxBytes ?? 256 * 2 ** 20)
-      const bytes = machine.disk
-        .list('/data/log')
-        .reduce((sum, file) => sum + machine.disk.size(`/data/log/${file}`), 0)
-      // the last segment may be half created, and damaged pieces wait for the next turn
-      if (bytes > max + 4096) this.#broken(`${machine.name}: the log has ${bytes} bytes, of ${max}`)
-      // a status costs as much as everything else in these seconds
-      if (++this.#looks % 16 > 0) continue
-      const flight = Object.values(gateway.status().uplinks).reduce((sum, { in_flight }) => sum + in_flight, 0)
-      if (flight > 1024) this.#broken(`${machine.name}: ${flight} packets in flight`)
+      for (const what of beyond(this.world, machine, ++this.#looks % 16 === 0)) this.#broken(what)
     }
-    if (this.world.engine.pending > 20_000) this.#broken(`${this.world.engine.pending} timers and packets wait`)
+    const waiting = this.world.engine.pending
+    if (waiting > 20_000) this.#broken(`${waiting} timers and packets wait`)
   }
 
   /** Whether everything has arrived. */
