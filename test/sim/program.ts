@@ -14,6 +14,7 @@ import type { Host, Net } from './net'
 import { SimThread } from './thread'
 
 export type GatewayImage = typeof Image
+type Fact = Parameters<Awaited<ReturnType<GatewayImage['Gateway']['open']>>['log']['appendFact']>[0]
 
 const OWN = ['require', 'module', 'exports', 'SIM', '__dirname']
 const PARAMETERS = [...OWN, ...SHADOWED.filter(name => !OWN.includes(name))]
@@ -50,6 +51,8 @@ export interface Tuning {
   windowPackets?: number
   /** the upstream, or a broker, has the record of this number: this process does not send it again */
   settled?: (seq: number) => void
+  /** an uplink takes the record, with its time corrected */
+  taken?: (record: { seq: number; fact: Fact }) => void
 }
 
 export interface MachineParts {

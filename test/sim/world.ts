@@ -7,7 +7,7 @@ import type { Memory } from './device'
 import { Crash, Disk } from './disk'
 import { type Dice, Engine, fnv } from './engine'
 import { type Host, Net } from './net'
-import type { Plan } from './plan'
+import type { FaultKind, Plan } from './plan'
 import { type Compiled, Program } from './program'
 import { Truth } from './truth'
 
@@ -167,7 +167,11 @@ export class Machine {
         wall: () => this.wall,
         tuning: this.isUpstream
           ? { ...world.plan.tuning, maxBytes: undefined!, windowPackets: world.plan.windowPackets }
-          : { ...world.plan.tuning, settled: seq => world.truth.settled(this, seq) },
+          : {
+              ...world.plan.tuning,
+              settled: seq => world.truth.settled(this, seq),
+              taken: record => world.truth.taken(this, record),
+            },
         note: line => world.note(line),
         noteRoundabout: what => world.around(`${this.name} reached around the world: ${what}`),
       },
@@ -283,6 +287,10 @@ export class World {
   faulty = true
   /** sources give readings */
   measuring = true
+  /** ms by which clocks have been wrong */
+  readonly wrong = { least: 0, most: 0 }
+  /** of the faults */
+  readonly kinds: ReadonlySet<FaultKind>
   failure: string | undefined
   hash = 0x811c9dc5
   trace: ((line: string) => void) | undefined
@@ -293,6 +301,7 @@ export class World {
     readonly compiled: Compiled,
     readonly dice: Dice,
   ) {
+    this.kinds = new Set(plan.faults.map(({ kind }) => kind))
     this.net = new Net(this.engine, dice.fork('net'))
     Object.assign(this.net.weather, plan.weather)
     this.net.samePorts = plan.samePorts
