@@ -42,10 +42,8 @@ export function* beyond({ plan }: World, machine: Machine, status: boolean): Ite
     Object.values(uplinks).reduce((sum, { in_flight }) => sum + in_flight, 0),
     IN_FLIGHT,
   )
-  // a disk that lies loses ids, which devices get anew
-  const senders = plan.gateways * (plan.idPool > 0 && plan.diskMode === 'lying' ? 4 : 1)
-  yield* over('devices of the receiver', received['sources']!, senders)
-  yield* over('bytes of the duplicate filter', received['duplicate_bytes']!, senders * DUPLICATE_BYTES)
-  yield* over('bytes of templates', received['template_bytes']!, senders * TEMPLATE_BYTES)
-  yield* over('senders with a session', sessions?.aids ?? 0, senders)
+  yield* over('devices of the receiver', received['sources']!, plan.gateways)
+  yield* over('bytes of the duplicate filter', received['duplicate_bytes']!, plan.gateways * DUPLICATE_BYTES)
+  yield* over('bytes of templates', received['template_bytes']!, plan.gateways * TEMPLATE_BYTES)
+  yield* over('senders with a session', sessions?.aids ?? 0, plan.gateways)
 }

@@ -151,7 +151,8 @@ export function planOf(
   const relay = drawn.fork('relay')
   const relayed = relay.chance(RELAYED) || relays === true
   const pools = drawn.fork('ids')
-  const idPool = pools.chance(REQUESTED) || ids === true ? pools.pick([1, 2, 8, 32]) : 0
+  // a disk that lies loses ids, and the file of the configuration that an id was written to
+  const idPool = (pools.chance(REQUESTED) || ids === true) && diskMode === 'strict' ? pools.pick([1, 2, 8, 32]) : 0
   const lateMs = idPool > 0 ? pools.scale(100, (hours * 3_600_000) / 3) : 0
   const gateways = relayed || idPool > 0 ? Math.max(2, drawnGateways) : drawnGateways
   const ways = Array.from({ length: gateways + 1 }, (_, k): Way => {

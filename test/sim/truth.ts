@@ -200,7 +200,6 @@ export class Truth {
 
   /** A device keeps its id, and no other has it. */
   #hasId(device: Device, aid: number, what: string): void {
-    if (this.world.plan.diskMode === 'lying' && this.world.plan.idPool > 0) return
     device.id ||= aid
     for (const other of this.devices.values())
       if ((other === device) !== (other.id === aid))
