@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// `npm run bench [-- --json FILE] [--only PREFIX] [--against FILE]`: the codec of the built library compared with the limit probe and its
+// `npm run bench [-- --json FILE] [--only PREFIX] [--against FILE] [--profile]`: the codec of the built library compared with the limit probe and its
 // peers, then the ID allocator at 100,000 ids, then the paths: UDP, many nodes, recovery, MQTT, CAN, then the latency, the start and the
 // memory of a gateway. Rates are printed, with their targets; bytes, heap, loss, lag and ratios within one run are gated: beyond its gate
 // means exit 1. Keys are `what/how/size/backend`, those of the allocator `allocator/count/what`, those of UDP `udp/way/how`.
@@ -130,7 +130,7 @@ if (['sql/packets', 'sql/worker'].some(starts)) await benchSql({ FlashLog, Datab
 if (['sql/newest', 'sql/old', 'sql/history', 'sql/pause', 'sql/rss', 'sql/file'].some(starts))
   await benchQueries({ FlashLog, DatabaseManager }, { put, mark, problems })
 
-if (starts('postgresql/')) await benchPostgresql({ FlashLog, DatabaseManager }, put, problems)
+if (starts('postgresql/')) await benchPostgresql({ FlashLog, DatabaseManager }, { put, mark, problems })
 
 const parts = [
   'latency/',

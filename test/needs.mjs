@@ -137,7 +137,7 @@ const NEEDS = {
   lwip: debian('liblwip-dev', '/usr/include/lwip/lwip/init.h'),
   ldattach: debian('util-linux-extra', 'ldattach'),
   pkill: debian('procps', 'pkill'),
-  // the tools of test/rig/run, and its kernel: next to the repository, or built once
+  // the tools of test/rig/run, and its kernel: named by RIG_KERNEL, or built once
   rigtools: debian('busybox-static iproute2 xz-utils util-linux', 'busybox', 'ip', 'tc', 'xz', 'setpriv'),
   kernel: { has: checks('test/rig/run'), command: 'test/rig/build-kernel   (about 15 minutes, once)' },
   // Debian's own kernel under qemu, downloaded by the first test that boots it

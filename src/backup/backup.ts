@@ -97,25 +97,27 @@ export async function writeBackup(source: BackupSource, sink: Sink): Promise<Bac
   }
 }
 
-/** Opens files that may be removed or change together, without yielding in between. */
+/**
+ * Opens files that may be removed or change together, without yielding in between; the newest segment first, since the log of another process
+ * may drop its oldest ones meanwhile, and a hole would be damage.
+ */
 function hold(dataDir: string, paths: readonly string[]): Held[] {
-  const held: Held[] = []
-  for (const path of paths) {
+  const held = new Map<string, Held[]>()
+  for (const path of [...paths].reverse()) {
     const whole = join(dataDir, path)
-    if (path.endsWith('.journal')) continue // handled with the file it belongs to
+    // a journal is held with the file it belongs to
+    if (path.endsWith('.journal') && paths.includes(path.slice(0, -'.journal'.length))) continue
     const isIds = paths.includes(`${path}.journal`)
-    if (!isIds && !path.endsWith('.seg')) held.push({ path })
+    if (!isIds && !path.endsWith('.seg')) held.set(path, [{ path }])
     else {
       try {
-        held.push(...(isIds ? withJournal(path, whole) : [{ path, file: holdFile(whole) }]))
+        held.set(path, isIds ? withJournal(path, whole) : [{ path, file: holdFile(whole) }])
       } catch (error) {
         if (errno(error) !== 'ENOENT') throw error
       }
     }
   }
-  for (const path of paths.filter(path => path.endsWith('.journal')))
-    if (!held.some(one => one.path === path)) held.push({ path })
-  return held
+  return paths.flatMap(path => held.get(path) ?? [])
 }
 
 /**

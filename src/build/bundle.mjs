@@ -223,6 +223,8 @@ function quicFor(tests) {
 
 async function bundle({ tests = false, types = true } = {}) {
   const made = inputs(root)
+  // Go's collector: 150 MB in place of 200, on boards with 512
+  process.env.GOGC ??= '50'
   const esbuild = await import('esbuild')
   const addons = Promise.all([buildAddons(root, say), buildQuic(root, quicFor(tests), say)])
   const packages = new Set()

@@ -3,7 +3,7 @@
 import { dirname, join } from 'node:path'
 import type * as v from 'valibot'
 import { atomicWrite } from '../lib/atomic'
-import { asOsError, errno, OsError } from '../lib/errors'
+import { asOsError, errno, OsError, outOfFiles } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { check, invalid, unknownKeys } from './check'
@@ -41,12 +41,14 @@ export function* interpreting(schema: Schema, document: Document): Parts<ConfigS
   return { config, raw: document.value, document, warnings: [...warnings, ...strange] }
 }
 
-/** The bytes of the file; undefined if it does not exist. Throws CONFIG_SYNTAX if it cannot be read. */
+/** The bytes of the file; undefined if it does not exist. Throws CONFIG_SYNTAX if it cannot be read, NO_DESCRIPTORS if none is left. */
 export function readText(path: string, files: Files): Buffer | undefined {
   try {
     return files.read(path)
   } catch (cause) {
     if (errno(cause) === 'ENOENT') return undefined
+    const out = outOfFiles(cause)
+    if (out) throw out
     throw new OsError('CONFIG_SYNTAX', `${path}: cannot be read (${errno(cause) ?? 'unknown reason'})`, {
       cause,
       hint: 'check the rights of the file',

@@ -49,7 +49,7 @@ export interface TimeStep {
 }
 
 /** a server sends whole seconds: within this the clocks agree, and the offset stays unchanged */
-const AGREEMENT_MS = 1500
+export const AGREEMENT_MS = 1500
 /** more than any slewing of the OS clock between two checks */
 const JUMP_MS = 2000
 const HOUR_MS = 3_600_000

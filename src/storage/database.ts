@@ -239,7 +239,7 @@ export class Database {
     if (this.#state === 'starting') await this.#started()
     if (this.#state === 'up') {
       const thread = this.#thread!
-      const answer = await thread.ask(question).finally(() => this.#quiet())
+      const answer = await thread.ask(question).finally(() => this.#quiet(true))
       // a window was lost during the query: the next worker rebuilds it from the log
       return thread.hole && !again ? this.#ask(question, true) : answer
     }
@@ -323,25 +323,25 @@ export class Database {
     this.#quiet()
   }
 
-  /** Ends a worker that became too large or lost a window, and an idle one after a while. */
-  #quiet(): void {
+  /** Ends a worker that became too large or lost a window, and one without queries after a while. */
+  #quiet(asked = false): void {
     const thread = this.#thread
     if (this.#state !== 'up' || !thread || thread.busy) return
-    clearTimeout(this.#idleTimer)
     const { idleMs, heapBytes = HEAP_BYTES, heapGrowth = HEAP_GROWTH } = this.#o
     const large = Math.max(heapBytes, heapGrowth * this.#bornHeap)
     const grown = thread.heap > large && this.#clock.mono() - this.#bornAt > YOUNG_MS
-    if (thread.hole || grown) {
+    const end = (): void => {
       this.#end(thread)
-      if (idleMs === undefined || this.#due()) this.#start()
+      if (!idleMs || this.#due()) this.#start()
       else this.#state = 'resting'
-    } else if (idleMs !== undefined) {
+    }
+    if (thread.hole || grown) end()
+    else if (idleMs && (asked || !this.#idleTimer)) {
+      clearTimeout(this.#idleTimer)
       this.#idleTimer = setTimeout(() => {
-        if (thread !== this.#thread || thread.busy || this.#due()) return
-        this.#end(thread)
-        this.#state = 'resting'
-      }, idleMs)
-      this.#idleTimer.unref()
+        this.#idleTimer = undefined
+        if (thread === this.#thread && !thread.busy && !this.#due()) end()
+      }, idleMs).unref()
     }
   }
 

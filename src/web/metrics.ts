@@ -5,7 +5,6 @@ import type { Call } from './route'
 
 type Labels = Readonly<Record<string, string>>
 type Sample = readonly [value: number | boolean | undefined | null, labels?: Labels]
-type Kind = 'gauge' | 'counter'
 
 /** keys of status.received that can also decrease */
 const RECEIVER_GAUGES = new Set([
@@ -28,36 +27,37 @@ const labelText = (labels: Labels): string => {
 
 type Link = GatewayStatus['links'][string]
 type Uplink = GatewayStatus['uplinks'][string]
-type Row<T> = readonly [name: string, kind: Kind, help: string, pick: (one: T) => Sample[0]]
+type Row<T> = readonly [name: string, help: string, pick: (one: T) => Sample[0]]
 
 const LINK_ROWS: readonly Row<Link>[] = [
-  ['link_up', 'gauge', 'the link is up or degraded', ({ state }) => state === 'up' || state === 'degraded'],
-  ['link_state', 'gauge', 'state of the link, always 1', () => 1],
-  ['link_received_total', 'counter', 'packets or readings received', link => link.rx],
-  ['link_sent_total', 'counter', 'packets sent', link => link.tx],
-  ['link_errors_total', 'counter', 'errors of the link', link => link.errors],
+  ['link_up', 'the link is up or degraded', ({ state }) => state === 'up' || state === 'degraded'],
+  ['link_state', 'state of the link, always 1', () => 1],
+  ['link_received_total', 'packets or readings received', link => link.rx],
+  ['link_sent_total', 'packets sent', link => link.tx],
+  ['link_errors_total', 'errors of the link', link => link.errors],
 ]
 const UPLINK_ROWS: readonly Row<Uplink>[] = [
-  ['uplink_backlog', 'gauge', 'facts without acknowledgement yet', uplink => uplink.backlog],
-  ['uplink_acknowledged_total', 'counter', 'packets the upstream confirmed', uplink => uplink.acked],
-  ['uplink_sent_total', 'counter', 'packets sent best effort', uplink => uplink.sent],
-  ['uplink_resent_total', 'counter', 'packets sent again', uplink => uplink.resent],
-  ['uplink_carrying', 'gauge', 'this uplink is active', uplink => uplink.carrying],
+  ['uplink_backlog', 'facts without acknowledgement yet', uplink => uplink.backlog],
+  ['uplink_acknowledged_total', 'packets the upstream confirmed', uplink => uplink.acked],
+  ['uplink_sent_total', 'packets sent best effort', uplink => uplink.sent],
+  ['uplink_resent_total', 'packets sent again', uplink => uplink.resent],
+  ['uplink_carrying', 'this uplink is active', uplink => uplink.carrying],
 ]
 
 class Metrics {
   text = ''
 
-  add(name: string, kind: Kind, help: string, samples: readonly Sample[]): void {
+  /** A name that ends with _total is a counter. */
+  add(name: string, help: string, samples: readonly Sample[]): void {
     const lines = samples.flatMap(([value, labels = {}]) =>
       value === undefined || value === null ? [] : [`os_node_${name}${labelText(labels)} ${Number(value)}`],
     )
     if (lines.length > 0)
-      this.text += `# HELP os_node_${name} ${help}\n# TYPE os_node_${name} ${kind}\n${lines.join('\n')}\n`
+      this.text += `# HELP os_node_${name} ${help}\n# TYPE os_node_${name} ${name.endsWith('_total') ? 'counter' : 'gauge'}\n${lines.join('\n')}\n`
   }
 
-  one(name: string, kind: Kind, help: string, value: Sample[0]): void {
-    this.add(name, kind, help, [[value]])
+  one(name: string, help: string, value: Sample[0]): void {
+    this.add(name, help, [[value]])
   }
 
   /** Prints each row once, with a sample for each of `all`. */
@@ -66,9 +66,9 @@ class Metrics {
     rows: readonly Row<T>[],
     labels: (key: string, one: T, row: string) => Labels,
   ) {
-    for (const [name, kind, help, pick] of rows) {
+    for (const [name, help, pick] of rows) {
       const samples = Object.entries(all).map(([key, one]) => [pick(one), labels(key, one, name)] as const)
-      this.add(name, kind, help, samples)
+      this.add(name, help, samples)
     }
   }
 }
@@ -78,33 +78,27 @@ export function metricsText({ context, service }: Pick<Call, 'context' | 'servic
   const status = context.status()
   const m = new Metrics()
   const { log, intake, dropped, storage, time, guard, flash } = status
-  m.add('build_info', 'gauge', 'version of os-node, always 1', [[1, { version: status.version }]])
-  m.one('uptime_seconds', 'gauge', 'time since the start', status.uptime_s)
-  m.one('time_synced', 'gauge', 'the clock is synchronized', time.quality !== 'unsynced' && time.quality !== 'unknown')
-  m.one('log_committed_seq', 'gauge', 'newest record on flash', log.committed_seq)
-  m.one('log_bytes', 'gauge', 'size of the log', log.bytes)
-  m.one('log_max_bytes', 'gauge', 'bound of that size', log.max_bytes)
-  m.one(
-    'log_oldest_timestamp_seconds',
-    'gauge',
-    'UNIX time of the oldest part of the log',
-    log.oldest && log.oldest / 1000,
-  )
-  m.one('log_lost_records_total', 'counter', 'records lost to damage or lack of space', log.lost + (log.damaged ?? 0))
-  m.one('log_unreadable_segments', 'gauge', 'files of the log that cannot be read', log.check?.unreadable.length)
-  m.one('log_written_today_bytes', 'gauge', 'bytes of the log written since midnight UTC', log.bytes_written_today)
-  m.one('flash_written_today_bytes', 'gauge', 'bytes written to the partition today', flash?.bytes_written_today)
-  m.one('flash_wear_percent_year', 'gauge', 'percent of the endurance a year takes', flash?.wear_percent_year)
+  m.add('build_info', 'version of os-node, always 1', [[1, { version: status.version }]])
+  m.one('uptime_seconds', 'time since the start', status.uptime_s)
+  m.one('time_synced', 'the clock is synchronized', time.quality !== 'unsynced' && time.quality !== 'unknown')
+  m.one('log_committed_seq', 'newest record on flash', log.committed_seq)
+  m.one('log_bytes', 'size of the log', log.bytes)
+  m.one('log_max_bytes', 'bound of that size', log.max_bytes)
+  m.one('log_oldest_timestamp_seconds', 'UNIX time of the oldest part of the log', log.oldest && log.oldest / 1000)
+  m.one('log_lost_records_total', 'records lost to damage or lack of space', log.lost + (log.damaged ?? 0))
+  m.one('log_unreadable_segments', 'files of the log that cannot be read', log.check?.unreadable.length)
+  m.one('log_written_today_bytes', 'bytes of the log written since midnight UTC', log.bytes_written_today)
+  m.one('flash_written_today_bytes', 'bytes written to the partition today', flash?.bytes_written_today)
+  m.one('flash_wear_percent_year', 'percent of the endurance a year takes', flash?.wear_percent_year)
   for (const [name, value] of Object.entries(intake ?? {}))
-    m.one(`intake_${name}_total`, 'counter', `own readings: ${name.replaceAll('_', ' ')}`, value)
+    m.one(`intake_${name}_total`, `own readings: ${name.replaceAll('_', ' ')}`, value)
   const received = Object.entries(status.received ?? {})
   const samples = (gauges: boolean): Sample[] =>
     received.filter(([what]) => RECEIVER_GAUGES.has(what) === gauges).map(([what, value]) => [value, { what }])
-  m.add('received_total', 'counter', 'packets of other nodes by result', samples(false))
-  m.add('receiver', 'gauge', 'what the receiver holds', samples(true))
+  m.add('received_total', 'packets of other nodes by result', samples(false))
+  m.add('receiver', 'what the receiver holds', samples(true))
   m.add(
     'dropped_total',
-    'counter',
     'what was dropped',
     Object.entries(dropped).map(([what, value]) => [value, { what }]),
   )
@@ -115,34 +109,33 @@ export function metricsText({ context, service }: Pick<Call, 'context' | 'servic
       row === 'link_state' ? { link, state } : { link, kind, type },
   )
   m.each(status.uplinks, UPLINK_ROWS, uplink => ({ uplink }))
-  m.one('storage_lag_records', 'gauge', 'records the SQL view does not have yet', storage.lag_records)
-  m.one('guard_safe_mode', 'gauge', 'safe mode: links and SQL view are off', guard && status.safe_mode !== undefined)
+  m.one('storage_lag_records', 'records the SQL view does not have yet', storage.lag_records)
+  m.one(
+    'storage_missed_total',
+    'facts lost to the SQL view: dropped by the log, or in a damaged window',
+    storage.missed,
+  )
+  m.one('guard_safe_mode', 'safe mode: links and SQL view are off', guard && status.safe_mode !== undefined)
   const { memory, jobs } = { memory: process.memoryUsage(), jobs: context.jobs }
-  m.one('process_resident_memory_bytes', 'gauge', 'memory of the process', memory.rss)
-  m.one('process_heap_used_bytes', 'gauge', 'heap in use', memory.heapUsed)
+  m.one('process_resident_memory_bytes', 'memory of the process', memory.rss)
+  m.one('process_heap_used_bytes', 'heap in use', memory.heapUsed)
   const { connections, dropped_connections, cut_connections, event_streams, dropped_events, sessions, ...answers } =
     service.http
   m.add(
     'http_responses_total',
-    'counter',
     'answers of the HTTP service',
     Object.entries(answers).map(([status, value]) => [value, { class: status }]),
   )
-  m.one('http_connections', 'gauge', 'open connections', connections)
-  m.one('http_dropped_connections_total', 'counter', 'connections closed at the limit', dropped_connections)
-  m.one('http_cut_connections_total', 'counter', 'connections cut for unread answers', cut_connections)
-  m.one('http_event_streams', 'gauge', 'open streams of events', event_streams)
-  m.one(
-    'http_dropped_events_total',
-    'counter',
-    'readings left out of event streams that read too slowly',
-    dropped_events,
-  )
-  m.one('http_sessions', 'gauge', 'sessions that are kept', sessions)
-  m.one('http_uptime_seconds', 'gauge', 'time since the HTTP service started', service.uptimeS)
-  m.one('jobs_total', 'counter', 'commands run over HTTP', jobs?.counters.total)
-  m.one('jobs_failed_total', 'counter', 'commands over HTTP that failed or were cut off', jobs?.counters.failed)
-  m.one('jobs_running', 'gauge', 'commands over HTTP that run', jobs?.running)
-  m.one('jobs_queued', 'gauge', 'commands over HTTP that wait', jobs?.queued)
+  m.one('http_connections', 'open connections', connections)
+  m.one('http_dropped_connections_total', 'connections closed at the limit', dropped_connections)
+  m.one('http_cut_connections_total', 'connections cut for unread answers', cut_connections)
+  m.one('http_event_streams', 'open streams of events', event_streams)
+  m.one('http_dropped_events_total', 'readings left out of event streams that read too slowly', dropped_events)
+  m.one('http_sessions', 'sessions that are kept', sessions)
+  m.one('http_uptime_seconds', 'time since the HTTP service started', service.uptimeS)
+  m.one('jobs_total', 'commands run over HTTP', jobs?.counters.total)
+  m.one('jobs_failed_total', 'commands over HTTP that failed or were cut off', jobs?.counters.failed)
+  m.one('jobs_running', 'commands over HTTP that run', jobs?.running)
+  m.one('jobs_queued', 'commands over HTTP that wait', jobs?.queued)
   return m.text
 }

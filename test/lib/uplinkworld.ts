@@ -136,6 +136,7 @@ export class UplinkWorld {
   readonly config: ConfigStore
   receive!: Receive
   uplinks!: Uplinks
+  time!: NodeClock
   supervisor!: Supervisor
   localUpstreams = 0
   /** log lines of the gateway's uplinks */
@@ -235,6 +236,7 @@ export class UplinkWorld {
         ]),
       ),
     })
+    this.time = new NodeClock(clock, this.vouched ? {} : { timeSource: null })
     this.uplinks = new Uplinks({
       config,
       clock,
@@ -245,7 +247,7 @@ export class UplinkWorld {
       supervisor: this.supervisor,
       log: this.log.asLog,
       identity: { assigned: true, assignedId: 5, deviceId: 'GW' } as never,
-      time: new NodeClock(clock, this.vouched ? {} : { timeSource: null }),
+      time: this.time,
       units,
       files: realFiles,
       nextSeq: () => sequence.next(),

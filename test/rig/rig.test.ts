@@ -100,7 +100,7 @@ test('a kernel that does not boot, and a missing one, are reported in one line',
   assert.deepEqual([none.status, none.stderr], [1, 'rig: RIG_KERNEL names no file: /no/such/kernel\n'])
 })
 
-test('the kernel is the one next to the repository, otherwise one built before; otherwise the message says how to build one', () => {
+test('the kernel is the one that is named, otherwise one built before; otherwise the message says how to build one', () => {
   const dir = tempDir()
   try {
     const here = join(dir, 'repository/test/rig')
@@ -121,10 +121,11 @@ test('the kernel is the one next to the repository, otherwise one built before; 
     fake(built)
     assert.equal(ask('--check').status, 0)
     assert.match(ask('true').stderr, new RegExp(`I am ${built}\n`))
-    const beside = join(dir, 'shared/rig')
-    fake(beside)
-    spawnSync('xz', [join(beside, 'linux')])
-    assert.match(ask('true').stderr, new RegExp(`I am ${beside}\n`))
+    const named = join(dir, 'named')
+    fake(named)
+    spawnSync('xz', [join(named, 'linux')])
+    env.RIG_KERNEL = join(named, 'linux.xz')
+    assert.match(ask('true').stderr, new RegExp(`I am ${named}\n`))
   } finally {
     removeDir(dir)
   }

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { brotliCompressSync } from 'node:zlib'
 
 export const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
 
@@ -31,6 +32,30 @@ const TUNED = [
     'if (packed === "") return { script: "", wasm: new Uint8Array(0) }\n  const bytes = brotliDecompressSync(packed)',
   ],
   ['src/log/segments.ts', 'base + RESERVE', 'base + (SIM.reserve ?? RESERVE)'],
+  // a world with the native addon has it for its serial ports only
+  ['src/media/udp/open.ts', "batch === 'auto' ? nativeOrNull() : null", 'null && nativeOrNull()'],
+]
+
+const OWN_CORE = "import * as nativeCore from '../../test/sim/native-core'\n"
+/** Gateways on the native core: test/sim/native-core.ts. */
+export const NATIVE_CORE = [
+  ['src/pipeline/sender.ts', 'const PLAIN: EncodeOptions', `${OWN_CORE}const PLAIN: EncodeOptions`],
+  [
+    'src/pipeline/sender.ts',
+    'plan.writeFrame(out, at, this.#fullOnly || options.full === true, this.policy, key)',
+    'nativeCore.writeFrame(out, at, plan, this.#fullOnly || options.full === true, this.policy, key)',
+  ],
+  [
+    'src/pipeline/sender.ts',
+    'plan.writeFrame(out, at, true, BACKLOG_POLICY, key)',
+    'nativeCore.writeFrame(out, at, plan, true, BACKLOG_POLICY, key)',
+  ],
+  ['src/pipeline/receiver.ts', 'plainFrame(packet, 0, packet.length)', 'nativeCore.plainFrame(packet)'],
+  [
+    'src/pipeline/receiver.ts',
+    "import { type Clock, systemClock } from '../lib/clock'\n",
+    `${OWN_CORE}import { type Clock, systemClock } from '../lib/clock'\n`,
+  ],
 ]
 
 /** The text of the image: those of the gateway and of its SQL worker, and sql.js, as JSON. */
@@ -54,6 +79,10 @@ export async function buildImage(patches = []) {
         }
         return { contents, loader: 'ts' }
       })
+      onLoad({ filter: /\.wasm$/ }, ({ path }) => ({
+        contents: JSON.stringify(brotliCompressSync(readFileSync(path)).toString('base64')),
+        loader: 'json',
+      }))
       // neither the addon nor the SQL worker is in the simulated world
       onResolve({ filter: /^(native-addons|sql-worker)$/ }, ({ path }) => ({ path, namespace: 'left-out' }))
       onLoad({ filter: /.*/, namespace: 'left-out' }, ({ path }) => ({

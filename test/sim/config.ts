@@ -1,6 +1,6 @@
 // The file of the configuration of each machine, as the plan and the edits by the user make it.
 import { BROKER } from './broker'
-import type { Medium, Plan, Way } from './plan'
+import type { Medium, Plan } from './plan'
 
 /** A change by the user in the file of the configuration. */
 export interface Edit {
@@ -24,15 +24,22 @@ export const receivesOn = ({ ways }: Plan, machine: number): readonly Medium[] =
 /** The broker keeps the packets for a receiver of a machine under this name. */
 export const clientOf = (machine: number): string => (machine === 0 ? 'upstream' : `relay${machine}`)
 
+/** The port in a machine of the serial line from a gateway: its own is the first. */
+export const portOf = (machine: number, from: number): string => `/dev/ttyUSB${machine === from ? 0 : from}`
+
 /** The start of the topics of what is sent to a machine. */
 export const topicsOf = (machine: number): string => (machine === 0 ? 'os' : clientOf(machine))
 
-function uplinksOf(plan: Plan, { to, media }: Way, edit: Edit): Record<string, unknown>[] {
+function uplinksOf(plan: Plan, machine: number, edit: Edit): Record<string, unknown>[] {
+  const { to, media } = plan.ways[machine]!
+  const place = (medium: Medium): Record<string, unknown> => {
+    if (medium === 'MQTT') return brokerOf(plan, to)
+    if (medium === 'UART') return lineOf(plan, machine, machine)
+    return { medium, host: addressOf(to), port: medium === 'TCP' ? TCP_PORT : PORT }
+  }
   const uplinks = media.map((medium, k) => ({
     name: k === 0 ? 'main' : `other${k}`,
-    ...(medium === 'MQTT'
-      ? brokerOf(plan, to)
-      : { medium, host: addressOf(to), port: medium === 'TCP' ? TCP_PORT : PORT }),
+    ...place(medium),
     ...plan.config.uplink,
     ...edit.uplink,
     // one server behind all of them
@@ -40,6 +47,13 @@ function uplinksOf(plan: Plan, { to, media }: Way, edit: Edit): Record<string, u
   }))
   return edit.reversed ? uplinks.reverse() : uplinks
 }
+
+/** Of a link by the serial line from a gateway. */
+const lineOf = ({ line }: Plan, machine: number, from: number): Record<string, unknown> => ({
+  medium: 'UART',
+  port: portOf(machine, from),
+  ...line,
+})
 
 /** Of a link by the broker: what is sent to a relay has topics of its own. */
 function brokerOf({ mqtt }: Plan, to: number): Record<string, unknown> {
@@ -55,10 +69,14 @@ function receiversOf(plan: Plan, machine: number): Record<string, unknown>[] {
     if (medium === 'MQTT') return { name: 'mqtt', ...brokerOf(plan, machine), client_id: clientOf(machine) }
     return medium === 'TCP' ? { name: 'tcp', medium, port: TCP_PORT } : { name: 'udp', medium, port: PORT }
   }
+  const lines = plan.ways.flatMap(({ to, media }, from) =>
+    to === machine && media.includes('UART') ? [{ name: `uart${from}`, ...lineOf(plan, machine, from) }] : [],
+  )
   // `serve` has a receiver of UDP without any configuration
   return receivesOn(plan, machine)
-    .filter(medium => machine > 0 || medium !== 'UDP')
+    .filter(medium => medium !== 'UART' && (machine > 0 || medium !== 'UDP'))
     .map(of)
+    .concat(lines)
 }
 
 /** `id`: as the upstream assigned it, if the gateway has one. */
@@ -76,6 +94,7 @@ export function configOf(plan: Plan, machine: number, edit: Edit = {}, id?: numb
     RESOURCES: {
       transport_status: { udp: edit.without !== 'uplinks', tcp: edit.without !== 'uplinks' },
       application_status: { mqtt: edit.without !== 'uplinks' },
+      ...(plan.line && { physical_status: { uart: edit.without !== 'uplinks' } }),
     },
   }
   const guard = { enabled: false }
@@ -90,7 +109,7 @@ export function configOf(plan: Plan, machine: number, edit: Edit = {}, id?: numb
       guard,
       sources: some('sources', [{ name: 'counter', type: 'counter', interval_ms: edit.intervalMs ?? plan.intervalMs }]),
       ...(receivers.length > 0 && { receivers }),
-      uplinks: uplinksOf(plan, plan.ways[machine]!, edit),
+      uplinks: uplinksOf(plan, machine, edit),
     },
   }
 }

@@ -5,6 +5,7 @@ import { BROKER } from './broker'
 import { addressOf, type Edit } from './config'
 import { Dice } from './engine'
 import type { Fault } from './plan'
+import type { Port } from './serial'
 import type { Card, Machine, World } from './world'
 
 /** Puts every fault of the plan on the clock. */
@@ -36,6 +37,7 @@ export function heal(world: World): void {
   world.net.cut.clear()
   world.net.lossy.clear()
   world.broker.muteUntil = 0
+  world.lines?.heal()
   for (const machine of world.machines) {
     machine.armed.clear()
     machine.dieInStart = 0
@@ -57,6 +59,12 @@ function slow(machine: Machine, times: number, most = 0): void {
   const usual = gentle.get(machine) ?? machine.disk.latency
   gentle.set(machine, usual)
   machine.disk.latency = times === 1 ? usual : () => Math.min(most, usual() * times)
+}
+
+/** An adapter of a serial line in the machine, if it has one. */
+function portOf({ world, host }: Machine, dice: Dice): Port | undefined {
+  const ports = world.lines?.of(host) ?? []
+  return ports[dice.below(ports.length)]
 }
 
 function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void {
@@ -275,6 +283,27 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
       const without = dice.chance(0.5) ? dice.pick(parts) : undefined
       machine.reload({ ...edit, without: machine.isUpstream ? 'receivers' : without })
       over(() => machine.reload(edit))
+      return
+    }
+    case 'plug': {
+      const port = portOf(machine, dice)
+      port?.pull()
+      over(() => {
+        port?.plug()
+        if (port) port.opensAt = engine.now + dice.pick([0, 0, 100, 2000, 10_000])
+      })
+      return
+    }
+    case 'noise': {
+      world.lines!.noise = dice.scale(0.001, 0.1)
+      over(() => {
+        world.lines!.noise = world.plan.noise
+      })
+      return
+    }
+    case 'stuck': {
+      const port = portOf(machine, dice)
+      if (port) port.stuckUntil = engine.now + ms
       return
     }
     case 'broker-away':

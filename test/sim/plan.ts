@@ -31,9 +31,19 @@ export const FAULTS = [
  * Drawn in addition. `rot`: bits of a sealed segment change; `reload`: the file of the configuration changes and is read again;
  * `new-card`: a machine continues with its configuration alone; `old-card`: with a copy of its card, made while it ran (`power`) or after
  * a clean stop, some time before; `view`: the SQL worker of the upstream dies; `repeat-power`: the upstream loses readings that it got
- * twice before they were committed.
+ * twice before they were committed; `plug`: the adapter of a serial line is pulled and put back; `stuck`: it takes no bytes for a while; `noise`:
+ * bytes of all lines are lost, changed or added.
  */
-export type FaultKind = (typeof FAULTS)[number] | 'rot' | 'reload' | 'new-card' | 'old-card' | 'view' | 'repeat-power'
+export type FaultKind =
+  | (typeof FAULTS)[number]
+  | 'rot'
+  | 'reload'
+  | 'new-card'
+  | 'old-card'
+  | 'view'
+  | 'repeat-power'
+  | (typeof LINE_FAULTS)[number]
+const LINE_FAULTS = ['plug', 'stuck', 'noise'] as const
 
 export interface Fault {
   readonly kind: FaultKind
@@ -48,7 +58,7 @@ export interface Fault {
   readonly power: boolean
 }
 
-export type Medium = 'UDP' | 'TCP' | 'MQTT'
+export type Medium = 'UDP' | 'TCP' | 'MQTT' | 'UART'
 const MEDIA: readonly (readonly Medium[])[] = [
   ['UDP'],
   ['UDP'],
@@ -60,6 +70,8 @@ const MEDIA: readonly (readonly Medium[])[] = [
   ['UDP', 'TCP'],
   ['TCP', 'UDP'],
 ]
+/** Of the seeds with serial lines. */
+const WIRED: readonly (readonly Medium[])[] = [['UART'], ['UART'], ['UART'], ['UART', 'UDP'], ['TCP', 'UART']]
 
 /** `strict`: the disk keeps its guarantees. `lying`: syncs do nothing. */
 export type DiskMode = 'strict' | 'lying'
@@ -87,6 +99,8 @@ export interface Plan {
   readonly lateMs: number
   /** of each gateway by its number; the one of the upstream leads nowhere */
   readonly ways: readonly Way[]
+  /** settings of both ends of each serial line; undefined: there are none */
+  readonly line: { readonly baudrate: number; readonly framing: 'uart' | 'cobs' } | undefined
   readonly mqtt: { readonly qos: 1 | 2; readonly protocol_version: 4 | 5; readonly keepalive_s: number }
   readonly tuning: Tuning
   /** the upstream has a SQL view, whose windows are sealed after so many packets; 0: none */
@@ -97,6 +111,8 @@ export interface Plan {
     engine: Record<string, unknown>
   }
   readonly upstream: Record<string, unknown>
+  /** share of the bytes of serial lines that noise touches in between, 0: there is none at all */
+  readonly noise: number
   readonly weather: { loss: number; double: number; delay: number; jitter: number }
   readonly syncMs: number
   readonly vouched: boolean
@@ -112,32 +128,35 @@ export type Aim = (typeof AIMS)[number]
 
 /** Share of the seeds with a relay. */
 const RELAYED = 0.1
-/** of the seeds: their gateways request their ids */
+/** Of those whose gateways request their ids. */
 const REQUESTED = 0.05
+
+/** Of those with serial lines. */
+const LINED = 0.04
 
 /** Kinds that only some modes know. */
 const RARE: Partial<Record<FaultKind, number>> = { clock: 0.3 }
 
+/** What a run asks of each plan; left out: as the seed draws. */
+export interface PlanOptions {
+  hours: number
+  mode?: DiskMode
+  /** of the uplinks, best first */
+  media?: readonly Medium[]
+  /** with a SQL view at the upstream or without */
+  sql?: boolean
+  /** a situation that the seed has in any case */
+  aim?: Aim
+  /** a gateway sends to another gateway, which passes it on */
+  relays?: boolean
+  /** gateways request their ids */
+  ids?: boolean
+}
+
 export function planOf(
   seed: number,
   dice: Dice,
-  {
-    hours,
-    mode,
-    media: forced,
-    sql,
-    aim,
-    relays,
-    ids,
-  }: {
-    hours: number
-    mode?: DiskMode
-    media?: readonly Medium[]
-    sql?: boolean
-    aim?: Aim
-    relays?: boolean
-    ids?: boolean
-  },
+  { hours, mode, media: forced, sql, aim, relays, ids }: PlanOptions,
 ): Plan {
   /** A situation that some seeds have, and all with that aim. */
   const has = (name: Aim, dice: Dice, share: number): boolean => dice.chance(share) || aim === name
@@ -146,7 +165,9 @@ export function planOf(
   const diskMode = mode ?? (lives < 0.93 ? 'strict' : 'lying')
   const drawnGateways = drawn.pick([1, 1, 1, 1, 2, 3])
   // a third of the kinds is off, the others differ in weight by two orders of magnitude
-  const media = forced ?? drawn.fork('media').pick(MEDIA)
+  const serial = drawn.fork('serial')
+  const lined = serial.chance(LINED)
+  const media = forced ?? (lined ? serial.pick(WIRED) : drawn.fork('media').pick(MEDIA))
   // the second gateway sends to the first, a third to any of them
   const relay = drawn.fork('relay')
   const relayed = relay.chance(RELAYED) || relays === true
@@ -159,6 +180,12 @@ export function planOf(
     if (!relayed || k < 2) return { to: 0, media: k === 0 ? [] : media }
     return { to: k === 2 ? 1 : relay.pick([1, 2, 0]), media: forced ?? relay.pick(MEDIA) }
   })
+  const line = ways.some(({ media }) => media.includes('UART'))
+    ? { baudrate: serial.pick([19_200, 115_200, 115_200, 921_600]), framing: serial.pick(['uart', 'cobs'] as const) }
+    : undefined
+  const noises = serial.pick([0, 1e-5, 1e-4, 1e-3])
+  // requests of ids have no checksum in that framing
+  const noise = line?.framing === 'uart' && idPool > 0 ? 0 : noises
   const brokered = ways.some(({ media }) => media.includes('MQTT'))
   const weights = FAULTS.map(kind =>
     kind.startsWith('broker') && !brokered ? 0 : drawn.chance(RARE[kind] ?? 0.65) ? drawn.scale(0.05, 5) : 0,
@@ -183,6 +210,11 @@ export function planOf(
       seed: drawn.below(2 ** 31),
       power: drawn.chance(0.4),
     })
+  }
+  const pause = serial.scale(10_000, 200_000)
+  for (let at = serial.next() * pause; line && at < end; at += -Math.log(1 - serial.next()) * pause) {
+    const [kind, machine, ms] = [serial.pick(LINE_FAULTS), serial.below(gateways + 1), serial.scale(50, 60_000)]
+    if (kind !== 'noise' || noise > 0) faults.push({ kind, at, machine, ms, seed: serial.below(2 ** 31), power: false })
   }
   const rot = drawn.fork('rot')
   if (rot.chance(0.2))
@@ -291,6 +323,8 @@ export function planOf(
     idPool,
     lateMs,
     ways,
+    line,
+    noise,
     mqtt: { qos: drawn.pick([1, 1, 2]), protocol_version: drawn.pick([4, 5]), keepalive_s: drawn.pick([5, 30]) },
     tuning,
     windowPackets,

@@ -6,11 +6,13 @@ import * as realNet from 'node:net'
 import * as realOs from 'node:os'
 import { compileFunction } from 'node:vm'
 import * as realZlib from 'node:zlib'
+import { SimAddon } from './addon'
 import { Crash, type Disk } from './disk'
 import type { Dice, Engine, Owner } from './engine'
 import { globalsOf, only, PURE, type Refuse, refusing, SHADOWED } from './globals'
 import type * as Image from './image'
 import type { Host, Net } from './net'
+import type { Lines } from './serial'
 import { SimThread } from './thread'
 
 export type GatewayImage = typeof Image
@@ -59,6 +61,8 @@ export interface MachineParts {
   readonly engine: Engine
   readonly disk: Disk
   readonly net: Net
+  /** undefined: no machine has one, and no program the native addon */
+  readonly lines: Lines | undefined
   readonly host: Host
   /** UNIX ms of the machine's clock */
   wall(): number
@@ -85,6 +89,7 @@ export class Program implements Owner {
   readonly #started: number
   readonly #dice: Dice
   readonly #refuse: Refuse
+  readonly #addon: SimAddon | undefined
 
   constructor(parts: MachineParts, compiled: Compiled, dice: Dice) {
     this.#parts = parts
@@ -92,6 +97,8 @@ export class Program implements Owner {
     this.#started = parts.engine.now
     this.#compiled = compiled
     this.#refuse = refusing(parts.noteRoundabout)
+    const { lines, host } = parts
+    this.#addon = lines && new SimAddon({ lines, host, owner: this, dice: dice.fork('addon'), seam: () => this.seam() })
     const module = { exports: {} as GatewayImage }
     compiled.gateway(...this.#globals(module))
     this.image = module.exports
@@ -215,6 +222,9 @@ export class Program implements Owner {
       once: nothing,
       off: nothing,
       emitWarning: nothing,
+      dlopen: (module: { exports: unknown }) => {
+        module.exports = this.#addon!.exports()
+      },
       stderr: { write: nothing, isTTY: false },
       stdout: { write: nothing, isTTY: false },
     }
@@ -244,7 +254,7 @@ export class Program implements Owner {
       }
     }
     const own: Record<string, unknown> = {
-      fs: refused('fs', fs),
+      fs: refused('fs', this.#addon ? this.#addon.files(fs) : fs),
       dgram: net.dgram(host, this),
       tty: { isatty: () => false },
       'dns/promises': { Resolver },

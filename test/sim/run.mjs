@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { buildImage, buildWorld, root } from './build.mjs'
+import { buildImage, buildWorld, NATIVE_CORE, root } from './build.mjs'
 import { VARIANTS } from './variants.mjs'
 
 const HELP = `npm run test:sim -- [options]
@@ -21,6 +21,7 @@ const HELP = `npm run test:sim -- [options]
   --aim NAME    each seed has this situation: last, repeat, full, ports or clock (test/sim/plan.ts)
   --relays      a gateway sends to another gateway, which passes it on; left out: as each seed draws
   --ids         gateways request their ids; left out: each has one by its configuration
+  --core NAME   what makes the frames of the gateways: pycore (default) or rscore, with the same traces
   --workers N   processes (default 2)
   --keep LIST   only these faults of the plan, by number: 3,7 (one seed)
   --trace       print every event (one seed)
@@ -39,6 +40,7 @@ const { values: options } = parseArgs({
     aim: { type: 'string' },
     relays: { type: 'boolean' },
     ids: { type: 'boolean' },
+    core: { type: 'string', default: 'pycore' },
     workers: { type: 'string', default: '2' },
     keep: { type: 'string' },
     trace: { type: 'boolean' },
@@ -91,11 +93,14 @@ process.on('exit', () => rmSync(dir, { recursive: true, force: true }))
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(130))
 const [worldFile, imageFile] = [join(dir, 'world.cjs'), join(dir, 'image.js')]
 await buildWorld(worldFile)
-writeFileSync(imageFile, await buildImage(variant?.patches))
+writeFileSync(
+  imageFile,
+  await buildImage([...(variant?.patches ?? []), ...(options.core === 'rscore' ? NATIVE_CORE : [])]),
+)
 
 const media = options.media?.split(',')
-if (media?.some(name => !['UDP', 'TCP', 'MQTT'].includes(name))) {
-  console.error(`--media takes UDP, TCP and MQTT, not ${options.media}`)
+if (media?.some(name => !['UDP', 'TCP', 'MQTT', 'UART'].includes(name))) {
+  console.error(`--media takes UDP, TCP, MQTT and UART, not ${options.media}`)
   process.exit(2)
 }
 if (options.mode && !['strict', 'lying'].includes(options.mode)) {
@@ -104,6 +109,10 @@ if (options.mode && !['strict', 'lying'].includes(options.mode)) {
 }
 if (options.aim && !['last', 'repeat', 'full', 'ports', 'clock'].includes(options.aim)) {
   console.error(`--aim takes last, repeat, full, ports or clock, not ${options.aim}`)
+  process.exit(2)
+}
+if (!['pycore', 'rscore'].includes(options.core)) {
+  console.error(`--core takes pycore or rscore, not ${options.core}`)
   process.exit(2)
 }
 const common = {
@@ -116,7 +125,7 @@ const common = {
   ...(options.ids && { ids: true }),
 }
 const command = (seed, keep) =>
-  `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}${options.sql ? ' --sql' : ''}${options.aim ? ` --aim ${options.aim}` : ''}${options.relays ? ' --relays' : ''}${options.ids ? ' --ids' : ''}` +
+  `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}${options.sql ? ' --sql' : ''}${options.aim ? ` --aim ${options.aim}` : ''}${options.relays ? ' --relays' : ''}${options.ids ? ' --ids' : ''}${options.core === 'rscore' ? ' --core rscore' : ''}` +
   `${variant ? ` --variant ${variant.id}` : ''}${keep ? ` --keep ${keep.join() || 'none'}` : ''}`
 
 /** Leaves out faults as long as the seed still fails. */

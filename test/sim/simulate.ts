@@ -1,7 +1,7 @@
 // One run of one seed: faults for the planned time, then a fault-free world that must catch up within a limit.
 import { Dice } from './engine'
 import { ask, heal, schedule } from './faults'
-import { type Aim, type DiskMode, type Fault, type Medium, type Plan, planOf } from './plan'
+import { type Fault, type Plan, type PlanOptions, planOf } from './plan'
 import type { Compiled } from './program'
 import { checkView } from './view'
 import { isCrash, World } from './world'
@@ -14,19 +14,7 @@ const LOOK_MS = 5000
 /** all data of the view is queried at the end */
 const VIEW_MS = 240_000
 
-export interface RunOptions {
-  hours: number
-  mode?: DiskMode
-  /** of the uplinks; default: as the seed draws */
-  media?: readonly Medium[]
-  /** with a SQL view at the upstream or without; default: as the seed draws */
-  sql?: boolean
-  /** a situation that the seed has in any case */
-  aim?: Aim
-  /** a gateway sends to another gateway, which passes it on; default: as the seed draws */
-  relays?: boolean
-  /** gateways request their ids; default: each has one by its configuration */
-  ids?: boolean
+export interface RunOptions extends PlanOptions {
   /** numbers of the faults to keep; default: all */
   keep?: readonly number[]
   trace?: (line: string) => void

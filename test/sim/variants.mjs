@@ -6,6 +6,7 @@ const DELIVERY = 'src/protocol/delivery'
 const RECEIVE = 'src/gateway/receive/receive.ts'
 
 const BROKER_FAULTS = ['acknowledged-to-broker-early', 'broker-refusal-ignored']
+const LINE_FAULTS = ['hung-up-unnoticed']
 const ID_FAULTS = ['ids-not-written']
 const RELAY_FAULTS = ['relay-answers-early', 'relayed-under-own-id']
 
@@ -21,7 +22,7 @@ const AIMS = {
 /** `media`: the uplinks of the run that must notice it; `aim`, `relays`, `ids`: see plan.ts */
 const variant = (id, what, ...patches) => ({
   ...{ id, what, patches },
-  media: [BROKER_FAULTS.includes(id) ? 'MQTT' : 'UDP'],
+  media: [BROKER_FAULTS.includes(id) ? 'MQTT' : LINE_FAULTS.includes(id) ? 'UART' : 'UDP'],
   aim: AIMS[id],
   relays: RELAY_FAULTS.includes(id),
   ids: ID_FAULTS.includes(id),
@@ -217,6 +218,11 @@ export const VARIANTS = [
     'src/media/mqtt/connection.ts',
     'for (const settle of pending) settle(this.#why)',
     'for (const settle of pending) settle(null)',
+  ]),
+  variant('hung-up-unnoticed', 'a serial port whose adapter was pulled counts as open', [
+    'drivers/serial/port.ts',
+    'this.#events.lost(lostReason(error, this.path))',
+    'void lostReason',
   ]),
   variant(
     'full-refuses-cursor',

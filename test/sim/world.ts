@@ -2,13 +2,14 @@
 // killed and restarted. The true state is kept next to them: every reading of a source, every record that a log has
 // committed. The invariants are checked against that while the world runs.
 import { Broker } from './broker'
-import { addressOf, clientOf, configOf, type Edit, PORT, receivesOn, topicsOf } from './config'
+import { addressOf, clientOf, configOf, type Edit, PORT, portOf, receivesOn, topicsOf } from './config'
 import type { Memory } from './device'
 import { Crash, Disk } from './disk'
 import { type Dice, Engine, fnv } from './engine'
 import { type Host, Net } from './net'
 import type { FaultKind, Plan } from './plan'
 import { type Compiled, Program } from './program'
+import { Lines } from './serial'
 import { Truth } from './truth'
 
 /** A broken promise: the run ends. */
@@ -113,7 +114,7 @@ export class Machine {
     const { world, program } = this
     world.note(`${this.name} dies${power ? ' with the power' : ''}`)
     program?.kill()
-    if (program) world.net.streams.ended(program, power)
+    if (program) world.ended(program, power)
     this.program = this.gateway = undefined
     this.starting = false
     if (power) {
@@ -157,11 +158,12 @@ export class Machine {
     this.starting = true
     this.host.up = true
     world.note(`${this.name} starts`)
-    const { engine, net } = world
+    const { engine, net, lines } = world
     const program = new Program(
       {
         engine,
         net,
+        lines,
         disk: this.disk,
         host: this.host,
         wall: () => this.wall,
@@ -202,7 +204,9 @@ export class Machine {
       env: {},
       cwd: '/data',
       // their options cost time at each start
-      ...(world.plan.ways.some(({ media }) => media.join() !== 'UDP') && { fragments: image.mediaFragments() }),
+      ...(world.plan.ways.some(({ media }) => media.join() !== 'UDP') && {
+        fragments: image.mediaFragments({ UART: image.uartOptions }),
+      }),
       logger,
     })
     const gateway = await image.Gateway.open({
@@ -261,7 +265,7 @@ export class Machine {
     const gone = (): void => {
       if (program.dead) return
       program.kill()
-      world.net.streams.ended(program, false)
+      world.ended(program, false)
       this.program = this.gateway = undefined
       this.starting = false
       world.truth.died(this)
@@ -280,6 +284,8 @@ export class World {
   readonly net: Net
   readonly machines: Machine[]
   readonly broker: Broker
+  /** undefined: there are none */
+  readonly lines: Lines | undefined
   readonly truth: Truth
   /** calls of what the world does not have */
   readonly roundabouts = new Set<string>()
@@ -316,6 +322,17 @@ export class World {
     }
     this.truth = new Truth(this)
     this.machines = Array.from({ length: plan.gateways + 1 }, (_, k) => new Machine(this, k))
+    this.lines = plan.line && new Lines(this.engine, this.net, dice.fork('lines'))
+    if (this.lines) this.lines.noise = plan.noise
+    for (const [from, { to, media }] of plan.ways.entries())
+      if (media.includes('UART'))
+        this.lines!.lay([this.machines[from]!.host, portOf(from, from)], [this.machines[to]!.host, portOf(to, from)])
+  }
+
+  /** A process is gone, or the power of its machine. */
+  ended(program: Program, power: boolean): void {
+    this.net.streams.ended(program, power)
+    this.lines?.ended(program, power)
   }
 
   get upstream(): Machine {

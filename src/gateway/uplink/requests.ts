@@ -1,7 +1,8 @@
 // What a gateway requests of its upstream when a link is ready: a device id if it has none, the time (at each opening and
 // every ten minutes), and ids for its own nodes when few are left. An answer counts only with the number of an open request
 // and from the uplink's own address (D16). An unanswered id request is repeated every five seconds, a time request in the
-// next round. A pool is requested with identical bytes until the answer arrives, so that the upstream repeats a lost answer
+// next round. A time that moves this node's counts when a second answer agrees, since no checksum of a serial line covers
+// it. A pool is requested with identical bytes until the answer arrives, so that the upstream repeats a lost answer
 // and no id is lost with it; it is acknowledged when it is on flash.
 import type { Clock } from '../../lib/clock'
 import { counted } from '../../lib/counted'
@@ -18,7 +19,7 @@ import {
   parseNackReason,
   parseServerTime,
 } from '../../protocol/control'
-import type { NodeClock } from '../../protocol/time'
+import { AGREEMENT_MS, type NodeClock } from '../../protocol/time'
 import { COMMAND } from '../../wire/commands'
 import { type Identity, UNASSIGNED } from '../identity'
 import type { PoolWish } from '../ids'
@@ -50,6 +51,8 @@ export class UpstreamRequests {
   #timeRequestedAt = 0
   #timer: NodeJS.Timeout | undefined
   #nextTime = 0
+  /** the time by an answer that waits for a second one, minus the monotonic clock */
+  #claim = Number.NaN
   #poolSeq = 0
   #poolRequest: Uint8Array | null = null
   #nextPool = 0
@@ -118,11 +121,8 @@ export class UpstreamRequests {
     const { send, nextSeq, identity } = this.#options
     const count = pool.wanted()
     if (count === 0) return
-    if (this.#poolRequest === null) {
-      this.#poolSeq = nextSeq()
-      this.#poolRequest = buildIdPoolRequest(this.#poolSeq, count, { device_id: identity.deviceId })
-    }
-    void send(this.#poolRequest)
+    if (!this.#poolRequest) this.#poolSeq = nextSeq()
+    void send((this.#poolRequest ??= buildIdPoolRequest(this.#poolSeq, count, { device_id: identity.deviceId })))
   }
 
   async #granted(ids: readonly number[], seq: number): Promise<void> {
@@ -160,10 +160,19 @@ export class UpstreamRequests {
   #timed(packet: Uint8Array): void {
     const { clock, time, changed } = this.#options
     const now = clock.mono()
+    const seconds = parseServerTime(packet)
+    const halfMs = (now - this.#timeRequestedAt) / 2
+    const differs = (ms: number): boolean => !(Math.abs(seconds * 1000 + 500 + halfMs - ms) <= AGREEMENT_MS + halfMs)
+    const again = time !== null && differs(time.now()) && differs(this.#claim + now)
+    const first = Number.isNaN(this.#claim)
+    this.#claim = again ? seconds * 1000 + 500 + halfMs - now : Number.NaN
     this.#timeSeq = 0
-    this.#nextTime = now + TIME_EVERY_MS
-    time?.noteServerTime(parseServerTime(packet), now - this.#timeRequestedAt)
-    changed()
+    // at once, but answers that never agree are not asked for as fast as they come
+    this.#nextTime = now + (again ? (first ? 0 : TIME_RETRY_MS) : TIME_EVERY_MS)
+    if (!again) {
+      time?.noteServerTime(seconds, 2 * halfMs)
+      changed()
+    }
     this.#turn()
   }
 }

@@ -218,7 +218,8 @@ export class Uplinks {
       clock,
       ...(correct && { correct }),
       onOversized: () => queueMicrotask(() => this.#secondary?.pump()),
-      holdMs: quality => this.#holdMs(quality),
+      // the page of the local upstream shows them at once
+      holdMs: quality => (name === LOOPBACK_QUEUE ? 0 : this.#holdMs(quality)),
     })
   }
 

@@ -1,8 +1,10 @@
-// The ID allocator that receivers share, against real PostgreSQL: several processes and several connections in parallel, quotas over
-// all of them, leases, and an exhausted range (X5, X38, D15).
+// The ID allocator that receivers share, against real PostgreSQL: several processes with several connections each in parallel, quotas
+// over all of them, leases, and an exhausted range (X5, X38, D15). The file is also the child: it runs as such when the variable is set.
 // Long: more devices and rounds
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { execFile } from 'node:child_process'
+import { after, before, test as register } from 'node:test'
+import { promisify } from 'node:util'
 import { OFFER_SECONDS, UNPROVED } from '../../../src/protocol/ids/quota'
 import type { ServerConnection } from '../../../src/storage/server/connection'
 import { allocate, type IdAnswer, type IdRequest, type IdWork } from '../../../src/storage/server/ids'
@@ -12,20 +14,34 @@ import { serverSetup } from '../../../src/storage/server/setup'
 import { prng, rounds } from '../../lib/random'
 import { SqlServer } from '../../lib/sqlservers'
 
+const CHILD = 'OS_NODE_IDS_CHILD'
+/** what a child does, as JSON */
+const child = process.env[CHILD]
+const test = child === undefined ? register : () => undefined
+
 let server: SqlServer
-before(async () => {
-  server = await SqlServer.start('postgresql')
-})
-after(() => server?.stop())
+if (child === undefined) {
+  before(async () => {
+    server = await SqlServer.start('postgresql')
+  })
+  after(() => server?.stop())
+}
+
+type Driver = Parameters<typeof serverSetup>[1]
+
+async function connect(driver: Driver, connections: number): Promise<ServerConnection[]> {
+  const open: ServerConnection[] = []
+  for (let k = 0; k < connections; k++) open.push(await postgresql.connect(serverSetup('postgresql', driver, '/', {})))
+  await Promise.all(open.map(on => migrate(on, postgresql, true)))
+  return open
+}
 
 /** Connections to a separate database, and a query to it as rows. */
 async function world(connections: number) {
   const { driver } = await server.fresh()
-  const open: ServerConnection[] = []
-  for (let k = 0; k < connections; k++) open.push(await postgresql.connect(serverSetup('postgresql', driver, '/', {})))
-  await Promise.all(open.map(on => migrate(on, postgresql, true)))
+  const open = await connect(driver, connections)
   const ask = (sql: string) => server.ask(sql, driver.database)
-  return { open, ask, close: () => open.forEach(on => void on.close()) }
+  return { driver, open, ask, close: () => open.forEach(on => void on.close()) }
 }
 
 const device = (key: string, more: Partial<IdRequest> = {}): IdRequest => ({
@@ -39,41 +55,59 @@ const work = (more: Partial<IdWork>): IdWork => ({
 const idsOf = (answer: IdAnswer): number[] => answer.results.flatMap(result => ('ids' in result ? result.ids : []))
 const codes = (answer: IdAnswer): string[] => answer.results.map(result => ('ids' in result ? 'ok' : result.code))
 
-test('over several parallel connections no id is assigned twice, and each device has one id everywhere and keeps it', async t => {
-  const { open, ask, close } = await world(6)
+interface Task {
+  readonly driver: Driver
+  readonly seed: number
+  readonly devices: number
+  readonly batches: number
+}
+type Asked = readonly [key: string, pool: number, ids: readonly number[]]
+
+/** A receiver: over three connections at once it asks for ids of random devices and for pools. */
+async function receive({ driver, seed, devices, batches }: Task): Promise<Asked[]> {
+  const random = prng(seed)
+  const open = await connect(driver, 3)
+  const asked = await Promise.all(
+    open.map(async on => {
+      const found: Asked[] = []
+      for (let batch = 0; batch < batches; batch++) {
+        const requests = Array.from({ length: 1 + Math.floor(random() * 12) }, () =>
+          random() < 0.15
+            ? device('', { pool: 1 + Math.floor(random() * 20) })
+            : device(`d${Math.floor(random() * devices)}`),
+        )
+        const { results } = await allocate(on, work({ requests }))
+        for (const [k, result] of results.entries()) {
+          assert.ok('ids' in result)
+          found.push([requests[k]!.key, requests[k]!.pool, result.ids])
+        }
+      }
+      return found
+    }),
+  )
+  for (const on of open) on.close()
+  return asked.flat()
+}
+
+test('over parallel processes and connections no id is assigned twice, and each device has one id everywhere and keeps it', async t => {
+  const { driver, ask, close } = await world(1)
   t.after(close)
-  const random = prng(3)
-  const devices = rounds(150, 2000)
+  const task = { driver, devices: rounds(150, 2000), batches: rounds(20, 100) }
+  const children = await Promise.all(
+    [1, 2, 3].map(async seed => {
+      const env = { ...process.env, NODE_TEST_CONTEXT: '', [CHILD]: JSON.stringify({ ...task, seed }) }
+      const { stdout } = await promisify(execFile)(process.execPath, [__filename], { env, maxBuffer: 1 << 26 })
+      return JSON.parse(stdout) as Asked[]
+    }),
+  )
   const owner = new Map<string, number>()
   const pools: number[] = []
-  for (let round = 0; round < rounds(4, 20); round++) {
-    const answers = await Promise.all(
-      open.map(async on => {
-        const asked: { request: IdRequest; ids: readonly number[] }[] = []
-        for (let batch = 0; batch < 5; batch++) {
-          const requests = Array.from({ length: 1 + Math.floor(random() * 12) }, () =>
-            random() < 0.15
-              ? device('', { pool: 1 + Math.floor(random() * 20) })
-              : device(`d${Math.floor(random() * devices)}`),
-          )
-          const { results } = await allocate(on, work({ requests }))
-          for (const [k, result] of results.entries()) {
-            assert.ok('ids' in result)
-            asked.push({ request: requests[k]!, ids: result.ids })
-          }
-        }
-        return asked
-      }),
-    )
-    for (const { request, ids } of answers.flat()) {
-      if (request.pool > 0) {
-        assert.equal(ids.length, request.pool)
-        pools.push(...ids)
-      } else {
-        assert.equal(ids.length, 1)
-        assert.equal(owner.get(request.key) ?? ids[0], ids[0], request.key)
-        owner.set(request.key, ids[0]!)
-      }
+  for (const [key, pool, ids] of children.flat()) {
+    assert.equal(ids.length, pool || 1)
+    if (pool > 0) pools.push(...ids)
+    else {
+      assert.equal(owner.get(key) ?? ids[0], ids[0], key)
+      owner.set(key, ids[0]!)
     }
   }
   const all = [...owner.values(), ...pools]
@@ -195,3 +229,6 @@ test('an id whose lease has ended is assigned to another device, the lowest firs
   const after = await allocate(on!, work({ requests: [device('e'), device('c'), device('d')] }))
   assert.deepEqual([idsOf(after), after.allocated, after.released], [[1, 3, 2], 3, 1])
 })
+
+if (child !== undefined)
+  void receive(JSON.parse(child) as Task).then(asked => process.stdout.write(JSON.stringify(asked)))

@@ -1,84 +1,18 @@
-// The three dialects of storage.sql over the same facts: real PostgreSQL and MariaDB servers, compared with sqlite.
+// What the dialects of database servers add to the suite of sqldialects.test.ts: real PostgreSQL and MariaDB, compared with sqlite.
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe, type TestContext, test } from 'node:test'
-import { Backoff } from '../../../src/lib/backoff'
-import { FlashLog, LogFiles, packetUuid, uuidText } from '../../../src/log'
-import { Database, type DatabaseOptions, type SqlConfig } from '../../../src/storage'
+import { describe, test } from 'node:test'
+import { packetUuid, uuidText } from '../../../src/log'
+import type { SqlConfig } from '../../../src/storage'
 import { migrate } from '../../../src/storage/server/migrate'
-import { mysql } from '../../../src/storage/server/mysql'
-import { postgresql } from '../../../src/storage/server/postgres'
-import { serverSetup } from '../../../src/storage/server/setup'
-import { makeCerts } from '../../lib/certs'
-import { freePort, removeDir, tempDir, until } from '../../lib/gateway'
+import { freePort, until } from '../../lib/gateway'
 import { SQL_PASSWORD } from '../../lib/servers'
-import { SERVER_DIALECTS, type ServerDialect, SqlServer, serverScript } from '../../lib/sqlservers'
+import { SERVER_DIALECTS, type ServerDialect } from '../../lib/sqlservers'
 import { answers, factOf, fill, ONE, T0 } from './sqlfacts'
-
-const DIALECTS = { postgresql, mysql }
-const root = tempDir()
-const certs = makeCerts(join(root, 'certs'))
-const servers = {} as Record<ServerDialect, SqlServer>
-
-before(async () => {
-  const pair = certs.issue('database', { names: 'IP:127.0.0.1' })
-  await Promise.all(
-    SERVER_DIALECTS.map(async dialect => {
-      servers[dialect] = await SqlServer.start(dialect, pair)
-    }),
-  )
-})
-after(async () => {
-  for (const dialect of SERVER_DIALECTS) await servers[dialect]?.stop()
-  removeDir(root)
-})
-
-let folder = 0
-const newLog = (dir = join(root, `log${++folder}`)): Promise<FlashLog> =>
-  FlashLog.open({ dir, commitIntervalMs: 20, ackCommitMs: 5, clock: { wall: () => T0, mono: () => performance.now() } })
-
-function databaseOf(log: FlashLog | LogFiles, sql?: SqlConfig, more: Partial<DatabaseOptions> = {}): Database {
-  const backoff = new Backoff({ minMs: 5, maxMs: 50 })
-  return new Database({ log, startWaitMs: 60_000, serverScript, backoff, ...(sql && { sql }), ...more })
-}
-
-const caughtUp = (log: FlashLog, db: Database): Promise<unknown> =>
-  until('the server has everything', () => {
-    const { state, lag_records, last_error } = db.status()
-    if (state !== 'up' && last_error) throw new Error(`${last_error.code} ${last_error.message}`)
-    return state === 'up' && lag_records === 0 && log.committedSeq === log.lastSeq
-  })
+import { caughtUp, certs, connectTo, continued, DIALECTS, databaseOf, newLog, root, servers, world } from './sqlworld'
 
 function suite(dialect: ServerDialect): void {
-  /** A log and databases over it, which end with the test. */
-  async function world(t: TestContext) {
-    const dir = join(root, `log${++folder}`)
-    let log = await newLog(dir)
-    const open: Database[] = []
-    t.after(async () => {
-      for (const db of open) await db.close()
-      await log.close()
-    })
-    return {
-      dir,
-      get log() {
-        return log
-      },
-      async reopened() {
-        await log.close()
-        log = await newLog(dir)
-        return log
-      },
-      async database(sql?: SqlConfig, more: Partial<DatabaseOptions> = {}): Promise<Database> {
-        const db = databaseOf(log, sql, more)
-        open.push(db)
-        await db.connect()
-        return db
-      },
-    }
-  }
-
   test('answers equal those of sqlite for the same facts', async t => {
     const { log, database } = await world(t)
     const uuids = fill(log, 7, 1500)
@@ -106,14 +40,8 @@ function suite(dialect: ServerDialect): void {
     // as after a kill between the commit at the server and that of the log
     w.log.appendCursor('sql', 17)
     const log = await w.reopened()
-    log.appendFact(factOf(300), ONE)
-    log.appendFact(factOf(5), ONE)
-    await log.flush()
     const again = await w.database(sql)
-    await caughtUp(log, again)
-    assert.deepEqual([again.status().packets, again.status().duplicates], [301, 1])
-    assert.equal((await again.queryPackets()).total, 301)
-    assert.equal((await again.querySensors()).total, 301)
+    await continued(log, again)
     // as another program sees it, in the tables of the specification
     const { database } = sql.driver
     const rows = await servers[dialect].ask('SELECT COUNT(*), COUNT(DISTINCT packet_uuid) FROM os_packets', database)
@@ -132,55 +60,6 @@ function suite(dialect: ServerDialect): void {
     )
     const dict = typeof payload![0] === 'string' ? JSON.parse(payload![0]) : payload![0]
     assert.deepEqual(dict, (await again.queryPackets({ until: T0 / 1000 })).packets[0]!.payload_json)
-  })
-
-  test('a database without this log is filled from the log, whatever the cursor is', async t => {
-    const w = await world(t)
-    for (let k = 0; k < 50; k++) w.log.appendFact(factOf(k), ONE)
-    w.log.appendCursor('sql', 40)
-    await w.log.flush()
-    const db = await w.database(await servers[dialect].fresh())
-    await caughtUp(w.log, db)
-    assert.equal((await db.queryPackets()).total, 50)
-  })
-
-  test('clock records correct the times of their boot once, also when a worker restarts', async t => {
-    const w = await world(t)
-    const sql = await servers[dialect].fresh()
-    w.log.appendFact(factOf(1), ONE, 'unsynced')
-    w.log.appendFact(factOf(2), ONE, 'synced')
-    w.log.appendClock({ trueWallMs: T0, offsetMs: 3_600_500, source: 'ntp' }, 'unsynced')
-    await w.log.flush()
-    const db = await w.database(sql)
-    await caughtUp(w.log, db)
-    await db.close()
-    const log = w.log
-    log.appendClock({ trueWallMs: T0, offsetMs: 1000, source: 'ntp' }, 'synced')
-    log.appendClock({ trueWallMs: T0, offsetMs: 1000, source: 'ntp' }, 'synced')
-    // the packet again, unchanged: its uuid is that of its own time
-    log.appendFact(factOf(1), ONE)
-    await log.flush()
-    const again = await w.database(sql)
-    await caughtUp(log, again)
-    const found = (await again.queryPacket(uuidText(packetUuid(factOf(1)))))!.packet
-    assert.deepEqual([found.timestamp_raw, found.payload_json.t_raw], [T0 / 1000 + 3602, T0 + 1000 + 3_601_500])
-    assert.deepEqual(
-      (await again.queryPackets()).packets.map(p => p.timestamp_raw),
-      [T0 / 1000 + 3602, T0 / 1000 + 2],
-    )
-  })
-
-  test('names that no index accepts are stored shortened and stay distinct', async t => {
-    const { log, database } = await world(t)
-    const long = 'n'.repeat(30_000)
-    for (const id of [long, `${long}m`, '☃'.repeat(9000)]) log.appendFact(factOf(0, { id }), ONE)
-    log.appendFact(factOf(0, { tRaw: 1e300 }), ONE)
-    log.appendFact(factOf(0, { sensors: [{ id: 'x', status: 's', unit: 'K', value: Number.NaN }] }), ONE)
-    await log.flush()
-    const db = await database(await servers[dialect].fresh())
-    await caughtUp(log, db)
-    assert.equal((await db.queryDevices()).total, 4)
-    assert.equal((await db.queryPackets({ device_id: long })).total, 1)
   })
 
   test('an absent server is a state; facts wait in the log, and all of them arrive once it returns', async t => {
@@ -216,8 +95,7 @@ function suite(dialect: ServerDialect): void {
     assert.deepEqual((await servers[dialect].ask('SELECT COUNT(*) FROM os_packets_data', name))[0]!.map(Number), [0])
   })
 
-  const connect = ({ driver }: SqlConfig, more: object = {}) =>
-    DIALECTS[dialect].connect(serverSetup(dialect, { ...driver, ...more }, root, {}))
+  const connect = (sql: SqlConfig, more: object = {}) => connectTo(dialect, sql, more)
 
   test('TLS: a certificate of the authority for that host is accepted, any other is an error', async () => {
     const sql = await servers[dialect].fresh({ tls: 'on', tls_ca: certs.ca })
@@ -297,7 +175,7 @@ function suite(dialect: ServerDialect): void {
     await caughtUp(log, db)
   })
 
-  test('a statement that takes too long fails, and the facts are not delayed', async t => {
+  test('a query that takes too long fails, and the facts are not delayed', async t => {
     const { log, database } = await world(t)
     const sql = await servers[dialect].fresh({ statement_timeout_ms: 2000 })
     const { database: name } = sql.driver
@@ -309,45 +187,130 @@ function suite(dialect: ServerDialect): void {
     const renamed =
       dialect === 'postgresql' ? 'ALTER TABLE os_packets_data RENAME TO kept' : 'RENAME TABLE os_packets_data TO kept'
     await servers[dialect].ask(renamed, name)
+    // rows are inserted through it as ever
     await servers[dialect].ask(`CREATE VIEW os_packets_data AS SELECT * FROM kept WHERE ${slow}`, name)
-    await assert.rejects(db.queryPackets(), { code: 'TIMEOUT' })
+    let answered = false
+    const query = assert.rejects(db.queryPackets(), { code: 'TIMEOUT' }).finally(() => {
+      answered = true
+    })
+    for (let k = 1; k < 500; k++) log.appendFact(factOf(k), ONE)
+    await log.flush()
+    await caughtUp(log, db)
+    assert.equal(answered, false, 'the facts were there before the answer')
+    await query
+    assert.equal(db.status().last_error, undefined)
+    assert.equal(Number((await servers[dialect].ask('SELECT COUNT(*) FROM kept', name))[0]![0]), 500)
   })
 
-  test('another process that reads the log answers from the server and writes nothing', async t => {
-    const w = await world(t)
-    const sql = await servers[dialect].fresh()
-    for (let k = 0; k < 20; k++) w.log.appendFact(factOf(k), ONE)
-    await w.log.flush()
-    await caughtUp(w.log, await w.database(sql))
-    const files = new LogFiles(w.dir)
-    files.refresh()
-    const reader = databaseOf(files, sql)
-    t.after(() => reader.close())
-    await reader.connect()
-    assert.equal((await reader.queryPackets()).total, 20)
-    assert.deepEqual(
-      (await servers[dialect].ask('SELECT COUNT(*) FROM os_writers', sql.driver.database))[0]!.map(Number),
-      [1],
-    )
+  test('facts that another program delays too long are a state, and are written once when it is done', async t => {
+    const { log, database } = await world(t)
+    const sql = await servers[dialect].fresh({ statement_timeout_ms: 1000 })
+    log.appendFact(factOf(0), ONE)
+    await log.flush()
+    const db = await database(sql)
+    await caughtUp(log, db)
+    const other = await connectTo(dialect, sql)
+    let release = (): void => undefined
+    const released = new Promise<void>(resolve => {
+      release = resolve
+    })
+    let holding = Promise.resolve()
+    await new Promise<void>((locked, failed) => {
+      holding = other.transaction(async on => {
+        const exclusive = { postgresql: 'LOCK TABLE os_packets_data', mysql: 'LOCK TABLES os_packets_data WRITE' }
+        await on.run(exclusive[dialect])
+        locked()
+        await released
+        if (dialect === 'mysql') await on.run('UNLOCK TABLES')
+      })
+      holding.catch(failed)
+    })
+    t.after(async () => {
+      release()
+      await holding
+      other.close()
+    })
+    for (let k = 1; k < 100; k++) log.appendFact(factOf(k), ONE)
+    await log.flush()
+    await until('it is noticed', () => db.status().last_error?.code === 'TIMEOUT')
+    assert.ok(db.status().lag_records >= 99)
+    release()
+    await holding
+    await caughtUp(log, db)
+    assert.deepEqual([(await db.queryPackets()).total, (await db.querySensors()).total], [100, 100])
+    assert.deepEqual([db.status().packets, db.status().duplicates], [100, 0])
   })
 
   test('packets older than the retention are removed, those of today stay', async t => {
     const { log, database } = await world(t)
-    const sql = await servers[dialect].fresh({ retention_days: 3 })
+    const sql = await servers[dialect].fresh()
+    const partitions = async (): Promise<unknown[]> =>
+      (
+        await servers.postgresql.ask(
+          "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'os_packets_data'::regclass ORDER BY 1",
+          sql.driver.database,
+        )
+      ).flat()
+    const days = ['20260224', '20260225', '20260226', '20260227', '20260228', '20260301', 'rest'].map(
+      day => `os_packets_${day}`,
+    )
     for (let day = 0; day < 6; day++) log.appendFact(factOf(day, { tRaw: T0 - day * 86_400_000 }), ONE, 'synced')
     log.appendFact(factOf(9, { tRaw: 5000 }), ONE, 'unsynced')
     await log.flush()
     const db = await database(sql)
     await caughtUp(log, db)
     assert.equal((await db.queryPackets()).total, 7)
+    if (dialect === 'postgresql') assert.deepEqual(await partitions(), days)
+    await db.close()
+    log.appendFact(factOf(10), ONE, 'synced')
+    await log.flush()
+    const again = await database({ ...sql, driver: { ...sql.driver, retention_days: 3 } })
+    await caughtUp(log, again)
+    // four days, the new one, and the one that no time source has confirmed
+    assert.equal((await again.queryPackets()).total, 6)
+    assert.equal((await again.querySensors()).total, 6)
+    // the days are gone with their tables
+    if (dialect === 'postgresql') assert.deepEqual(await partitions(), days.slice(2))
+  })
+
+  test('a packet that comes when its day is past the retention is removed the next time', async t => {
+    const { log, database } = await world(t)
+    const sql = await servers[dialect].fresh({ retention_days: 3 })
+    for (const day of [0, 5]) log.appendFact(factOf(day, { tRaw: T0 - day * 86_400_000 }), ONE, 'synced')
+    await log.flush()
+    const db = await database(sql)
+    await caughtUp(log, db)
     await db.close()
     log.appendFact(factOf(10), ONE, 'synced')
     await log.flush()
     const again = await database(sql)
     await caughtUp(log, again)
-    // four days, the new one, and the one that no time source has confirmed
-    assert.equal((await again.queryPackets()).total, 6)
-    assert.equal((await again.querySensors()).total, 6)
+    assert.equal((await again.queryPackets()).total, 2)
+  })
+
+  test('the queries of the specification have their indexes, in each partition too', async t => {
+    const { log, database } = await world(t)
+    const sql = await servers[dialect].fresh()
+    log.appendFact(factOf(0), ONE, 'synced')
+    await log.flush()
+    await caughtUp(log, await database(sql))
+    const asked = {
+      postgresql: `SELECT t.relname, i.indisunique, array_to_string(ARRAY(SELECT a.attname FROM pg_attribute a
+        WHERE a.attrelid = i.indexrelid ORDER BY a.attnum), ' ')
+        FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid WHERE t.relname LIKE 'os_packets%'`,
+      mysql: `SELECT TABLE_NAME, NON_UNIQUE = 0, GROUP_CONCAT(COLUMN_NAME ORDER BY SEQ_IN_INDEX SEPARATOR ' ')
+        FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = DATABASE() GROUP BY TABLE_NAME, INDEX_NAME, NON_UNIQUE`,
+    }
+    const rows = await servers[dialect].ask(asked[dialect], sql.driver.database)
+    const found = rows.map(([table, unique, columns]) => `${table} ${Number(unique)} ${columns}`)
+    // one packet by uuid; a range of time; a device in a range of time
+    const wanted = { postgresql: ['1 packet_uuid day'], mysql: ['1 packet_uuid'] }[dialect]
+    const tables = dialect === 'postgresql' ? ['data', '20260301', 'rest'] : ['data']
+    for (const index of [...wanted, '0 timestamp_raw', '0 device_id timestamp_raw'])
+      for (const table of tables)
+        assert.ok(found.includes(`os_packets_${table} ${index}`), `${table} ${index}: ${found}`)
+    // the readings of a packet
+    if (dialect === 'mysql') assert.ok(found.includes('os_sensors_data 1 writer seq sensor_index'), found.join())
   })
 }
 

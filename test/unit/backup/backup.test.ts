@@ -1,7 +1,7 @@
 // A backup file, and restores from a file that is damaged, truncated, of another version, or sealed with another passphrase:
 // each fails with a clear error and changes nothing. Which files a backup contains and which it leaves out.
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import fs, { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -110,6 +110,25 @@ test('a backup without secrets holds the state and no secret; the old state stay
   forgetOldState(join(target, 'data'), { info: text => said.push(text), warn: text => said.push(text) })
   assert.match(said.join(), /the restored state has started; the old one was removed/)
   assert.ok(!realFiles.exists(join(target, 'data/restore')))
+})
+
+test('segments that the log drops while they are opened leave no hole', async t => {
+  const { dataDir, target, write, restore } = world(t)
+  const segments = [1, 2, 3, 4].map(k => `log/000000000000010${k}.seg`)
+  put(dataDir, Object.fromEntries(segments.map(path => [path, path])))
+  const open = fs.openSync
+  t.mock.method(fs, 'openSync', (path: string, ...rest: [number, number]) => {
+    const fd = open(path, ...rest)
+    // a gateway in another process drops the two oldest behind the first that is opened
+    if (path.includes('000010')) for (const old of segments.splice(0, 2)) rmSync(join(dataDir, old), { force: true })
+    return fd
+  })
+  segments.splice(2)
+  await write()
+  t.mock.restoreAll()
+  restore()
+  const names = realFiles.list(join(target, 'data/log')).filter(name => name.includes('000010'))
+  assert.deepEqual(names.sort(), ['0000000000000103.seg', '0000000000000104.seg'])
 })
 
 test('a restore that a gateway prepares leaves its state unchanged until the next start applies it', async t => {

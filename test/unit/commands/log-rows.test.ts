@@ -1,7 +1,11 @@
-// `log export`: which records it selects, and the fixed columns of its CSV.
+// `log export`: which records it selects, the fixed columns of its CSV and the keys of its JSON lines, as docs/operation.md lists both.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { csvRows, LOG_COLUMNS, selected, timeOf } from '../../../src/commands/log-rows'
+import { exportRow, type LogRecord } from '../../../src/log'
+import { root } from '../../lib/gateway'
 
 type Row = Record<string, unknown>
 
@@ -81,4 +85,19 @@ test('CSV has fixed columns, a line for each sensor, and one line for a record w
     '5,1,2000,"B,""x""",ONLINE,8,UDP,1,T1,OK,21.5,K,saved,2002',
     `5,1,2000,"B,""x""",ONLINE,8,UDP,2,'=1+1,ERR,,Pa,saved,2002`,
   ])
+})
+
+test('docs/operation.md lists the columns, and the keys of a record that has everything', () => {
+  const record: LogRecord = {
+    ...{ seq: 4, boot: 1, kind: 'fact', monoMs: 1, wallMs: 1001, quality: 'synced', medium: 'UDP' },
+    fact: {
+      ...{ id: 'A', state: 'ONLINE', tRaw: 1000, aid: 7 },
+      sensors: [{ id: 'T1', status: 'OK', unit: 'K', value: 21.5 }],
+      extras: { geohash: 'u0', url: 'x', msg: 'y' },
+    },
+    link: { medium: 'UDP', address: '192.0.2.1:9', rssi: -1, snr: 2, future: true, template_rebuilt: true },
+  }
+  const page = readFileSync(join(root, 'docs/operation.md'), 'utf8')
+  for (const names of [Object.keys(exportRow(record)), LOG_COLUMNS])
+    assert.ok(page.includes(`\`${names.join(', ')}\``), names.join())
 })

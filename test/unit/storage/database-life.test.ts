@@ -37,7 +37,10 @@ const worker =
 const takes = "port.postMessage({ type: 'applied', upTo, bytes, ...state }, [bytes])"
 const answers = "if (type === 'question') port.postMessage({ type: 'answer', id, answer: {}, ...state })"
 
-async function opened(facts: number, more: Partial<DatabaseOptions>): Promise<{ log: FlashLog; db: Database }> {
+async function opened(
+  facts: number,
+  more: Partial<DatabaseOptions>,
+): Promise<{ log: FlashLog; db: Database; more: () => Promise<void> }> {
   const { log, timers } = await openLog({ version: '1' })
   for (let k = 0; k < facts; k++) {
     const sensors = [{ id: 'temp', status: 'OK', unit: 'K', value: k }]
@@ -45,7 +48,11 @@ async function opened(facts: number, more: Partial<DatabaseOptions>): Promise<{ 
     if (k % 1000 === 999) await timers.advance(1100)
   }
   await timers.advance(1100)
-  return { log, db: new Database({ log, startWaitMs: 60_000, ...more }) }
+  const one = async (): Promise<void> => {
+    log.appendFact({ id: 'dev', state: 'ONLINE', tRaw: 1_720_000_000_000, aid: 7, sensors: [] }, { medium: 'UDP' })
+    await timers.advance(1100)
+  }
+  return { log, more: one, db: new Database({ log, startWaitMs: 60_000, ...more }) }
 }
 
 const until = (check: () => boolean): Promise<boolean> => waitUntil(String(check), check)
@@ -109,6 +116,26 @@ test('a view whose start takes longer than the wait for its counts is not stoppe
   assert.equal((await counting).state, 'starting')
   t.mock.timers.tick(5)
   assert.equal(db.status().state, 'starting')
+  await db.close()
+})
+
+test('a view rests a while after its last query, whatever arrives meanwhile', async t => {
+  const program = worker(`${answers}\nif (type === 'batch') ${takes}`)
+  const { db, more } = await opened(1, { idleMs: 100, program })
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  await db.connect()
+  const states: string[] = []
+  await db.queryPackets()
+  for (const asks of [true, false, false]) {
+    t.mock.timers.tick(60)
+    states.push(db.status().state)
+    if (asks) await db.queryPackets()
+    await more()
+    while (db.status().state === 'up' && db.lagRecords() > 0) await new Promise(setImmediate)
+  }
+  t.mock.timers.tick(60)
+  states.push(db.status().state)
+  assert.deepEqual(states, ['up', 'up', 'resting', 'resting'])
   await db.close()
 })
 

@@ -1,4 +1,4 @@
-// A view with sealed windows over files in RAM, and the simple list it must agree with.
+// A view with sealed windows over files in RAM, and the plain SQLite database it must agree with: tables and statements of its own.
 import assert from 'node:assert/strict'
 import type { Database as SqlJsDatabase } from 'sql.js'
 import { type LogRecord, packetUuid, uuidText } from '../../../src/log'
@@ -104,7 +104,6 @@ export function randomLog(seed: number, count: number): LogRecord[] {
   return records
 }
 
-const seconds = (fact: Fact): number => Math.floor(fact.tRaw / 1000)
 const uuidOf = (fact: Fact): string => uuidText(packetUuid(fact))
 
 /** One row per packet, in the order of the log. */
@@ -116,103 +115,136 @@ export function plainList(records: readonly LogRecord[]): LogRecord[] {
   })
 }
 
+/** The peer: one SQLite database without windows, which keeps the first of equal packets. */
+const PLAIN = `
+  CREATE TABLE packet (seq INTEGER PRIMARY KEY, uuid TEXT, device TEXT, status TEXT, t_raw INTEGER, second INTEGER, sensors TEXT,
+    UNIQUE (device, t_raw, status, sensors));
+  CREATE TABLE reading (packet INTEGER, place INTEGER, id TEXT, status TEXT, unit TEXT, value REAL);
+  CREATE VIEW both AS SELECT p.*, r.place, r.id, r.status AS state, r.unit, r.value FROM reading r JOIN packet p ON p.seq = r.packet`
+const IN_TIME = `(:device IS NULL OR device = :device) AND (:since IS NULL OR second >= :since)
+  AND (:until IS NULL OR second <= :until)`
+
+type Values = Record<string, string | number | undefined>
+
+/** `rows` of a statement over the packets of `records` in one plain database. */
+function plainDatabase(records: readonly LogRecord[]) {
+  const db = openSql() as SqlJsDatabase
+  db.exec(PLAIN)
+  const packet = db.prepare('INSERT OR IGNORE INTO packet VALUES (?, ?, ?, ?, ?, ?, ?)')
+  const reading = db.prepare('INSERT INTO reading VALUES (?, ?, ?, ?, ?, ?)')
+  db.exec('BEGIN')
+  for (const { seq, fact } of records) {
+    const { id, state, tRaw, sensors } = fact!
+    packet.run([seq, uuidOf(fact!), id, state, tRaw, Math.floor(tRaw / 1000), JSON.stringify(sensors)])
+    if (db.getRowsModified() === 0) continue
+    for (const [k, s] of sensors.entries()) reading.run([seq, k + 1, s.id, s.status, s.unit, s.value])
+  }
+  db.exec('COMMIT')
+  const prepared = new Map<string, ReturnType<typeof db.prepare>>()
+  const rows = (text: string, values: Values = {}): unknown[][] => {
+    const statement = prepared.get(text) ?? db.prepare(text)
+    prepared.set(text, statement)
+    statement.bind(Object.fromEntries(Object.entries(values).map(([name, value]) => [`:${name}`, value ?? null])))
+    const found: unknown[][] = []
+    while (statement.step()) found.push(statement.get())
+    statement.reset()
+    return found
+  }
+  return { rows, close: () => db.close() }
+}
+
 /** The buckets of a sensor contain every value of the packets, each in the bucket of its second. */
 function assertHistory(
   view: SqlView,
-  inTime: readonly LogRecord[],
+  rows: ReturnType<typeof plainDatabase>['rows'],
   query: { device_id: string; since: number | undefined; until: number | undefined; buckets: number },
   at: string,
 ): void {
   const sensor_id = 'hum'
-  const hits = inTime.flatMap(({ fact }) =>
-    fact!.sensors.filter(s => s.id === sensor_id).map(s => ({ fact: fact!, s })),
+  const of = { device: query.device_id, id: sensor_id }
+  const [[count, first, last, unit] = []] = rows(
+    `SELECT COUNT(*), MIN(second), MAX(second), GROUP_CONCAT(DISTINCT unit) FROM both WHERE id = :id AND ${IN_TIME}`,
+    { ...of, since: query.since, until: query.until },
   )
   const { buckets, since, until, units } = view.history({ ...query, sensor_id } as HistoryQuery)
-  if (hits.length > 0) {
-    assert.equal(since, query.since ?? Math.min(...hits.map(({ fact }) => seconds(fact))), at)
-    assert.equal(until, query.until ?? Math.max(...hits.map(({ fact }) => seconds(fact))), at)
-    assert.deepEqual(units, ['K'], at)
+  if (count !== 0) {
+    assert.deepEqual([since, until, units.join()], [query.since ?? first, query.until ?? last, unit], at)
     assert.equal(buckets.length, Math.min(query.buckets, Math.max(0, until - since + 1)), at)
   }
   for (const [k, { t, count, min, mean, max }] of buckets.entries()) {
     const end = buckets[k + 1]?.t ?? until + 1
     assert.equal(t, k === 0 ? since : t, at)
-    const values = hits
-      .filter(({ fact }) => seconds(fact) >= t && seconds(fact) < end)
-      .flatMap(({ s }) => (s.value === null ? [] : [s.value]))
-    const sum = values.reduce((a, b) => a + b, 0)
-    assert.deepEqual(
-      [count, min, max],
-      values.length ? [values.length, Math.min(...values), Math.max(...values)] : [0, null, null],
-      at,
+    const [[number, least, average, most] = []] = rows(
+      `SELECT COUNT(value), MIN(value), AVG(value), MAX(value) FROM both WHERE id = :id AND ${IN_TIME}`,
+      { ...of, since: t, until: end - 1 },
     )
-    if (values.length === 0) assert.equal(mean, null)
-    else assert.ok(Math.abs(mean! - sum / values.length) < 1e-9 * Math.max(1, Math.abs(sum)), `${at} ${mean} ${sum}`)
+    assert.deepEqual([count, min, max], [number, least, most], at)
+    if (typeof average !== 'number') assert.equal(mean, null, at)
+    else assert.ok(Math.abs(mean! - average) < 1e-9 * Math.max(1, average * count), `${at} ${mean} ${average}`)
   }
 }
 
-/** Sends the view random queries; each answer must equal what sorting the list gives. */
+/** Sends the view random queries; each answer must equal that of a plain SQLite database with the same packets. */
 export function assertSame(view: SqlView, records: readonly LogRecord[], rounds: number, seed: number): void {
   const next = prng(seed)
   const below = (n: number): number => Math.floor(next() * n)
-  const list = plainList(records)
-  const span = Math.max(...records.map(({ fact }) => seconds(fact!))) - T0 + 310
-  const newest = [...list].sort((a, b) => seconds(b.fact!) - seconds(a.fact!) || b.seq - a.seq)
+  const { rows, close } = plainDatabase(records)
+  const [[packetCount, newest] = []] = rows('SELECT COUNT(*), MAX(second) FROM packet') as number[][]
+  const span = newest! - T0 + 310
   for (let round = 0; round < rounds; round++) {
     const since = below(2) ? undefined : T0 - 305 + below(span)
     const until = below(2) ? undefined : T0 - 305 + below(span)
     const device_id = below(2) ? undefined : `dev-${below(6)}`
     const limit = 1 + below(60)
-    const offset = below(3) === 0 ? 0 : below(list.length)
-    const inTime = newest.filter(
-      ({ fact }) =>
-        seconds(fact!) >= (since ?? 0) &&
-        seconds(fact!) <= (until ?? Number.POSITIVE_INFINITY) &&
-        fact!.id === (device_id ?? fact!.id),
-    )
+    const offset = below(3) === 0 ? 0 : below(packetCount!)
     const question = { device_id, since, until, limit, offset }
+    const values = { device: device_id, since, until }
+    const page = { ...values, limit, offset }
     const status = below(2) ? undefined : ['ALARM', 'OFF'][below(2)]
-    const right = inTime.filter(({ fact }) => fact!.state === (status ?? fact!.state))
     const packets = view.packets({ ...question, status })
     const at = JSON.stringify({ round, status, ...question })
-    assert.equal(packets.total, right.length, at)
+    const right = `FROM packet WHERE ${IN_TIME} AND (:status IS NULL OR status = :status)`
+    assert.deepEqual([[packets.total]], rows(`SELECT COUNT(*) ${right}`, { ...values, status }), at)
     assert.deepEqual(
-      packets.packets.map(p => p.packet_uuid),
-      right.slice(offset, offset + limit).map(({ fact }) => uuidOf(fact!)),
+      packets.packets.map(p => [p.packet_uuid, p.device_id, p.device_status, p.timestamp_raw, p.payload_json.t_raw]),
+      rows(
+        `SELECT uuid, device, status, second, t_raw ${right} ORDER BY second DESC, seq DESC LIMIT :limit OFFSET :offset`,
+        { ...page, status },
+      ),
       at,
     )
     const sensor_id = below(2) ? undefined : ['hum', 'none'][below(2)]
-    const rows = inTime
-      .flatMap(({ fact, seq }) => fact!.sensors.map((s, k) => ({ fact: fact!, seq, s, index: k + 1 })))
-      .filter(({ s }) => s.id === (sensor_id ?? s.id))
-      .sort((a, b) => seconds(b.fact) - seconds(a.fact) || a.index - b.index || b.seq - a.seq)
     const sensors = view.sensors({ ...question, sensor_id })
-    assert.equal(sensors.total, rows.length, at)
+    const read = `FROM both WHERE ${IN_TIME} AND (:id IS NULL OR id = :id)`
+    assert.deepEqual([[sensors.total]], rows(`SELECT COUNT(*) ${read}`, { ...values, id: sensor_id }), at)
     assert.deepEqual(
-      sensors.sensors.map(s => [s.packet_uuid, s.sensor_index, s.normalized_value]),
-      rows.slice(offset, offset + limit).map(r => [uuidOf(r.fact), r.index, r.s.value]),
+      sensors.sensors.map(s => [
+        ...[s.packet_uuid, s.device_id, s.timestamp_raw, s.sensor_index],
+        ...[s.sensor_id, s.sensor_status, s.normalized_value, s.normalized_unit],
+      ]),
+      rows(
+        `SELECT uuid, device, second, place, id, state, value, unit ${read}
+         ORDER BY second DESC, place, seq DESC LIMIT :limit OFFSET :offset`,
+        { ...page, id: sensor_id },
+      ),
       at,
     )
-    if (device_id !== undefined) assertHistory(view, inTime, { device_id, since, until, buckets: 1 + below(90) }, at)
-    const one = list[below(list.length)]!
-    const found = view.packet(uuidOf(one.fact!))
-    assert.equal(found?.packet.device_id, one.fact!.id)
-    assert.equal(found.sensors.length, one.fact!.sensors.length)
+    if (device_id !== undefined) assertHistory(view, rows, { device_id, since, until, buckets: 1 + below(90) }, at)
+    const [[uuid, device, parts] = []] = rows(
+      'SELECT uuid, device, (SELECT COUNT(*) FROM reading WHERE packet = seq) FROM packet LIMIT 1 OFFSET :offset',
+      { offset: below(packetCount!) },
+    )
+    const found = view.packet(uuid as string)
+    assert.deepEqual([found?.packet.device_id, found?.sensors.length], [device, parts], at)
   }
-  const devices = new Map<string, { device_id: string; last_seen: number; packet_count: number }>()
-  for (const { fact } of list) {
-    const device = devices.get(fact!.id) ?? { device_id: fact!.id, last_seen: 0, packet_count: 0 }
-    device.last_seen = Math.max(device.last_seen, seconds(fact!))
-    device.packet_count++
-    devices.set(fact!.id, device)
-  }
-  const order = [...devices.values()].sort((a, b) => b.last_seen - a.last_seen || (a.device_id < b.device_id ? -1 : 1))
-  assert.deepEqual(view.devices(3, 1), {
-    ok: true,
-    devices: order.slice(1, 4),
-    total: order.length,
-    limit: 3,
-    offset: 1,
-  })
-  assert.equal(view.counts.packets, list.length)
+  const { devices, total } = view.devices(3, 1)
+  assert.deepEqual(
+    devices.map(d => [d.device_id, d.last_seen, d.packet_count]),
+    rows(
+      'SELECT device, MAX(second) AS seen, COUNT(*) FROM packet GROUP BY 1 ORDER BY seen DESC, device LIMIT 3 OFFSET 1',
+    ),
+  )
+  assert.deepEqual([[total]], rows('SELECT COUNT(DISTINCT device) FROM packet'))
+  assert.equal(view.counts.packets, packetCount)
+  close()
 }

@@ -1,12 +1,13 @@
-// Where a worker of a database server continues in the log, by what the server has.
+// Where a worker of a database server continues in the log: by what the server has, and after what the log dropped.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { Missed } from '../../../src/storage/missed'
 import { SqlThread } from '../../../src/storage/sqlthread'
 import { until } from '../../lib/gateway'
-import { openLog } from '../log/helpers'
+import { factOf, LOCAL, openLog } from '../log/helpers'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-sqlthread-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -57,4 +58,42 @@ test('a server with newer records than the log belongs to another state of the l
     assert.deepEqual([thread.appliedSeq, told[0]], [applied, foreign ? undefined : [applied, false]], `${seq}`)
     assert.equal(thread.busy, seq === last - 2, 'is fed what the server lacks, and nothing where it only reads')
   }
+})
+
+test('what the log dropped unread is counted as missed and not sent as well, although it is still in memory', async t => {
+  const { log } = await openLog({ maxBytes: 128 * 1024, segmentBytes: 16 * 1024, commitBytes: 1 })
+  const script = join(root, 'counts.js')
+  writeFileSync(
+    script,
+    `const { parentPort } = require('node:worker_threads')
+     const counts = { packets: 0, duplicates: 0, left: 0 }
+     const tell = message => parentPort.postMessage({ windows: [], counts, heap: 1, hole: false, ...message })
+     parentPort.on('message', ({ type, bytes, length, upTo }) => {
+       if (type !== 'batch') return
+       counts.packets += Buffer.from(bytes, 0, length).toString('latin1').split('only-facts').length - 1
+       tell({ type: 'applied', upTo, bytes })
+     })
+     tell({ type: 'ready', seq: 0 })`,
+  )
+  const missed = new Missed(log, [], 0)
+  log.pin(
+    () => undefined,
+    segment => missed.dropping(segment),
+  )
+  const thread = new SqlThread({
+    ...{ log, missed, maxPackets: 100, maxBytes: 100_000, checked: new Set(), server: { script, setup: {} as never } },
+    onApplied: () => undefined,
+    onDead: error => assert.fail(error),
+  })
+  t.after(() => thread.end())
+  await until('it began', () => thread.appliedSeq >= log.committedSeq)
+  const facts = 2500
+  for (let k = 0; k < facts; k++) log.appendFact(factOf(k, 'only-facts'), LOCAL)
+  await log.flush()
+  assert.ok(missed.facts > 0 && log.firstSeq < facts, `${missed.facts} dropped, up to ${log.firstSeq}`)
+  const kept = log.reader(thread.appliedSeq + 1, { kinds: ['fact'] }).next()!.seq
+  assert.ok(kept < log.firstSeq, `the log still has ${kept} in memory`)
+  thread.feed()
+  await until('it has all', () => thread.appliedSeq === log.committedSeq)
+  assert.equal(thread.counts.packets + missed.facts, facts)
 })

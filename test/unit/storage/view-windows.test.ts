@@ -1,4 +1,4 @@
-// Sealed windows: the same answers as one big list, whatever was sealed, restarted, truncated or damaged in between.
+// Sealed windows: the same answers as one plain SQLite database, whatever was sealed, restarted, truncated or damaged in between.
 // Long: more seeds, every operation
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
@@ -36,7 +36,7 @@ function restarted(files: MemFiles, records: readonly LogRecord[]): SqlView {
 }
 
 for (const seed of LONG ? [1, 2, 3] : [2]) {
-  test(`random packets, duplicates and queries (${seed}): windows answer like one list`, () => {
+  test(`random packets, duplicates and queries (${seed}): windows answer like one plain SQLite database`, () => {
     const records = randomLog(seed, 700)
     const { view, folder } = openView(new MemFiles(), { maxPackets: 20 + seed * 25 })
     let at = 0

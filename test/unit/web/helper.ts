@@ -28,7 +28,7 @@ export const status = () =>
       wear_percent_year: 0.25,
     },
     uplinks: { up1: { cursor: 80, backlog: 10, acked: 79, sent: 3, resent: 1 } },
-    storage: { lag_records: 0 },
+    storage: { lag_records: 0, missed: 3 },
     dropped: { rows: 0, packets: 0, records: 0 },
   }) as unknown as GatewayStatus
 

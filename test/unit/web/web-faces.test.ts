@@ -36,6 +36,7 @@ test('metrics are Prometheus text: every sample has its help and type before it,
   }
   assert.equal(samples.get('os_node_link_up{link="a\\"b\\\\c\\nd",kind="medium",type="UDP"}'), 1)
   assert.equal(samples.get('os_node_uplink_backlog{uplink="up1"}'), 10)
+  assert.equal(samples.get('os_node_storage_missed_total'), 3)
   assert.deepEqual(
     [
       samples.get('os_node_uplink_acknowledged_total{uplink="up1"}'),

@@ -1,4 +1,5 @@
 // What a gateway requests from its upstream, when, and which answers count, compared with requests.txt.
+import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { UpstreamRequests } from '../../../../src/gateway/uplink/requests'
 import {
@@ -38,7 +39,10 @@ test('ids, time and pools are requested, repeated, accepted and refused as reque
       },
       nextSeq: () => (last = sequence.next()),
       clock,
-      time: { noteServerTime: (...got: unknown[]) => said.push(['time', ...got]) } as never,
+      time: {
+        now: () => 1_700_000_000_500,
+        noteServerTime: (...got: unknown[]) => said.push(['time', ...got]),
+      } as never,
       identity: identity as never,
       logger: { warn: logs('warn'), info: logs('info'), error: logs('error') } as never,
       changed: () => said.push('changed'),
@@ -81,4 +85,43 @@ test('ids, time and pools are requested, repeated, accepted and refused as reque
     requests.stop()
   }
   trace.compare()
+})
+
+test('a time that moves that of this node counts when a second answer agrees: a bit of the first may have changed on a serial line', () => {
+  const clock = new ManualClock()
+  const sequence = new SequenceCounter(0)
+  const [asked, set]: [number[], number[]] = [[], []]
+  const requests = new UpstreamRequests({
+    send: async packet => asked.push(packet[0]!) > 0,
+    nextSeq: () => sequence.next(),
+    clock,
+    time: { now: () => 1_700_000_000_000 + clock.mono(), noteServerTime: (time: number) => set.push(time) } as never,
+    identity: { assigned: true } as never,
+    logger: {} as never,
+    changed: () => undefined,
+    pool: () => null,
+  })
+  const answer = (time: number): void => {
+    clock.advance(100)
+    requests.received(buildTimeResponse(asked.length, time))
+  }
+  try {
+    requests.start()
+    answer(1_700_000_000)
+    assert.deepEqual([asked.length, set], [1, [1_700_000_000]], 'it is the time of this node')
+    requests.requestTime()
+    answer(1_700_000_000 + 2 ** 30)
+    assert.deepEqual([asked.length, set.length], [3, 1], 'it asks again')
+    answer(1_700_000_000)
+    assert.deepEqual([asked.length, set.length], [3, 2], 'the first one was wrong')
+    requests.requestTime()
+    answer(1_600_000_000)
+    answer(1_600_000_000)
+    assert.deepEqual([asked.length, set.at(-1)], [5, 1_600_000_000])
+    requests.requestTime()
+    for (let k = 1; k <= 50; k++) answer(1_500_000_000 + 1000 * k)
+    assert.deepEqual([asked.length, set.length], [7, 3], 'answers that never agree do not make it ask without a pause')
+  } finally {
+    requests.stop()
+  }
 })
