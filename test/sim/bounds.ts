@@ -19,7 +19,9 @@ export function* beyond({ plan }: World, machine: Machine, status: boolean): Ite
     value > most ? [`${machine.name}: ${what}: ${value}, of ${most}`] : []
   yield* over('committed', log.committedSeq, log.lastSeq)
   const most = machine.isUpstream ? MAX_BYTES : (plan.tuning.maxBytes ?? MAX_BYTES)
-  const files = machine.disk.list('/data/log').map(file => machine.disk.size(`/data/log/${file}`))
+  const files = ['/data/log', '/data/log/damaged'].flatMap(dir =>
+    machine.disk.list(dir).map(file => machine.disk.size(`${dir}/${file}`)),
+  )
   yield* over(
     'bytes of the log',
     files.reduce((sum, size) => sum + size, 0),

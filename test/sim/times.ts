@@ -7,6 +7,8 @@ const AHEAD_MS = 86_400_000
 export class Times {
   /** the next reading is later */
   #last = 0
+  /** the next step corrects that reading */
+  #lastOpen = false
   /** of a reading of an unsynced clock: the steps since */
   readonly #moved = new Map<number, number>()
   /** those that the next step corrects */
@@ -17,12 +19,14 @@ export class Times {
   /** A start, before its log is read. */
   reset(): void {
     this.#last = 0
+    this.#lastOpen = false
     this.#moved.clear()
     this.#open.clear()
   }
 
   /** Another run of the gateway: its steps correct nothing earlier. */
   booted(): void {
+    this.#lastOpen = false
     this.#open.clear()
   }
 
@@ -30,6 +34,7 @@ export class Times {
   logged(n: number, tRaw: number, unsynced: boolean): number | undefined {
     const before = this.#last
     this.#last = tRaw
+    this.#lastOpen = unsynced
     if (unsynced) {
       this.#moved.set(n, 0)
       this.#open.add(n)
@@ -40,8 +45,10 @@ export class Times {
   /** The log has a step of the time. */
   stepped(movedMs: number, synced: boolean): void {
     for (const n of this.#open) this.#moved.set(n, this.#moved.get(n)! + movedMs)
-    if (movedMs < 0) this.#last = Math.floor(this.#last + movedMs)
-    if (synced) this.#open.clear()
+    if (movedMs < 0 && this.#lastOpen) this.#last = Math.floor(this.#last + movedMs)
+    if (!synced) return
+    this.#lastOpen = false
+    this.#open.clear()
   }
 
   /** An uplink takes a reading; returns the time that the log says, unless that is it. */
