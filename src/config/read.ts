@@ -27,9 +27,11 @@ export interface ConfigSnapshot {
 
 export type Schema = v.GenericSchema<unknown, Config>
 
-export const lastGoodPath = (dataDir: string): string => join(dataDir, 'config.last-good.json')
-/** The good copy before it: a card that does not sync may leave both newer files empty after a power cut. */
-export const earlierPath = (dataDir: string): string => join(dataDir, 'config.earlier.json')
+/** The last good copy, and the one before it: a card that does not sync may leave both newer files empty after a power cut. */
+export const copyPaths = (dataDir: string): [string, string] => [
+  join(dataDir, 'config.last-good.json'),
+  join(dataDir, 'config.earlier.json'),
+]
 
 /** Checks a document. Throws CONFIG_INVALID with key, line and allowed values. */
 export const interpret = (schema: Schema, document: Document): ConfigSnapshot => atOnce(interpreting(schema, document))
@@ -87,7 +89,7 @@ export function readConfig(schema: Schema, path: string, dataDir: string, files:
   } catch (error) {
     fault = asOsError(error)
   }
-  for (const copy of [lastGoodPath(dataDir), earlierPath(dataDir)]) {
+  for (const copy of copyPaths(dataDir)) {
     const good = readCopy(schema, copy, files)
     if (good) return { snapshot: good, problem: fault }
   }
@@ -122,8 +124,7 @@ export class LastGood {
   #text: string | undefined
 
   constructor(dataDir: string, files: Files, logger: Logger) {
-    this.#path = lastGoodPath(dataDir)
-    this.#earlier = earlierPath(dataDir)
+    ;[this.#path, this.#earlier] = copyPaths(dataDir)
     this.#files = files
     this.#logger = logger
   }
@@ -146,11 +147,9 @@ export class LastGood {
 
   #write(text: string): void {
     this.#files.mkdir(dirname(this.#path))
-    if (this.#files.exists(this.#path)) {
-      const before = this.#files.read(this.#path).toString('utf8')
-      if (before === text) return
-      if (before.trim() !== '') this.#files.rename(this.#path, this.#earlier)
-    }
+    const before = readText(this.#path, this.#files)?.toString() ?? ''
+    if (before === text) return
+    if (!isEmpty(before)) this.#files.rename(this.#path, this.#earlier)
     atomicWrite(this.#path, text, this.#files)
   }
 }

@@ -88,7 +88,7 @@ export class NodeClock implements Clock {
   #anchor: number
   readonly #stamps: LruMap<string | number, number>
   /** devices whose last stamp the next step corrects: of this run, and no time source confirmed it */
-  readonly #open = new Set<string | number>()
+  readonly #open: LruMap<string | number, null>
 
   constructor(
     clock: Clock,
@@ -108,6 +108,7 @@ export class NodeClock implements Clock {
     this.#threshold = thresholdSeconds
     this.#maxStepMs = Math.max(0, maxStepSeconds) * 1000
     this.#stamps = new LruMap(Math.max(1, maxDevices))
+    this.#open = new LruMap(this.#stamps.limit)
     this.#onStep = onStep
     this.#asks = timeSource !== undefined
     this.#timeSource = timeSource ?? null
@@ -245,19 +246,15 @@ export class NodeClock implements Clock {
     const now = this.now()
     const last = this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY
     const stamp = now > last || last - now > AHEAD_MS ? now : last + 1
-    this.#keepStamp(device, stamp)
-    if (!this.synced) this.#open.add(device)
-    else if (this.#open.size > 0) this.#open.delete(device)
+    this.#stamps.set(device, stamp)
+    if (!this.synced) this.#open.set(device, null)
+    else this.#open.delete(device)
     return stamp
   }
 
   /** After a start: the last stamp of a device, from its records. */
   noteStamp(device: string | number, stamp: number): void {
-    this.#keepStamp(device, Math.max(this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY, stamp))
-  }
-
-  #keepStamp(device: string | number, stamp: number): void {
-    this.#stamps.set(device, stamp)
+    this.#stamps.set(device, Math.max(this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY, stamp))
   }
 
   get #plausible(): boolean {
@@ -278,7 +275,7 @@ export class NodeClock implements Clock {
    * Otherwise a clock that was ahead would delay every later stamp. Other stamps stay: `synced` ends the corrections.
    */
   #moved(ms: number, synced: boolean): void {
-    for (const device of ms === 0 ? [] : this.#open) {
+    for (const device of this.#open.keys()) {
       const stamp = this.#stamps.get(device)
       if (stamp !== undefined) this.#stamps.set(device, Math.ceil(stamp + ms))
     }
