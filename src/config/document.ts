@@ -63,6 +63,9 @@ const fault = (path: string, text: string, offset: number, what: string): OsErro
   return new OsError('CONFIG_SYNTAX', `${path}:${line}:${column}: ${what}`, { details: { file: path, line, column } })
 }
 
+/** Nothing, or zeros, which a power cut leaves of a file. */
+export const isEmpty = (text: string): boolean => /^[\s\0]*$/.test(text)
+
 /** Reads the text of a configuration file. Throws CONFIG_SYNTAX with file, line and column. */
 export const parseDocument = (path: string, bytes: Uint8Array | string): Document => atOnce(parsing(path, bytes))
 
@@ -70,7 +73,7 @@ export const parseDocument = (path: string, bytes: Uint8Array | string): Documen
 export function* parsing(path: string, bytes: Uint8Array | string): Parts<Document> {
   let text = typeof bytes === 'string' ? bytes : Buffer.from(bytes).toString('utf8')
   if (text.startsWith('\ufeff')) text = text.slice(1)
-  if (text.trim() === '') throw fault(path, '', 0, 'the file is empty')
+  if (isEmpty(text)) throw fault(path, '', 0, 'the file is empty')
   const { node: root, value } = yield* read(path, text)
   if (root.type !== 'object') throw fault(path, text, root.offset, 'the file must hold one object { … }')
   let starts: readonly number[] | undefined

@@ -1,5 +1,6 @@
-// One reading of the configuration: the file if it is valid, else the last good copy with a reported problem, else an
-// error. Defaults are used only if there never was a file, never in place of a broken one (R6).
+// One reading of the configuration: the file if it is valid, else the last good copy with a reported problem, else the good copy before
+// it, else an error. Defaults are used only if there never was a file or it is empty, which is a reported problem, never in place of a
+// broken one (R6).
 import { dirname, join } from 'node:path'
 import type * as v from 'valibot'
 import { atomicWrite } from '../lib/atomic'
@@ -7,7 +8,7 @@ import { asOsError, errno, OsError, outOfFiles } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { check, invalid, unknownKeys } from './check'
-import { type Document, parseDocument } from './document'
+import { type Document, isEmpty, parseDocument } from './document'
 import { missing } from './find'
 import type { Tree } from './keys'
 import { normalize } from './normalize'
@@ -26,7 +27,11 @@ export interface ConfigSnapshot {
 
 export type Schema = v.GenericSchema<unknown, Config>
 
-export const lastGoodPath = (dataDir: string): string => join(dataDir, 'config.last-good.json')
+/** The last good copy, and the one before it: a card that does not sync may leave both newer files empty after a power cut. */
+export const copyPaths = (dataDir: string): [string, string] => [
+  join(dataDir, 'config.last-good.json'),
+  join(dataDir, 'config.earlier.json'),
+]
 
 /** Checks a document. Throws CONFIG_INVALID with key, line and allowed values. */
 export const interpret = (schema: Schema, document: Document): ConfigSnapshot => atOnce(interpreting(schema, document))
@@ -76,15 +81,20 @@ interface Reading {
 /** Reads the file, or its fallback. `mustExist`: the path was given explicitly. */
 export function readConfig(schema: Schema, path: string, dataDir: string, files: Files, mustExist: boolean): Reading {
   let fault: OsError
+  let bytes: Buffer | undefined
   try {
-    const bytes = readText(path, files)
+    bytes = readText(path, files)
     if (bytes) return { snapshot: interpret(schema, parseDocument(path, bytes)) }
     fault = missing(path)
   } catch (error) {
     fault = asOsError(error)
   }
-  const good = readLastGood(schema, dataDir, files)
-  if (good) return { snapshot: good, problem: fault }
+  for (const copy of copyPaths(dataDir)) {
+    const good = readCopy(schema, copy, files)
+    if (good) return { snapshot: good, problem: fault }
+  }
+  // nothing in it could be used wrongly, and a gateway that starts keeps its readings and can be configured
+  if (bytes && isEmpty(bytes.toString())) return { snapshot: interpretDefaults(schema), problem: fault }
   if (mustExist || files.exists(path)) throw fault
   return { snapshot: interpretDefaults(schema) }
 }
@@ -95,26 +105,26 @@ export function interpretDefaults(schema: Schema): ConfigSnapshot {
   return { config, raw: {}, warnings: [] }
 }
 
-function readLastGood(schema: Schema, dataDir: string, files: Files): ConfigSnapshot | undefined {
-  const path = lastGoodPath(dataDir)
+function readCopy(schema: Schema, path: string, files: Files): ConfigSnapshot | undefined {
   try {
     return files.exists(path) ? interpret(schema, parseDocument(path, files.read(path))) : undefined
   } catch {
-    // an invalid last good copy counts as none: the fault of the real file is reported
+    // an invalid copy counts as none: the fault of the real file is reported
     return undefined
   }
 }
 
-/** The text of the last good load, stored next to the data. A failed write is only a warning. */
+/** The text of the last good load, and the one before it, stored next to the data. A failed write is only a warning. */
 export class LastGood {
   readonly #path: string
+  readonly #earlier: string
   readonly #files: Files
   readonly #logger: Logger
   #writer = (write: () => void): void => write()
   #text: string | undefined
 
   constructor(dataDir: string, files: Files, logger: Logger) {
-    this.#path = lastGoodPath(dataDir)
+    ;[this.#path, this.#earlier] = copyPaths(dataDir)
     this.#files = files
     this.#logger = logger
   }
@@ -137,7 +147,9 @@ export class LastGood {
 
   #write(text: string): void {
     this.#files.mkdir(dirname(this.#path))
-    if (this.#files.exists(this.#path) && this.#files.read(this.#path).toString('utf8') === text) return
+    const before = readText(this.#path, this.#files)?.toString() ?? ''
+    if (before === text) return
+    if (!isEmpty(before)) this.#files.rename(this.#path, this.#earlier)
     atomicWrite(this.#path, text, this.#files)
   }
 }

@@ -87,6 +87,8 @@ export class NodeClock implements Clock {
   /** OS clock minus monotonic clock at the last check: detects a jump of the OS clock */
   #anchor: number
   readonly #stamps: LruMap<string | number, number>
+  /** devices whose last stamp the next step corrects: of this run, and no time source confirmed it */
+  readonly #open: LruMap<string | number, null>
 
   constructor(
     clock: Clock,
@@ -106,6 +108,7 @@ export class NodeClock implements Clock {
     this.#threshold = thresholdSeconds
     this.#maxStepMs = Math.max(0, maxStepSeconds) * 1000
     this.#stamps = new LruMap(Math.max(1, maxDevices))
+    this.#open = new LruMap(this.#stamps.limit)
     this.#onStep = onStep
     this.#asks = timeSource !== undefined
     this.#timeSource = timeSource ?? null
@@ -197,7 +200,7 @@ export class NodeClock implements Clock {
     this.#lifted = null
     this.#doubt = false
     this.#held = false
-    this.#moved(movedMs)
+    this.#moved(movedMs, true)
     this.#onStep({ movedMs, offsetMs: 0, heldBackMs: 0, first: false, source: timeSource, synced: true })
   }
 
@@ -225,7 +228,7 @@ export class NodeClock implements Clock {
     this.#offsetMs = Math.round(this.#offsetMs + moved)
     this.#lastSync = Math.floor(this.#clock.wall() + this.#offsetMs)
     if (moved !== 0 && bounded) this.#steps.push({ at: this.#clock.mono(), ms: Math.abs(moved) })
-    if (!before) this.#moved(moved)
+    if (!before) this.#moved(moved, true)
     if (moved !== 0 || wanted !== 0 || first || !before) {
       const heldBackMs = wanted - moved
       this.#onStep({ movedMs: moved, offsetMs: this.#offsetMs, heldBackMs, first, source: 'server', synced: true })
@@ -243,17 +246,15 @@ export class NodeClock implements Clock {
     const now = this.now()
     const last = this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY
     const stamp = now > last || last - now > AHEAD_MS ? now : last + 1
-    this.#keepStamp(device, stamp)
+    this.#stamps.set(device, stamp)
+    if (!this.synced) this.#open.set(device, null)
+    else this.#open.delete(device)
     return stamp
   }
 
   /** After a start: the last stamp of a device, from its records. */
   noteStamp(device: string | number, stamp: number): void {
-    this.#keepStamp(device, Math.max(this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY, stamp))
-  }
-
-  #keepStamp(device: string | number, stamp: number): void {
-    this.#stamps.set(device, stamp)
+    this.#stamps.set(device, Math.max(this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY, stamp))
   }
 
   get #plausible(): boolean {
@@ -270,11 +271,15 @@ export class NodeClock implements Clock {
   }
 
   /**
-   * The node's time moved: earlier stamps with a bad quality are corrected by as much (D18), so the last stamps are too.
-   * Otherwise a clock that was ahead would delay every later stamp.
+   * The node's time moved: stamps of this run with a bad quality are corrected by as much (D18), so the last ones are too.
+   * Otherwise a clock that was ahead would delay every later stamp. Other stamps stay: `synced` ends the corrections.
    */
-  #moved(ms: number): void {
-    if (ms !== 0) for (const [device, stamp] of [...this.#stamps]) this.#stamps.set(device, Math.ceil(stamp + ms))
+  #moved(ms: number, synced: boolean): void {
+    for (const device of this.#open.keys()) {
+      const stamp = this.#stamps.get(device)
+      if (stamp !== undefined) this.#stamps.set(device, Math.ceil(stamp + ms))
+    }
+    if (synced) this.#open.clear()
   }
 
   #fell(): void {
@@ -330,7 +335,7 @@ export class NodeClock implements Clock {
     this.#lift()
     const movedMs = Math.round(this.#clock.wall() + this.#offsetMs - before)
     if (!this.#asks && this.#plausible) return
-    this.#moved(movedMs)
+    this.#moved(movedMs, false)
     if (movedMs !== 0)
       this.#onStep({ movedMs, offsetMs: this.#offsetMs, heldBackMs: 0, first: false, source: 'jump', synced: false })
     for (const listener of this.#doubted) listener()

@@ -1,5 +1,6 @@
 // Cuts the power at every single write, sync, rename, remove and truncate of a short run of the log, including the recovery
-// after a damaged start, and checks the next start (R1). Unsynced data is lost, or half present, or present as zeros.
+// after a damaged start, and checks the next start (R1). Unsynced data is lost, or half present, or present as zeros; of files
+// created and removed since their folder was synced, the later changes are on the medium and the earlier ones are not, or the reverse.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FlashLog } from '../../src/log'
@@ -22,8 +23,8 @@ const open = (files: MemFiles): Promise<FlashLog> => {
 }
 
 /** Opens, appends, commits, rolls, drops, closes and opens again. */
-async function live(files: MemFiles, life: Life): Promise<void> {
-  for (let run = 0; run < 2; run++) {
+async function live(files: MemFiles, life: Life, runs = 2): Promise<void> {
+  for (let run = 0; run < runs; run++) {
     const log = await open(files)
     let waiting: number[] = []
     for (let k = 0; k < 60; k++) {
@@ -75,6 +76,7 @@ async function cutAt(
   point: number,
   start: MemFiles,
   tear: number,
+  runs: number,
 ): Promise<{ files: MemFiles; life: Life; cut: boolean }> {
   const files = start.copy()
   const life: Life = { acknowledged: [], given: new Map(), cursor: 0 }
@@ -89,34 +91,77 @@ async function cutAt(
   // after the cut nothing reaches the disk: the process would be gone, so its later operations do not count
   const before = new Map<number, number>()
   try {
-    await live(files, new Proxy(life, { get: (l, key) => (cut && key === 'given' ? before : Reflect.get(l, key)) }))
+    const seen = new Proxy(life, { get: (l, key) => (cut && key === 'given' ? before : Reflect.get(l, key)) })
+    await live(files, seen, runs)
   } catch (error) {
     if (!cut) throw error
   }
   return { files, life, cut }
 }
 
-test('after a power cut at every operation of a short run the next start has everything that was acknowledged', async () => {
-  const fresh = new MemFiles()
-  let points = 0
-  for (; points < 2000; points++) {
-    // one run for the losses that tear alike: what is lost is decided after it
-    const lives = new Map<number, Awaited<ReturnType<typeof cutAt>>>()
-    for (const [kept, zeros, tear] of [
-      [0, false, 0],
-      [1, false, 0.5],
-      [0.5, false, 0.3],
-      [0.7, true, 0],
-    ] as const) {
-      const lived = lives.get(tear) ?? (await cutAt(points, fresh, tear))
-      lives.set(tear, lived)
-      const { files, life } = lived
-      await check(files.afterPowerCut(kept, zeros), life, `operation ${points}, kept ${kept}${zeros ? ' zeros' : ''}`)
-    }
-    if ([...lives.values()].every(({ cut }) => !cut)) break
+type Survives = (name: string) => boolean
+/** Names are numbers of records, so a later segment has a greater one. */
+const laterNames = ({ removed }: MemFiles): Survives => {
+  const last = removed.sort().at(-1) ?? ''
+  return name => name >= last
+}
+const earlierNames = ({ removed }: MemFiles): Survives => {
+  const first = removed.sort()[0] ?? ''
+  return name => name <= first
+}
+
+/** the share of unsynced bytes that is kept, whether as zeros, how much of the last write is done, which names stay or are gone */
+const LOSSES: readonly (readonly [
+  kept: number,
+  zeros: boolean,
+  tear: number,
+  survives?: (files: MemFiles) => Survives,
+])[] = [
+  [0, false, 0],
+  [1, false, 0.5],
+  [0.5, false, 0.3],
+  [0.7, true, 0],
+  [0, false, 0, laterNames],
+  [1, false, 0.5, laterNames],
+  [1, false, 0, earlierNames],
+]
+
+/** A log of small segments, of which a new one takes the place of several: each start began one. */
+async function afterStarts(): Promise<MemFiles> {
+  const files = new MemFiles()
+  for (let k = 0; k < 40; k++) {
+    const log = await open(files)
+    log.appendFact(factOf(k), LOCAL)
+    await log.flush()
+    await log.close()
   }
-  assert.ok(points > 60, `${points} points`)
-})
+  return files.copy()
+}
+
+for (const [what, runs, losses, start] of [
+  ['an empty folder', 2, LOSSES, async () => new MemFiles()],
+  ['many small segments', 1, LOSSES.filter(([, , , survives]) => survives), afterStarts],
+] as const)
+  test(`after a power cut at every operation of a short run on ${what} the next start has everything that was acknowledged`, async () => {
+    const fresh = await start()
+    let points = 0
+    for (; points < 2000; points++) {
+      // one run for the losses that tear alike: what is lost is decided after it
+      const lives = new Map<number, Awaited<ReturnType<typeof cutAt>>>()
+      for (const [kept, zeros, tear, survives] of losses) {
+        const lived = lives.get(tear) ?? (await cutAt(points, fresh, tear, runs))
+        lives.set(tear, lived)
+        const { files, life } = lived
+        await check(
+          files.afterPowerCut(kept, zeros, survives?.(files)),
+          life,
+          `operation ${points}, kept ${kept}${zeros ? ' zeros' : ''} ${survives?.name ?? ''}`,
+        )
+      }
+      if ([...lives.values()].every(({ cut }) => !cut)) break
+    }
+    assert.ok(points > 60, `${points} points`)
+  })
 
 test('after a power cut at every operation of a recovery it can be repeated, and losses are counted once', async () => {
   const first = new MemFiles()

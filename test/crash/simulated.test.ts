@@ -2,7 +2,7 @@
 // built-in faults are noticed. All of them: simulated.long.test.ts.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { simulate } from '../lib/simulated'
+import { nativeCore, simulate } from '../lib/simulated'
 
 test('a seed gives the same run twice and on either core, byte for byte, and another seed another run', async () => {
   // each seed runs twice, and fails where the traces differ
@@ -10,7 +10,7 @@ test('a seed gives the same run twice and on either core, byte for byte, and ano
   assert.deepEqual([first?.failure, other?.failure], [undefined, undefined])
   assert.ok(first!.events > 500, `${first!.events} events`)
   assert.notEqual(other!.hash, first!.hash)
-  const native = await simulate(2, { hours: 0.05 }, 'rscore')
+  const native = await simulate(2, { hours: 0.05 }, await nativeCore())
   assert.deepEqual(
     native.map(({ hash }) => hash),
     [first!.hash, other!.hash],
@@ -23,3 +23,37 @@ for (const id of ['sync-left-out', 'answer-before-commit'])
     const results = await simulate(10, { hours: 0.1, mode: 'strict' }, id)
     assert.ok(results.at(-1)!.failure, `${results.length} seeds without a failure`)
   })
+
+test('a program that reaches around the world fails the run, also where it ignores the refusal', async () => {
+  const calls = [
+    ...[
+      'fetch("http://10.0.0.1/")',
+      'AbortSignal.timeout(5)',
+      'globalThis.crypto.randomUUID()',
+      'new WeakRef({}).deref()',
+    ],
+    ...['require("node:os").userInfo()', 'require("node:crypto").generateKeyPairSync("ed25519")', 'new Function("1")'],
+    ...['require("node:child_process").spawn("date")', 'WebAssembly.compile("")', 'console.log("here")'],
+  ]
+  const start = 'async start(): Promise<void> {'
+  const reached = calls.map(call => `try { ${call} } catch {}`).join('\n')
+  await assert.rejects(
+    simulate(1, { hours: 0.02 }, [['src/gateway/gateway.ts', start, `${start}\n${reached}`]]),
+    error => {
+      const { actual } = error as { actual: string[] }
+      const names = ['fetch', 'AbortSignal.timeout', 'crypto.randomUUID', 'WeakRef', 'os.userInfo']
+      const others = [
+        'crypto.generateKeyPairSync',
+        'Function',
+        'child_process.spawn',
+        'WebAssembly.compile',
+        'console.log',
+      ]
+      assert.deepEqual(
+        actual,
+        [...names, ...others].map(name => `upstream reached around the world: ${name}`),
+      )
+      return true
+    },
+  )
+})

@@ -1,5 +1,6 @@
 // The simulated world for tests: built once per process; its gateway has an optional fault. It runs in a separate process, as
 // in `npm run test:sim`: promises of killed simulated processes are rejected there, which would fail a test here.
+import assert from 'node:assert/strict'
 import { fork } from 'node:child_process'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,10 +10,13 @@ import type { RunOptions, RunResult } from '../sim/simulate'
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 
+/** [file, text in it, its replacement] */
+type Patches = readonly (readonly [string, string, string])[]
+
 interface Build {
-  buildImage(patches?: readonly unknown[]): Promise<string>
+  buildImage(patches?: Patches): Promise<string>
   buildWorld(file: string): Promise<void>
-  readonly NATIVE_CORE: readonly unknown[]
+  readonly NATIVE_CORE: Patches
 }
 interface Variant {
   readonly id: string
@@ -21,7 +25,7 @@ interface Variant {
   readonly aim: RunOptions['aim']
   readonly relays: boolean
   readonly ids: boolean
-  readonly patches: readonly unknown[]
+  readonly patches: Patches
 }
 
 const load = <T>(file: string): Promise<T> => import(pathToFileURL(join(root, 'test/sim', file)).href) as Promise<T>
@@ -46,16 +50,19 @@ export async function variants(): Promise<readonly Variant[]> {
 }
 
 /**
- * The results of the seeds from 1 to `last`, in order, until a promise is broken; `id`: with that fault, or `rscore`: on that core. Rejects
- * if the process of the world ends.
+/** Puts the gateways on the native core. */
+export const nativeCore = async (): Promise<Patches> => (await load<Build>('build.mjs')).NATIVE_CORE
+
+/**
+ * The results of the seeds from 1 to `last`, in order, until a promise is broken; `fault`: of the variants, or patches of the source. Rejects if the
+ * process of the world ends, or a program reaches around the world: that is no way to notice a fault.
  */
-export async function simulate(last: number, options: RunOptions, id?: string): Promise<RunResult[]> {
-  const { buildImage, NATIVE_CORE } = await load<Build>('build.mjs')
+export async function simulate(last: number, options: RunOptions, fault?: string | Patches): Promise<RunResult[]> {
+  const { buildImage } = await load<Build>('build.mjs')
   const file = await worldFile()
-  const native = id === 'rscore' && { patches: NATIVE_CORE }
-  const variant = id === undefined ? undefined : native || (await variants()).find(other => other.id === id)
+  const patches = typeof fault === 'string' ? (await variants()).find(({ id }) => id === fault)!.patches : fault
   const image = join(mkdtempSync(join(tmpdir(), 'os-sim-')), 'image.js')
-  writeFileSync(image, await buildImage(variant?.patches))
+  writeFileSync(image, await buildImage(patches))
   const child = fork(file, ['--image', image])
   const results: RunResult[] = []
   try {
@@ -65,12 +72,17 @@ export async function simulate(last: number, options: RunOptions, id?: string): 
       child.on('message', message => {
         if (message !== 'ready') results.push(message as RunResult)
         if (results.length === last || results.at(-1)?.failure !== undefined) resolve()
-        else child.send({ ...options, seed: results.length + 1, twice: id === undefined })
+        else child.send({ ...options, seed: results.length + 1, twice: fault === undefined })
       })
     })
   } finally {
     child.removeAllListeners('exit')
     child.kill()
   }
+  assert.deepEqual(
+    results.flatMap(({ roundabouts }) => roundabouts),
+    [],
+    'a program reached around the world',
+  )
   return results
 }

@@ -18,6 +18,11 @@ const TUNED = [
     'item.done = true\n    if (oversized',
     'item.done = true\n    SIM.settled?.(item.seq)\n    if (oversized',
   ],
+  [
+    'src/gateway/uplink/send-queue.ts',
+    'this.#parts.correct?.(record)',
+    'this.#parts.correct?.(record); SIM.taken?.(record)',
+  ],
   ['src/storage/sqlite.ts', 'new Module(wasm)', '(SIM.sqlite ?? new Module(wasm))'],
   ['src/storage/database.ts', 'WINDOW_PACKETS = 32_768', 'WINDOW_PACKETS = SIM.windowPackets ?? 32_768'],
   // the world runs the worker's text itself

@@ -1,15 +1,12 @@
 // What is known of the readings of one gateway: those of its source, those in its own log and in each log on the way to the upstream, and
 // those that may be lost.
-
-export type Row = readonly [string, string, number, string]
+import { Times } from './times'
 
 interface Reading {
-  readonly n: number
   /** true UNIX ms */
   readonly at: number
   /** virtual ms */
   readonly measured: number
-  readonly rows: readonly Row[]
 }
 
 /** A reading as a log has it. */
@@ -70,7 +67,7 @@ export class Place {
 export class Device {
   next = 1
   readonly readings = new Map<number, Reading>()
-  lastTime = 0
+  readonly times = new Times()
   /** the first under which it was received; 0: none yet */
   id = 0
   /** by the number of the machine */

@@ -211,6 +211,8 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
       return
     case 'clock':
       machine.wrongBy += dice.pick([-1, 1]) * dice.scale(100, 7_200_000)
+      world.wrong.least = Math.min(world.wrong.least, machine.wrongBy)
+      world.wrong.most = Math.max(world.wrong.most, machine.wrongBy)
       return
     case 'rot': {
       const sealed = disk

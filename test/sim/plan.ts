@@ -122,8 +122,8 @@ export interface Plan {
 }
 
 /** Situations that a run can be given in each seed: a disk that refuses to the end; readings repeated before their commit; a full log; runs
- *  of a gateway with the ports of the run before and an upstream that stays */
-export const AIMS = ['last', 'repeat', 'full', 'ports'] as const
+ *  of a gateway with the ports of the run before and an upstream that stays; clocks that are set again and again */
+export const AIMS = ['last', 'repeat', 'full', 'ports', 'clock'] as const
 export type Aim = (typeof AIMS)[number]
 
 /** Share of the seeds with a relay. */
@@ -172,7 +172,8 @@ export function planOf(
   const relay = drawn.fork('relay')
   const relayed = relay.chance(RELAYED) || relays === true
   const pools = drawn.fork('ids')
-  const idPool = pools.chance(REQUESTED) || ids === true ? pools.pick([1, 2, 8, 32]) : 0
+  // a disk that lies loses ids, and the file of the configuration that an id was written to
+  const idPool = (pools.chance(REQUESTED) || ids === true) && diskMode === 'strict' ? pools.pick([1, 2, 8, 32]) : 0
   const lateMs = idPool > 0 ? pools.scale(100, (hours * 3_600_000) / 3) : 0
   const gateways = relayed || idPool > 0 ? Math.max(2, drawnGateways) : drawnGateways
   const ways = Array.from({ length: gateways + 1 }, (_, k): Way => {
@@ -299,6 +300,11 @@ export function planOf(
       faults.push({ kind: 'kill', at, machine, ms: 0, seed: ports.below(2 ** 31), power: false })
     }
   }
+  const clocks = drawn.fork('clocks')
+  for (let left = aim === 'clock' ? 2 + clocks.below(8) : 0; left > 0; left--) {
+    const [machine, at, seed] = [clocks.below(gateways + 1), clocks.next() * end, clocks.below(2 ** 31)]
+    faults.push({ kind: 'clock', at, machine, ms: 0, seed, power: false })
+  }
   // a segment is several blocks of the medium, like any that can be configured
   const tuning: Tuning = {
     ...(drawn.chance(0.7) && { segmentBytes: drawn.pick([8192, 8192, 16_384, 32_768]), leastSegment: 8192 }),
@@ -352,7 +358,7 @@ export function planOf(
       jitter: drawn.pick([0, 10, 30, 500]),
     },
     syncMs: drawn.pick([0.2, 2, 10, 50]),
-    vouched: drawn.chance(0.8),
+    vouched: drawn.chance(0.8) && (aim !== 'clock' || clocks.chance(0.5)),
     awayMs: drawn.pick([100, 1000, 5000, 30_000]),
     faults,
   }

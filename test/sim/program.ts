@@ -5,33 +5,21 @@ import * as realCrypto from 'node:crypto'
 import * as realNet from 'node:net'
 import * as realOs from 'node:os'
 import { compileFunction } from 'node:vm'
+import * as realZlib from 'node:zlib'
 import { SimAddon } from './addon'
 import { Crash, type Disk } from './disk'
 import type { Dice, Engine, Owner } from './engine'
+import { globalsOf, only, PURE, type Refuse, refusing, SHADOWED } from './globals'
 import type * as Image from './image'
 import type { Host, Net } from './net'
 import type { Lines } from './serial'
 import { SimThread } from './thread'
 
 export type GatewayImage = typeof Image
+type Fact = Parameters<Awaited<ReturnType<GatewayImage['Gateway']['open']>>['log']['appendFact']>[0]
 
-const PARAMETERS = [
-  'require',
-  'module',
-  'exports',
-  'process',
-  'setTimeout',
-  'clearTimeout',
-  'setInterval',
-  'clearInterval',
-  'setImmediate',
-  'clearImmediate',
-  'Date',
-  'performance',
-  'Math',
-  'SIM',
-  '__dirname',
-] as const
+const OWN = ['require', 'module', 'exports', 'SIM', '__dirname']
+const PARAMETERS = [...OWN, ...SHADOWED.filter(name => !OWN.includes(name))]
 
 /** The compiled texts: each call of one is the start of a process, or of its SQL worker. */
 export interface Compiled {
@@ -47,7 +35,7 @@ export function compile(text: string): Compiled {
     .WebAssembly
   const parts = JSON.parse(text) as { gateway: string; worker: string; wasm: string }
   const compiled = (name: 'gateway' | 'worker') =>
-    compileFunction(parts[name], [...PARAMETERS], { filename: `os-node-simulated-${name}.js` }) as Compiled['worker']
+    compileFunction(parts[name], PARAMETERS, { filename: `os-node-simulated-${name}.js` }) as Compiled['worker']
   return {
     gateway: compiled('gateway'),
     worker: compiled('worker'),
@@ -65,6 +53,8 @@ export interface Tuning {
   windowPackets?: number
   /** the upstream, or a broker, has the record of this number: this process does not send it again */
   settled?: (seq: number) => void
+  /** an uplink takes the record, with its time corrected */
+  taken?: (record: { seq: number; fact: Fact }) => void
 }
 
 export interface MachineParts {
@@ -98,6 +88,7 @@ export class Program implements Owner {
   readonly #parts: MachineParts
   readonly #started: number
   readonly #dice: Dice
+  readonly #refuse: Refuse
   readonly #addon: SimAddon | undefined
 
   constructor(parts: MachineParts, compiled: Compiled, dice: Dice) {
@@ -105,6 +96,7 @@ export class Program implements Owner {
     this.#dice = dice
     this.#started = parts.engine.now
     this.#compiled = compiled
+    this.#refuse = refusing(parts.noteRoundabout)
     const { lines, host } = parts
     this.#addon = lines && new SimAddon({ lines, host, owner: this, dice: dice.fork('addon'), seam: () => this.seam() })
     const module = { exports: {} as GatewayImage }
@@ -166,23 +158,14 @@ export class Program implements Owner {
       const bare = name.replace(/^node:/, '')
       return others[bare] ?? modules(bare)
     }
-    return [
-      require,
-      module,
-      module.exports,
-      this.#process(mono),
-      setTimer,
-      clear,
-      set(true),
-      clear,
-      immediate,
-      clear,
-      SimDate,
-      { now: mono, timeOrigin: 0 },
-      math,
-      { ...tuning, sqlite: this.#compiled.sqlite },
-      '/',
-    ]
+    const values: Record<string, unknown> = globalsOf(this.#refuse, {
+      ...{ setTimeout: setTimer, clearTimeout: clear, setInterval: set(true), clearInterval: clear },
+      ...{ setImmediate: immediate, clearImmediate: clear, Date: SimDate, Math: math },
+      ...{ process: this.#process(mono), performance: { now: mono, timeOrigin: 0 } },
+    })
+    const { sqlite } = this.#compiled
+    Object.assign(values, { require, module, exports: module.exports, SIM: { ...tuning, sqlite }, __dirname: '/' })
+    return PARAMETERS.map(name => values[name])
   }
 
   /** node:worker_threads' Worker, which runs the SQL worker whatever its script is. */
@@ -251,7 +234,7 @@ export class Program implements Owner {
     setTimer: (run: () => void, ms?: number) => unknown,
     immediate: (run: () => void) => unknown,
   ): (name: string) => unknown {
-    const { engine, disk, net, host, note, noteRoundabout } = this.#parts
+    const { engine, disk, net, host, note } = this.#parts
     const random = (bytes: number): Buffer =>
       Buffer.from(Uint8Array.from({ length: bytes }, () => this.#dice.below(256)))
     const fs = disk.module({
@@ -261,18 +244,7 @@ export class Program implements Owner {
       },
       later: (ms, run) => void engine.after(ms, run, this),
     })
-    /** real calls of these would break the world */
-    const refused = (name: string, known: Record<string, unknown> = {}): unknown =>
-      new Proxy(known, {
-        get: (target, key) => {
-          if (key in target) return target[key as string]
-          if (typeof key === 'symbol' || key === '__esModule' || key === 'default') return undefined
-          return () => {
-            noteRoundabout(`${name}.${key}`)
-            throw Object.assign(new Error(`ENOENT: ${name}.${key} is not in the simulated world`), { code: 'ENOENT' })
-          }
-        },
-      })
+    const refused = this.#refuse
     class Resolver {
       resolve4(): Promise<never> {
         return Promise.reject(Object.assign(new Error('queryA ENOTFOUND'), { code: 'ENOTFOUND' }))
@@ -290,21 +262,26 @@ export class Program implements Owner {
         setTimeout: (ms: number) => new Promise<void>(done => void setTimer(done, ms)),
         setImmediate: () => new Promise<void>(done => void immediate(done)),
       },
-      crypto: {
-        ...realCrypto,
+      zlib: refused('zlib', only(realZlib, ...PURE.zlib)),
+      crypto: refused('crypto', {
+        ...only(realCrypto, ...PURE.crypto),
         randomBytes: random,
+        randomFillSync: (bytes: Uint8Array) => {
+          bytes.set(random(bytes.length))
+          return bytes
+        },
         randomUUID: () => random(16).toString('hex'),
         randomInt: (most: number) => this.#dice.below(most),
-      },
-      os: {
-        ...realOs,
+      }),
+      os: refused('os', {
+        ...only(realOs, ...PURE.os),
         hostname: () => host.address.replaceAll('.', '-'),
         totalmem: () => 512 * 2 ** 20,
         freemem: () => 256 * 2 ** 20,
         networkInterfaces: () => ({}),
         homedir: () => '/root',
         tmpdir: () => '/tmp',
-      },
+      }),
       net: refused('net', {
         ...net.streams.module(host, this),
         isIP: realNet.isIP,
@@ -319,19 +296,7 @@ export class Program implements Owner {
         Worker: this.#threads(),
       }),
     }
-    const pure = new Set([
-      'path',
-      'util',
-      'buffer',
-      'events',
-      'string_decoder',
-      'zlib',
-      'url',
-      'stream',
-      'module',
-      'v8',
-      'assert',
-    ])
+    const pure = new Set(['path', 'util', 'buffer', 'events', 'string_decoder', 'url', 'stream', 'assert'])
     return name => {
       if (name in own) return own[name]
       if (pure.has(name)) return process.getBuiltinModule(name)

@@ -36,7 +36,8 @@ export interface RunResult {
   counts: { readings: number; arrived: number; dropped: number; lied: number }
   /** ms after the last fault until everything had caught up */
   settled: number
-  roundabouts: Record<string, number>
+  /** calls of what the world does not have: also a failure */
+  roundabouts: readonly string[]
   plan: Plan
 }
 
@@ -119,7 +120,7 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
     faults: drawn.faults,
     counts: world.truth.counts,
     settled: world.engine.now - end,
-    roundabouts: Object.fromEntries(world.roundabouts),
+    roundabouts: [...world.roundabouts],
     plan,
   }
 }

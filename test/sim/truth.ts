@@ -1,18 +1,13 @@
 // The true state in a run, and the promises checked against it: a committed reading is upstream once, or still in a log on
 // the way, or in a loss ledger by its number; no value, unit or time ever differs; times of a device only grow; a cursor passes
 // only what the next machine has committed; logs and queues stay within their limits.
-import { Device, LATE_ANSWER_MS, type Logged, type Memory, type Place, type Row } from './device'
+import { beyond } from './bounds'
+import { Device, LATE_ANSWER_MS, type Logged, type Memory, type Place } from './device'
+import { differs, type Row, rowsOf } from './reading'
 import type { Machine, World } from './world'
 
 type Gateway = NonNullable<Machine['gateway']>
 type Fact = Parameters<Gateway['log']['appendFact']>[0]
-const T_ZERO = 273.15
-/** kelvin: of another reading it differs by more than the wire rounds */
-const kelvin = (n: number): number => 280 + ((n * 37) % 1000) / 10
-
-/** Changes rarely: a DIFF leaves it out. */
-const slow = (n: number): number => Math.floor(n / 3) % 50
-
 export class Truth {
   readonly devices = new Map<string, Device>()
   /** counters for the summary of a run */
@@ -39,14 +34,9 @@ export class Truth {
   reading(machine: Machine): Row[] {
     const device = this.device(`GW${machine.number}`)
     const n = device.next++
-    const rows: Row[] = [
-      ['count', 'OK', n, '1'],
-      ['temp', 'OK', kelvin(n) - T_ZERO, 'Cel'],
-      ['slow', 'OK', slow(n), 'Pa'],
-    ]
-    device.readings.set(n, { n, at: machine.wall - machine.wrongBy, measured: this.world.engine.now, rows })
+    device.readings.set(n, { at: machine.wall - machine.wrongBy, measured: this.world.engine.now })
     this.counts.readings++
-    return rows
+    return rowsOf(n)
   }
 
   /** A log was opened: its content is compared with what it had committed, and its writes are checked from now on. */
@@ -57,8 +47,13 @@ export class Truth {
     const append = log.appendFact.bind(log)
     log.appendFact = (fact, link, quality) => {
       const seq = append(fact, link, quality)
-      this.#appended(machine, gateway, fact, seq)
+      this.#appended(machine, gateway, fact, seq, quality === 'unsynced')
       return seq
+    }
+    const clock = log.appendClock.bind(log)
+    log.appendClock = (change, quality = 'synced') => {
+      this.#own(machine)?.times.stepped(change.offsetMs, quality === 'synced')
+      return clock(change, quality)
     }
     const cursor = log.appendCursor.bind(log)
     ;(log as { appendCursor: typeof cursor }).appendCursor = (name, seq) => {
@@ -132,18 +127,26 @@ export class Truth {
     this.world.broken(text)
   }
 
+  /** The device of its source. */
+  #own({ isUpstream, name }: Machine): Device | undefined {
+    return isUpstream ? undefined : this.device(name.toUpperCase())
+  }
+
   #n(fact: Fact): number | undefined {
     return fact.sensors.find(({ id }) => id === 'count')?.value as number | undefined
   }
 
-  #appended(machine: Machine, gateway: Gateway, fact: Fact, seq: number): void {
+  #appended(machine: Machine, gateway: Gateway, fact: Fact, seq: number, unsynced: boolean): void {
     const device = this.device(fact.id)
     const place = device.places.get(machine.number)
     if (!place) return void this.#broken(`${machine.name} logs a fact of ${fact.id}, which does not send to it`)
     const n = this.#n(fact)
     if (n === undefined)
       return void this.#broken(`${machine.name} logs a fact of ${fact.id} without its counter: ${JSON.stringify(fact)}`)
-    this.#right(machine, device, fact, n)
+    this.#right({ machine, gateway }, device, fact, n)
+    const late = place === device.own ? device.times.logged(n, fact.tRaw, unsynced) : undefined
+    if (late !== undefined)
+      this.#broken(`${machine.name}: reading ${n} of ${fact.id} has the time ${fact.tRaw}, and the one before ${late}`)
     const before = place.list.get(n)
     const gone = before && (machine.hasRotted(before.seq) || this.#named(gateway, before.seq))
     if (before && before.seq >= gateway.log.firstSeq && !gone)
@@ -157,46 +160,46 @@ export class Truth {
   }
 
   /** No wrong value, unit or time, ever. */
-  #right(machine: Machine, device: Device, fact: Fact, n: number): void {
+  #right({ machine, gateway }: { machine: Machine; gateway: Gateway }, device: Device, fact: Fact, n: number): void {
     const { readings, own: first } = device
     const reading = readings.get(n)
     const what = `${machine.name}: reading ${n} of ${fact.id}`
     if (!reading) return void this.#broken(`${what} was never measured: ${JSON.stringify(fact)}`)
-    const expected: Row[] = [
-      ['count', 'OK', n, '1'],
-      ['temp', 'OK', kelvin(n), 'K'],
-      ['slow', 'OK', slow(n), 'Pa'],
-    ]
-    const wrong =
-      fact.sensors.length !== expected.length ||
-      expected.some(([id, status, value, unit], k) => {
-        const sensor = fact.sensors[k]!
-        return (
-          sensor.id !== id ||
-          sensor.status !== status ||
-          sensor.unit !== unit ||
-          !(Math.abs(Number(sensor.value) - value) < 1e-6 * Math.max(1, value))
-        )
-      })
-    if (wrong) this.#broken(`${what} has other values: ${JSON.stringify(fact)}, not ${JSON.stringify(expected)}`)
+    if (differs(fact, n)) this.#broken(`${what} has other values: ${JSON.stringify(fact)}`)
     if (device.places.get(machine.number) === first) {
-      if (fact.tRaw <= device.lastTime && !this.world.plan.faults.some(({ kind }) => kind === 'clock'))
-        this.#broken(`${what} has the time ${fact.tRaw}, and the one before ${device.lastTime}`)
-      device.lastTime = fact.tRaw
-      const off = fact.tRaw - reading.at - machine.wrongBy
-      if (!this.world.plan.faults.some(({ kind }) => kind === 'clock' || kind === 'freeze') && Math.abs(off) > 2000)
-        this.#broken(`${what} has a time that is off by ${off} ms`)
+      const { kinds, wrong } = this.world
+      const clock = gateway.time.quiet.wall()
+      const off = clock - reading.at
+      const slack = kinds.has('clock') || kinds.has('freeze') ? 62_000 : 2000
+      if (off < wrong.least - slack || off > wrong.most + slack)
+        this.#broken(`${what} is logged with the clock off by ${off} ms`)
+      // later: it waits for a last time that was ahead
+      const ahead = fact.tRaw - clock
+      if (ahead < -2000 || (ahead > 2000 && !kinds.has('clock')))
+        this.#broken(`${what} has a time that is ${ahead} ms ahead of the clock`)
       return
     }
     this.#hasId(device, fact.aid, what)
-    const own = first.list.get(n)
-    if (own && own.tRaw !== fact.tRaw && !this.world.plan.faults.some(({ kind }) => kind === 'clock'))
-      this.#broken(`${what} has the time ${fact.tRaw}, and ${own.tRaw} where it was measured`)
+    const taken = device.times.taken(n)
+    if (!taken.includes(fact.tRaw))
+      this.#broken(`${what} has the time ${fact.tRaw}, and was sent with ${taken.join() || 'none'}`)
+  }
+
+  /** An uplink takes a record: with the time that the log says. */
+  taken(machine: Machine, { seq, fact }: { seq: number; fact: Fact }): void {
+    const device = this.device(fact.id)
+    const n = this.#n(fact)
+    const logged = n !== undefined && device.places.get(machine.number)?.list.get(n)
+    if (!logged || logged.seq !== seq)
+      return void this.#broken(`${machine.name} sends reading ${n} of ${fact.id} (seq ${seq}), which is not in its log`)
+    const own = device.places.get(machine.number) === device.own
+    const wanted = own ? device.times.took(n, logged.tRaw, fact.tRaw) : logged.tRaw
+    if (wanted !== undefined && wanted !== fact.tRaw)
+      this.#broken(`${machine.name} sends reading ${n} of ${fact.id} with ${fact.tRaw}, and its log says ${wanted}`)
   }
 
   /** A device keeps its id, and no other has it. */
   #hasId(device: Device, aid: number, what: string): void {
-    if (this.world.plan.diskMode === 'lying' && this.world.plan.idPool > 0) return
     device.id ||= aid
     for (const other of this.devices.values())
       if ((other === device) !== (other.id === aid))
@@ -253,8 +256,13 @@ export class Truth {
     const { log } = gateway
     const found = new Map<Device, Map<number, Logged>>()
     let lastSeq = 0
-    const times = new Map<string, number>()
-    for (const { seq, fact } of log.read(0, { kinds: ['fact'], committedOnly: false })) {
+    const own = this.#own(machine)
+    let run = 0
+    own?.times.reset()
+    for (const { seq, fact, boot, clock, quality } of log.read(0, { kinds: ['fact', 'clock'], committedOnly: false })) {
+      if (boot !== run) own?.times.booted()
+      run = boot
+      if (clock) own?.times.stepped(clock.offsetMs, quality === 'synced')
       if (!fact) continue
       if (seq <= lastSeq) this.#broken(`${machine.name}: seq ${seq} behind ${lastSeq}`)
       lastSeq = seq
@@ -269,8 +277,9 @@ export class Truth {
       if (of.has(n))
         this.#broken(`${machine.name} holds reading ${n} of ${fact.id} twice: seq ${of.get(n)!.seq} and ${seq}`)
       of.set(n, { seq, tRaw: fact.tRaw })
-      times.set(fact.id, fact.tRaw)
+      if (device === own) own.times.logged(n, fact.tRaw, quality === 'unsynced')
     }
+    own?.times.booted()
     for (const [device, place] of this.#of(machine)) {
       const { list, committed, next } = place
       place.numbers.clear()
@@ -322,21 +331,10 @@ export class Truth {
     for (const machine of this.world.machines) {
       const { gateway } = machine
       if (!gateway || machine.starting) continue
-      const { log } = gateway
-      if (log.committedSeq > log.lastSeq)
-        this.#broken(`${machine.name}: committed ${log.committedSeq} of ${log.lastSeq}`)
-      const max = machine.isUpstream ? 256 * 2 ** 20 : (this.world.plan.tuning.maxBytes ?? 256 * 2 ** 20)
-      const bytes = machine.disk
-        .list('/data/log')
-        .reduce((sum, file) => sum + machine.disk.size(`/data/log/${file}`), 0)
-      // the last segment may be half created, and damaged pieces wait for the next turn
-      if (bytes > max + 4096) this.#broken(`${machine.name}: the log has ${bytes} bytes, of ${max}`)
-      // a status costs as much as everything else in these seconds
-      if (++this.#looks % 16 > 0) continue
-      const flight = Object.values(gateway.status().uplinks).reduce((sum, { in_flight }) => sum + in_flight, 0)
-      if (flight > 1024) this.#broken(`${machine.name}: ${flight} packets in flight`)
+      for (const what of beyond(this.world, machine, ++this.#looks % 16 === 0)) this.#broken(what)
     }
-    if (this.world.engine.pending > 20_000) this.#broken(`${this.world.engine.pending} timers and packets wait`)
+    const waiting = this.world.engine.pending
+    if (waiting > 20_000) this.#broken(`${waiting} timers and packets wait`)
   }
 
   /** Whether everything has arrived. */

@@ -11,7 +11,13 @@ const ID_FAULTS = ['ids-not-written']
 const RELAY_FAULTS = ['relay-answers-early', 'relayed-under-own-id']
 
 /** The situation that shows a fault, where the seeds as they are drawn show it too rarely. */
-const AIMS = { 'same-epoch': 'ports', 'no-retry-of-commit': 'last', 'room-is-damage': 'full' }
+const AIMS = {
+  'same-epoch': 'ports',
+  'no-retry-of-commit': 'last',
+  'room-is-damage': 'full',
+  'time-not-corrected': 'clock',
+  'time-set-back': 'clock',
+}
 
 /** `media`: the uplinks of the run that must notice it; `aim`, `relays`, `ids`: see plan.ts */
 const variant = (id, what, ...patches) => ({
@@ -237,6 +243,16 @@ export const VARIANTS = [
     'src/protocol/ids/id-store.ts',
     'this.#batch.push(text)',
     'void text',
+  ]),
+  variant('time-not-corrected', 'readings of an unsynced clock go without the correction of the time', [
+    'src/gateway/time/corrections.ts',
+    'if (fact && off !== 0)',
+    'if (fact && off === Infinity)',
+  ]),
+  variant('time-set-back', 'readings of a clock that was set back are earlier than those before it', [
+    'src/protocol/time.ts',
+    'now > last || last - now > AHEAD_MS ? now : last + 1',
+    'now',
   ]),
 ]
 

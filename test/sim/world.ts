@@ -7,7 +7,7 @@ import type { Memory } from './device'
 import { Crash, Disk } from './disk'
 import { type Dice, Engine, fnv } from './engine'
 import { type Host, Net } from './net'
-import type { Plan } from './plan'
+import type { FaultKind, Plan } from './plan'
 import { type Compiled, Program } from './program'
 import { Lines } from './serial'
 import { Truth } from './truth'
@@ -169,9 +169,13 @@ export class Machine {
         wall: () => this.wall,
         tuning: this.isUpstream
           ? { ...world.plan.tuning, maxBytes: undefined!, windowPackets: world.plan.windowPackets }
-          : { ...world.plan.tuning, settled: seq => world.truth.settled(this, seq) },
+          : {
+              ...world.plan.tuning,
+              settled: seq => world.truth.settled(this, seq),
+              taken: record => world.truth.taken(this, record),
+            },
         note: line => world.note(line),
-        noteRoundabout: what => void world.roundabouts.set(what, (world.roundabouts.get(what) ?? 0) + 1),
+        noteRoundabout: what => world.around(`${this.name} reached around the world: ${what}`),
       },
       world.compiled,
       this.dice.fork(`start ${this.starts}`),
@@ -283,11 +287,16 @@ export class World {
   /** undefined: there are none */
   readonly lines: Lines | undefined
   readonly truth: Truth
-  readonly roundabouts = new Map<string, number>()
+  /** calls of what the world does not have */
+  readonly roundabouts = new Set<string>()
   /** faults may come */
   faulty = true
   /** sources give readings */
   measuring = true
+  /** ms by which clocks have been wrong */
+  readonly wrong = { least: 0, most: 0 }
+  /** of the faults */
+  readonly kinds: ReadonlySet<FaultKind>
   failure: string | undefined
   hash = 0x811c9dc5
   trace: ((line: string) => void) | undefined
@@ -298,6 +307,7 @@ export class World {
     readonly compiled: Compiled,
     readonly dice: Dice,
   ) {
+    this.kinds = new Set(plan.faults.map(({ kind }) => kind))
     this.net = new Net(this.engine, dice.fork('net'))
     Object.assign(this.net.weather, plan.weather)
     this.net.samePorts = plan.samePorts
@@ -340,6 +350,12 @@ export class World {
     if (this.failure !== undefined) return
     this.failure = text
     this.note(`BROKEN ${text}`)
+  }
+
+  /** A program called what the world does not have. */
+  around(text: string): void {
+    this.roundabouts.add(text)
+    this.broken(text)
   }
 
   /** A source whose values identify the reading. */

@@ -50,6 +50,7 @@ const MAX_GONE = 65_536
 
 const AUTO: EncodeOptions = Object.freeze({})
 const FULL: EncodeOptions = Object.freeze({ full: true })
+const LATE: EncodeOptions = Object.freeze({ late: true })
 
 export class Encoders {
   readonly #settings: PackSettings
@@ -66,6 +67,8 @@ export class Encoders {
   readonly #engine: Engine
   readonly #slab = new PacketSlab()
   readonly #plan: KeyFramePlan | null
+  /** newest record before the start; 0 after a clean stop */
+  readonly #earlier: number
   #answers = false
   #diffBase: PackSettings['diffBase']
 
@@ -78,6 +81,7 @@ export class Encoders {
     this.#client = client
     this.#plan = airtime ? new KeyFramePlan(airtime) : null
     this.#tids = new TidCounters(settings.name, log, logger, changed)
+    this.#earlier = log.cleanStop ? 0 : log.lastSeq
   }
 
   /** False while the TID counter of that AID is being written to flash; `changed` follows. */
@@ -92,11 +96,16 @@ export class Encoders {
     for (const encoder of this.#encoders.values()) encoder.opened(answers, diffBase)
   }
 
-  /** One frame of at most `limit` bytes; `full` for a relayed fact. Also throws PACKET_TOO_LARGE. */
-  encode(fact: Fact, full: boolean, limit: number): EncodedFrame {
+  /**
+   * One frame of record `seq`, of at most `limit` bytes; `full` for a relayed fact. Also throws PACKET_TOO_LARGE. A power cut may have taken the
+   * TID counters (a card that does not sync), so a TID of this run may have a newer template of the last one at the upstream: without
+   * acknowledgements it begins with a time of this run.
+   */
+  encode(fact: Fact, full: boolean, limit: number, seq: number): EncodedFrame {
     const encoder = this.#encoder(fact.aid)
     if (this.#plan) encoder.keyFramesApart(this.#plan.gapMs)
-    const packet = encoder.encode(fact, full ? FULL : AUTO, this.#client.outboundKey(fact.aid))
+    const options = full ? FULL : seq <= this.#earlier && !this.#answers ? LATE : AUTO
+    const packet = encoder.encode(fact, options, this.#client.outboundKey(fact.aid))
     if (baseCommand(packet.cmd) === COMMAND.DATA_FULL) this.#plan?.note(fact.aid, packet.tid, packet.size)
     if (packet.size <= limit) return packet
     // counted as sent, but never sent: the next packet must not build on it

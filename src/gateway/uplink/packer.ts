@@ -67,7 +67,7 @@ export class Packer {
     const { encoders, session } = this.#parts
     item.fact = this.#named(item.local, item.fact)
     try {
-      const packet = encoders.encode(item.fact, !item.local, limit)
+      const packet = encoders.encode(item.fact, !item.local, limit, item.seq)
       encoders.sent(item.fact, packet, item.seq)
       item.packet = packet
       item.plain = !isSecure(packet.cmd)

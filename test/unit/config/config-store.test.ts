@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { ConfigStore } from '../../../src/config'
 import { defaultText } from '../../../src/config/default-text'
-import { lastGoodPath } from '../../../src/config/read'
+import { copyPaths } from '../../../src/config/read'
 import { OsError } from '../../../src/lib/errors'
 import { realFiles } from '../../../src/lib/files'
 import { createLogger } from '../../../src/lib/logger'
@@ -128,7 +128,6 @@ test('a syntax error names file, line and column', () => {
   assert.equal(error.details.file, file)
   fails(place('{"a": 1, "a": 2}').load, 'CONFIG_SYNTAX', /"a" is there twice/)
   fails(place('[1]').load, 'CONFIG_SYNTAX', /one object/)
-  fails(place('').load, 'CONFIG_SYNTAX', /empty/)
   fails(place('{"__proto__": {"x": 1}}').load, 'CONFIG_SYNTAX', /__proto__/)
   fails(place('{"assigned_id": 1e999}').load, 'CONFIG_SYNTAX', /too large/)
 })
@@ -191,7 +190,7 @@ test('R6: every prefix of a new file loads the old or the new configuration, nev
 test('every good load is kept as a copy; a broken file is logged as an error and refuses set', () => {
   const { cwd, file, load, lines } = place('{"device_id": "A"}')
   load()
-  assert.equal(readFileSync(lastGoodPath(join(cwd, 'data')), 'utf8'), '{"device_id": "A"}')
+  assert.equal(readFileSync(copyPaths(join(cwd, 'data'))[0], 'utf8'), '{"device_id": "A"}')
   writeFileSync(file, '{"device_id": ')
   const store = load()
   assert.equal(store.problem?.code, 'CONFIG_SYNTAX')
@@ -224,6 +223,28 @@ test('a last good copy that the disk refused during the load is written later', 
 
 test('without a last good copy a broken file is an error, not the defaults', () => {
   fails(place('{"device_id":').load, 'CONFIG_SYNTAX', /Config\.json:1/)
+})
+
+test('a power cut that leaves Config.json and its newest copy empty: the copy before it is used, and without one the defaults, and an error names both', () => {
+  for (const rest of ['', '\n', '\0'.repeat(40)]) {
+    const { cwd, file, load, lines } = place('{"device_id": "A"}')
+    const [newest, earlier] = copyPaths(join(cwd, 'data'))
+    load().set('device_id', 'B')
+    load()
+    for (const path of [file, newest]) writeFileSync(path, rest)
+    const store = load()
+    assert.equal(store.get('device_id'), 'A')
+    assert.match(store.problem?.message ?? '', /Config\.json:1:1: the file is empty/)
+    assert.match(lines.join(''), /ERROR.*Config\.json:1:1: the file is empty\. USING .*config\.earlier\.json INSTEAD/)
+    writeFileSync(earlier, rest)
+    const bare = load({ env: { OS_NODE_CONFIG: file } })
+    assert.equal(bare.problem?.code, 'CONFIG_SYNTAX')
+    assert.match(lines.join(''), /ERROR.*the file is empty\. USING built-in defaults INSTEAD/)
+    fails(() => bare.set('device_id', 'C'), 'CONFIG_SYNTAX', /empty/)
+    assert.equal(readFileSync(file, 'utf8'), rest, 'the file stays')
+    assert.ok(bare.repair().backup)
+    assert.equal(load().problem, undefined)
+  }
 })
 
 test('keep: false does not write to the data directory', () => {

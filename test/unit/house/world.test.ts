@@ -9,13 +9,14 @@ import { test } from 'node:test'
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 const LIST = 'test/unit/house/world-exceptions.json'
 
-const imports = (modules: string): RegExp => new RegExp(`^(import|export) (?!type).*'node:(${modules})'`, 'm')
+const imports = (modules: string, or = '(?!)'): RegExp =>
+  new RegExp(`^(import|export) (?!type).*'node:(${modules})'|${or}`, 'm')
 const AROUND: Record<string, RegExp> = {
   clock: /\bDate\.now\b|\bperformance\.now\b|\bnew Date\(\)|\bprocess\.(hrtime|uptime)\b/,
-  timers: /\bset(Timeout|Interval|Immediate)\(|'node:timers/,
+  timers: /\bset(Timeout|Interval|Immediate)\(|'node:timers|\bAbortSignal\.timeout\b/,
   random: /\bMath\.random\b|\brandom(Bytes|Int|UUID|FillSync)\b|\bgetRandomValues\b/,
   files: imports('fs|fs/promises'),
-  network: imports('net|dgram|dns|dns/promises|tls|http|https|http2'),
+  network: imports('net|dgram|dns|dns/promises|tls|http|https|http2', String.raw`(?<![\w.])fetch\(`),
   processes: imports('child_process'),
   threads: imports('worker_threads'),
 }

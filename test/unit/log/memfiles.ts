@@ -235,17 +235,27 @@ export class MemFiles implements Files {
     for (const [name, node] of this.files) if (inside(name)) this.durableNames.set(name, node)
   }
 
+  /** Names that are gone, not moved, since their folder was synced. */
+  get removed(): string[] {
+    const there = new Set(this.files.values())
+    return [...this.durableNames]
+      .filter(([name, node]) => !this.files.has(name) && !there.has(node))
+      .map(([name]) => name)
+  }
+
   /**
    * What the medium has after a power cut: names of the last folder syncs; the share `kept` of the unsynced bytes, from the
-   * first one on. A file may have its new length with `zeros` in their place. Of a truncation nothing is kept, or all. A name created or moved without such a sync survives if `survives` says so: one may,
-   * while an earlier one does not.
+   * first one on. A file may have its new length with `zeros` in their place. A name created, moved or removed without such
+   * a sync, and a truncation, survives if `survives` says so of the name: one may, while an earlier one does not.
    */
   afterPowerCut(kept = 0, zeros = false, survives: (name: string) => boolean = () => kept > 0): MemFiles {
     const left = new (this.constructor as typeof MemFiles)()
     const names = new Map([...this.durableNames])
+    for (const name of this.removed) if (survives(name)) names.delete(name)
     for (const [name, node] of this.files) if (survives(name)) names.set(name, node)
     for (const [name, { data, durable }] of names) {
-      const bytes = remains(data, durable, kept, zeros)
+      const truncated = data.length < durable.length && durable.subarray(0, data.length).equals(data)
+      const bytes = truncated && survives(name) ? Buffer.from(data) : remains(data, durable, kept, zeros)
       const node = { data: bytes, durable: Buffer.from(bytes) }
       left.files.set(name, node)
       left.durableNames.set(name, node)

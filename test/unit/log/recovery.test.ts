@@ -231,6 +231,26 @@ test('an unreadable or empty newest file, leftover .tmp files and foreign files 
   }
 })
 
+test('a damaged segment that the start drops to make room does not come back with its repair', async () => {
+  const small = { segmentBytes: 32 * 1024, maxBytes: 256 * 1024 }
+  const { log, files } = await openLog({ ...small, maxBytes: 512 * 1024 })
+  for (let k = 0; k < 9000; k++) {
+    log.appendFact(factOf(k), LOCAL)
+    if (k % 40 === 0) await log.flush()
+  }
+  await log.close()
+  // a start reads every segment that the newest header describes otherwise
+  const [oldest] = files.segments(DIR)
+  const broken = change(files, oldest!, b => {
+    b[b.length >> 1]! ^= 1
+    return Buffer.concat([b, Buffer.alloc(9)])
+  })
+  const { log: again, files: after } = await openLog({ ...small, files: broken })
+  const bytes = after.segments(DIR).reduce((sum, name) => sum + after.size(`${DIR}/${name}`), 0)
+  assert.ok(!after.segments(DIR).includes(oldest!), 'the dropped segment')
+  assert.ok(bytes <= small.maxBytes && again.status().bytes <= small.maxBytes, `${bytes} bytes`)
+})
+
 test('many starts without data leave only a few files', async () => {
   let files = await crashed()
   for (let k = 0; k < 50; k++) ({ files } = await openLog({ files: files.afterPowerCut() }))

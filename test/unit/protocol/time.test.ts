@@ -139,6 +139,22 @@ test('timestamps strictly increase per device, whatever the clock does', () => {
   assert.equal(node.stamp('d'), TRUE + 9_000_002)
 })
 
+test('a step of the time moves the last stamps that it corrects, and no others', () => {
+  const { os, node } = bench(TRUE, { timeSource: null })
+  node.noteStamp('before', TRUE - 1000)
+  assert.equal(node.stamp('open'), TRUE)
+  os.wallMs += 7_200_000
+  assert.equal(node.now(), TRUE + 7_200_000, 'an unconfirmed time follows the jump')
+  os.wallMs -= 3_600_000
+  assert.equal(node.stamp('before'), TRUE + 3_600_000, 'a stamp of the run before waits for no jump')
+  node.confirmTime('ntp')
+  assert.equal(node.stamp('open'), TRUE + 3_600_001, 'the log corrects the stamp of an unconfirmed time as much')
+  os.wallMs += 3_600_000
+  assert.equal(node.now(), TRUE + 3_600_000, 'a confirmed time continues')
+  node.noteServerTime((TRUE + 1_800_000) / 1000)
+  assert.equal(node.stamp('open'), TRUE + 3_600_002, 'the stamp of a confirmed time is final')
+})
+
 test('the number of devices with a timestamp is limited', () => {
   const { os, node } = bench(TRUE, { maxDevices: 2 })
   node.noteStamp('a', TRUE + 100)

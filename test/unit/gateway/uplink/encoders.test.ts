@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { Encoders, type PackSettings } from '../../../../src/gateway/uplink/encoders'
 import { silentLogger } from '../../../../src/lib/logger'
 import type { Fact } from '../../../../src/pipeline/fact'
+import { Receiver } from '../../../../src/pipeline/receiver'
 import type { EncodedFrame } from '../../../../src/pipeline/sender'
 import { nackReason, parseRefusedFrame, type RefusedFrame } from '../../../../src/protocol/nack'
 import { SecureClient } from '../../../../src/protocol/secure/client'
@@ -22,12 +23,18 @@ const fact = (k: number, value: number, aid = 7, id = 'D'): Fact => ({
 })
 const refused = ({ bytes }: EncodedFrame): RefusedFrame => parseRefusedFrame(nackReason('NEED_FULL', bytes)!)!
 
-function encoders(settings: Partial<PackSettings> = {}) {
+function encoders(settings: Partial<PackSettings> = {}, { cleanStop = true, lastSeq = 0 } = {}) {
   const clock = new ManualClock()
   const made = new Encoders(
     { name: 'up', diffBase: 'sticky', frames: 'auto', fullEvery: 100, fullIntervalS: 600, precision: 4, ...settings },
     {
-      log: { counter: () => undefined, appendCounter: () => 1, committed: async () => undefined } as never,
+      log: {
+        counter: () => undefined,
+        appendCounter: () => 1,
+        committed: async () => undefined,
+        cleanStop,
+        lastSeq,
+      } as never,
       clock,
       logger: silentLogger,
       units: { ...wireUnits(), resolve } as never,
@@ -35,13 +42,39 @@ function encoders(settings: Partial<PackSettings> = {}) {
       changed: () => undefined,
     },
   )
-  const send = (one: Fact, full = false): EncodedFrame => {
-    const frame = made.encode(one, full, 1400)
+  const send = (one: Fact, full = false, seq = 1): EncodedFrame => {
+    const frame = made.encode(one, full, 1400, seq)
     made.sent(one, frame)
     return frame
   }
   return { encoders: made, clock, send }
 }
+
+test('a power cut that took the TID counters, without acknowledgements: no DIFF of the next run builds on the last one, whatever waited', () => {
+  const receiver = new Receiver({
+    precision: 4,
+    units: wireUnits(),
+    clock: new ManualClock(T0 + 1_000_000),
+  })
+  const two = (k: number, value: number, slow: number): Fact => {
+    const one = fact(k, value)
+    return { ...one, sensors: [...one.sensors, { id: 'slow', status: 'OK', unit: 'K', value: slow }] }
+  }
+  const values = ({ bytes }: EncodedFrame): unknown[] => {
+    const received = receiver.receive(bytes)
+    return received.kind === 'fact' ? received.fact.sensors.map(({ value }) => value) : [received.code]
+  }
+  const before = encoders()
+  for (const [k, slow] of [1, 1, 2].entries())
+    assert.deepEqual(values(before.send(two(1000 * k, k, slow), false, k + 1)), [k, slow])
+  // the log has the first record, which was not acknowledged, and no counter
+  const after = encoders({}, { cleanStop: false, lastSeq: 1 })
+  assert.deepEqual(values(after.send(two(0, 0, 3), false, 1)), [0, 3])
+  assert.deepEqual(values(after.send(two(9000, 9, 3), false, 2)), [9, 3])
+  assert.deepEqual(values(after.send(two(9500, 10, 3), false, 3)), [10, 3])
+  after.encoders.opened(true)
+  assert.ok(after.send(two(9600, 1, 3), false, 1).tid < 200, 'with acknowledgements each run has templates of its own')
+})
 
 test('X9: a key frame is sent only for a NACK that names a frame of the last minute with its checksum', () => {
   const { encoders: up, clock, send } = encoders()
@@ -94,7 +127,7 @@ test("a packet that exceeds the link's limit is refused, and no later packet dep
   for (const diffBase of ['last', 'sticky'] as const) {
     const { encoders: up, send } = encoders({ diffBase })
     send(fact(0, 1))
-    assert.throws(() => up.encode(fact(1, 123456), false, 16), { code: 'PACKET_TOO_LARGE' })
+    assert.throws(() => up.encode(fact(1, 123456), false, 16, 1), { code: 'PACKET_TOO_LARGE' })
     const next = send(fact(2, 123456))
     assert.equal(next.cmd, 0x3f, 'the change is in it')
   }

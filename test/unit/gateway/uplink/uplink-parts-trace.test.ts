@@ -165,7 +165,7 @@ test('the parts of an uplink behave as uplink-parts-trace.txt has it', () => {
     const cmds = Array.from({ length: 200 }, (_, k) => {
       clock.advance(500)
       const sensors = [{ id: 'a', status: 'OK', unit: 'K', value: k }]
-      return encoders.encode({ ...fact(7), tRaw: clock.wall(), sensors }, false, 1400).cmd
+      return encoders.encode({ ...fact(7), tRaw: clock.wall(), sensors }, false, 1400, 1).cmd
     })
     say(
       'key frames',
