@@ -25,6 +25,7 @@ function upstream() {
     unit === 'Cel' ? { id, status, value: value + 273.15, unit: 'K' } : { id, status, value, unit },
   )
   const fact = { id: 'GW1', state: 'ONLINE', tRaw: 1000, aid: 7, sensors }
+  truth.device('GW1').times.took(1, 1000, 1000)
   /** A start of the log, with these records. */
   const open = (seqs: readonly number[], losses: readonly Partial<LossRange>[] = []) => {
     let commit: (seq: number) => void = () => undefined
@@ -34,6 +35,7 @@ function upstream() {
       firstSeq: losses.length > 0 ? losses[0]!.to! + 1 : 1,
       losses,
       appendFact: () => next,
+      appendClock: () => 0,
       appendCursor: () => 0,
       onCommit: (listener: typeof commit) => (commit = listener),
       read: () => seqs.map(seq => ({ seq, fact })),
