@@ -87,8 +87,8 @@ export class NodeClock implements Clock {
   /** OS clock minus monotonic clock at the last check: detects a jump of the OS clock */
   #anchor: number
   readonly #stamps: LruMap<string | number, number>
-  /** devices whose last stamp the next step corrects: of this run, and no time source confirmed it */
-  readonly #open: LruMap<string | number, null>
+  /** devices whose last stamp the next step corrects (of this run, and no time source confirmed it), and their last stamp before those */
+  readonly #open: LruMap<string | number, number>
 
   constructor(
     clock: Clock,
@@ -247,8 +247,8 @@ export class NodeClock implements Clock {
     const last = this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY
     const stamp = now > last || last - now > AHEAD_MS ? now : last + 1
     this.#stamps.set(device, stamp)
-    if (!this.synced) this.#open.set(device, null)
-    else this.#open.delete(device)
+    if (this.synced) this.#open.delete(device)
+    else if (!this.#open.has(device)) this.#open.set(device, last)
     return stamp
   }
 
@@ -275,9 +275,9 @@ export class NodeClock implements Clock {
    * Otherwise a clock that was ahead would delay every later stamp. Other stamps stay: `synced` ends the corrections.
    */
   #moved(ms: number, synced: boolean): void {
-    for (const device of this.#open.keys()) {
+    for (const [device, before] of this.#open) {
       const stamp = this.#stamps.get(device)
-      if (stamp !== undefined) this.#stamps.set(device, Math.ceil(stamp + ms))
+      if (stamp !== undefined) this.#stamps.set(device, Math.max(before, Math.ceil(stamp + ms)))
     }
     if (synced) this.#open.clear()
   }

@@ -153,6 +153,11 @@ test('a step of the time moves the last stamps that it corrects, and no others',
   assert.equal(node.now(), TRUE + 3_600_000, 'a confirmed time continues')
   node.noteServerTime((TRUE + 1_800_000) / 1000)
   assert.equal(node.stamp('open'), TRUE + 3_600_002, 'the stamp of a confirmed time is final')
+  os.wallMs -= 7_200_000
+  assert.ok(!node.synced)
+  node.stamp('open')
+  node.confirmTime('ntp')
+  assert.equal(node.stamp('open'), TRUE + 3_600_003, 'and no correction of a later one takes its place')
 })
 
 test('the number of devices with a timestamp is limited', () => {
