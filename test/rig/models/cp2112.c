@@ -2,8 +2,8 @@
  * cp2112 PINS CHIP[=VALUES] …: a CP2112 (USB to I2C and eight GPIO lines) for a kernel that has no simulated buses of its own. Its
  * driver hid-cp2112 makes an I2C adapter with the chips (chips.h, ds2482.h) and a GPIO chip "cp2112_gpio", whose lines lie in the
  * folder PINS as the kernel's gpio-sim shows its own: sim_gpioN/pull is the level from outside ("pull-up", "pull-down"),
- * sim_gpioN/value the level at the pin. Reports as in Silicon Labs' AN495, by /dev/uhid. A driver waits 50 ms for an answer: on the one processor of
- * the machine this program goes before all others.
+ * sim_gpioN/value the level at the pin. Reports as in Silicon Labs' AN495, by /dev/uhid. The driver waits 50 ms for an answer: on the one
+ * processor of the machine this program runs before all others.
  */
 #define _GNU_SOURCE
 #include "ds2482.h"
@@ -113,7 +113,7 @@ static void output(const uint8_t *report) {
 static void get_report(const struct uhid_event *asked) {
     struct uhid_event event = {.type = UHID_GET_REPORT_REPLY, .u.get_report_reply.id = asked->u.get_report.id};
     uint8_t *data = event.u.get_report_reply.data;
-    uint16_t size = 14; /* SMBus configuration, and others that no one reads */
+    uint16_t size = 14; /* the SMBus configuration */
     data[0] = asked->u.get_report.rnum;
     if (data[0] == GPIO_CONFIG) {
         size = 5;
