@@ -30,13 +30,15 @@ struct hci_filter {
     uint16_t opcode;
 };
 
+/* the kernel writes the whole of its own structure, whatever the size here */
 struct hci_device_info {
     uint16_t device;
     char name[8];
     uint8_t address[ADDRESS];
     uint32_t flags;
-    uint8_t others[68];
+    uint8_t others[72];
 };
+_Static_assert(sizeof(struct hci_device_info) == 92, "struct hci_dev_info of hci_sock.h");
 #define GET_DEVICE_INFO _IOR('H', 211, int)
 
 /* openHci(device, channel) → descriptor; channel 0: raw, in parallel with the kernel; 1: user, instead of the kernel

@@ -1,31 +1,31 @@
-// The addon on an arm64 kernel with buses: Debian's kernel of the image under the emulator, with virtual CAN, the machine's GPIO chip and two
-// serial ports that are wired to each other. This very file runs in it, by the Node that images carry. What that kernel has no device for
-// (I2C, SPI, Bluetooth) is tried on x64 only (test/rig).
-// Needs: x64 boards image
+// One file for the boards' processors, on an arm64 kernel with buses (arm-machine.ts): the addon alone, then a gateway of dist/os-node.js with a
+// source or a medium on each bus. This very file runs in the machine, by arm64 Node 24 and by Debian's armhf nodejs.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { readdirSync, readFileSync, readSync, writeFileSync, writeSync } from 'node:fs'
-import { basename, join } from 'node:path'
-import { test } from 'node:test'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, readSync, writeFileSync, writeSync } from 'node:fs'
+import { describe, test } from 'node:test'
 import { READABLE } from '../../src/native'
 import { CAN_EFF, CANFD_BRS, CANFD_FDF, CanFrames, CanRaw, IsotpSocket } from '../../src/native/can'
 import { GpioChip, GpioLines } from '../../src/native/gpio'
+import { SpiBus } from '../../src/native/spi'
 import { TtyPort, type TtySettings } from '../../src/native/tty'
-import { root, tempDir, until } from '../lib/gateway'
+import { until } from '../lib/gateway'
+import { INSIDE, onArm } from './arm-machine'
+import { oneFile } from './one-file'
 
-const INSIDE = 'OS_NODE_IN_BOARD'
+const IN_MACHINE = 'OS_NODE_IN_BOARD'
 /** an emulated processor beside other work */
 const MS = 300_000
-const LIBRARIES = 'usr/lib/aarch64-linux-gnu'
-const LINKED = ['libdl.so.2', 'libstdc++.so.6', 'libm.so.6', 'libgcc_s.so.1', 'libpthread.so.0', 'libc.so.6']
-const LOADER = 'ld-linux-aarch64.so.1'
-const MODULES = [
-  'net/can/can',
-  'net/can/can-raw',
-  'net/can/can-isotp',
-  'drivers/net/can/dev/can-dev',
-  'drivers/net/can/vcan',
-]
+
+/** The machine's own GPIO chip, a PL061. */
+const ownChip = (): GpioChip => {
+  for (const name of readdirSync('/dev').filter(one => one.startsWith('gpiochip'))) {
+    const chip = GpioChip.open(`/dev/${name}`)
+    if (chip.info().label.endsWith('.pl061')) return chip
+    chip.close()
+  }
+  throw new Error('no PL061')
+}
 
 function onTheBoard(): void {
   test('CAN: classic and FD frames, and a packet of ISO-TP, arrive as they were sent', async () => {
@@ -65,8 +65,7 @@ function onTheBoard(): void {
   })
 
   test('GPIO: a chip tells its lines; an output is read back; a line that is held is refused', async () => {
-    const [name] = readdirSync('/dev').filter(one => one.startsWith('gpiochip'))
-    const chip = GpioChip.open(`/dev/${name}`)
+    const chip = ownChip()
     assert.equal(chip.info().lines, 8)
     const lines = await GpioLines.request(
       chip.path,
@@ -81,6 +80,28 @@ function onTheBoard(): void {
       code: 'PORT_BUSY',
     })
     await lines.close()
+    chip.close()
+  })
+
+  test("SPI: a message of two segments reads what the line says, on the kernel's spidev", async () => {
+    const driver = '/sys/bus/platform/drivers/spi_gpio'
+    if (!existsSync(driver)) execFileSync('busybox', ['insmod', INSIDE.spi])
+    const chip = ownChip()
+    for (const level of [1, 0] as const) {
+      if (existsSync(`${driver}/spi`)) writeFileSync(`${driver}/unbind`, 'spi')
+      const lines = await GpioLines.request(
+        chip.path,
+        { lines: [2], direction: 'output', initial: [level], consumer: 'miso' },
+        MS,
+      )
+      await lines.close()
+      writeFileSync(`${driver}/bind`, 'spi')
+      const bus = await SpiBus.open('/dev/spidev0.0')
+      const read = new Uint8Array(5)
+      assert.equal(await bus.transferAll([{ tx: Uint8Array.of(0x42, 0x17) }, { rx: read }], MS), 7)
+      bus.close()
+      assert.deepEqual([...read], Array(5).fill(level * 0xff))
+    }
     chip.close()
   })
 
@@ -104,97 +125,16 @@ function onTheBoard(): void {
   })
 }
 
-interface Maker {
-  baseSystem(root: string, say: () => void): string
-  nodeRuntime(root: string, arch: string): string
-  cpio(entries: [string, number, (string | Uint8Array)?, [number, number]?][]): Buffer
-}
-const load = async (path: string): Promise<Maker> => (await import(join(root, 'src/build', path))) as Maker
-
-/** An early system that runs this file and ends. */
-async function earlySystem(base: string): Promise<Buffer> {
-  const { nodeRuntime } = await load('node-runtime.mjs')
-  const { cpio } = await load('image/initramfs.mjs')
-  const [release] = readdirSync(join(base, 'usr/lib/modules'))
-  const read = (path: string): Buffer => readFileSync(join(base, path))
-  const names = MODULES.map(path => basename(path))
-  const init = `#!/bin/busybox sh
-export PATH=/bin
-busybox mount -t proc proc /proc
-busybox mount -t sysfs sys /sys
-busybox mount -t devtmpfs dev /dev
-for name in ${names.join(' ')}; do busybox xz -dc /$name.ko.xz >/$name.ko; busybox insmod /$name.ko; done
-busybox ip link add vcan0 type vcan
-busybox ip link set vcan0 mtu 72 up
-export ${INSIDE}=1 OS_NODE_ADDON_DIR=/native OS_NODE_TEST_ROOT=/
-node --test-reporter=tap /test.js
-echo "ended with $?"
-busybox poweroff -f
-`
-  return cpio([
-    ...['bin', 'dev', 'proc', 'sys', 'tmp', 'lib', 'native', 'native/linux-arm64', 'usr', 'usr/lib', LIBRARIES].map(
-      (name): [string, number] => [name, 0o040755],
-    ),
-    ['dev/console', 0o020600, '', [5, 1]],
-    ['init', 0o100755, init],
-    ['bin/busybox', 0o100755, read('usr/bin/busybox')],
-    ['bin/node', 0o100755, readFileSync(join(nodeRuntime(root, 'arm64'), 'node'))],
-    [`lib/${LOADER}`, 0o100755, read(`${LIBRARIES}/${LOADER}`)],
-    ...LINKED.map((name): [string, number, Buffer] => [`${LIBRARIES}/${name}`, 0o100755, read(`${LIBRARIES}/${name}`)]),
-    ...MODULES.map((path, k): [string, number, Buffer] => [
-      `${names[k]}.ko.xz`,
-      0o100644,
-      read(`usr/lib/modules/${release}/kernel/${path}.ko.xz`),
-    ]),
-    ['native/linux-arm64/os_node.node', 0o100755, readFileSync(join(root, 'dist/native/linux-arm64/os_node.node'))],
-    ['test.js', 0o100644, readFileSync(process.argv[1]!)],
-  ])
-}
-
-if (process.env[INSIDE]) onTheBoard()
-else
-  test('CAN, GPIO and UART by the addon on an arm64 kernel', async t => {
-    const base = (await load('image/system.mjs')).baseSystem(root, () => {})
-    const [release] = readdirSync(join(base, 'usr/lib/modules'))
-    const dir = tempDir()
-    const path = join(dir, 'initramfs')
-    writeFileSync(path, await earlySystem(base))
-    const wire = join(dir, 'wire.sock')
-    const machine = [
-      '-M',
-      'virt,acpi=off',
-      '-cpu',
-      'cortex-a72',
-      '-m',
-      '1024',
-      '-nographic',
-      '-no-reboot',
-      '-nic',
-      'none',
-    ]
-    const ports = ['server=on,wait=off', 'server=off'].flatMap((how, k) => [
-      ...['-chardev', `socket,id=wire${k},path=${wire},${how}`],
-      ...['-device', `pci-serial,chardev=wire${k}`],
-    ])
-    const system = [
-      '-kernel',
-      join(base, 'boot', `vmlinuz-${release}`),
-      '-initrd',
-      path,
-      '-append',
-      'console=ttyAMA0 quiet panic=-1',
-    ]
+if (process.env[IN_MACHINE]) {
+  onTheBoard()
+  describe('a gateway of the one file', oneFile)
+} else
+  test('the addon on each bus of an arm64 kernel, and a gateway of the one file with all of them: arm64 and armv7', async t => {
+    const environment = `${IN_MACHINE}=1 OS_NODE_IN_RIG=1 OS_NODE_ADDON_DIR=/native OS_NODE_TEST_ROOT=/`
     const from = performance.now()
-    const child = spawn('qemu-system-aarch64', [...machine, ...ports, ...system], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    t.after(() => child.kill('SIGKILL'))
-    let text = ''
-    let ended = false
-    child.stdout.on('data', chunk => (text += chunk))
-    child.once('close', () => (ended = true))
-    await until('its end', () => ended, 2 * MS)
+    const text = await onArm(process.argv[1]!, environment, 2 * MS)
     t.diagnostic(`${Math.round((performance.now() - from) / 1000)} s`)
-    assert.match(text, /^ended with 0\r?$/m, text)
-    assert.match(text, /^# pass 3\r?$/m, text)
+    for (const node of ['aarch64', 'armhf']) assert.match(text, new RegExp(`^${node} ended with 0$`, 'm'), text)
+    assert.equal(text.match(/^# pass 13$/gm)?.length, 2, text)
+    assert.doesNotMatch(text, /# SKIP/)
   })

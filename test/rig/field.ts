@@ -8,9 +8,9 @@ import { CanFrames, CanRaw, IsotpSocket } from '../../src/native/can'
 import { I2cBus } from '../../src/native/i2c'
 import { Advertiser, plugInAdapters, serviceDataOf, unplugAdapters } from '../lib/ble'
 import { i2cStub } from '../lib/chips'
+import { CountingSlave, firmware } from '../lib/field-devices'
 import { root, sleep, until } from '../lib/gateway'
 import { GpioSim } from '../lib/gpiosim'
-import { peerFrame, peerText } from '../lib/peer'
 import { type Plug, Ptys } from '../lib/ptys'
 import { tool } from '../lib/rig'
 
@@ -21,20 +21,6 @@ const TICK_MS = 50
 /** CAN ids of the board with the C firmware */
 export const BOARD_IDS = { tx_id: '0x178', rx_id: '0x278' }
 export const AIDS = { uart: 77, can: 78 }
-
-/** CRC-16 of Modbus. */
-function crc(bytes: Uint8Array): number {
-  let register = 0xffff
-  for (const byte of bytes) {
-    register ^= byte
-    for (let bit = 0; bit < 8; bit++) register = (register >> 1) ^ (register & 1 ? 0xa001 : 0)
-  }
-  return register
-}
-
-/** A frame of a board with the C firmware: one sensor, in kelvin. */
-const firmware = (aid: number, sensor: string, at: number, value: number): Buffer =>
-  peerFrame(0x3f, [aid], 2, at, `${sensor}|K|${peerText(BigInt(value) * 10_000n)}`)
 
 export type Bus = 'can' | 'serial' | 'pins' | 'beacon'
 
@@ -227,15 +213,11 @@ export class Field {
     if (this.#isotp.send(frame) === frame.length) this.sent.isotp.push(value)
   }
 
-  /** Slave 3: registers 0 and 1 contain how often it was queried. */
   #listenAsSlave(): void {
-    let heard = Buffer.alloc(0)
+    const slave = new CountingSlave()
     this.#meter.onBytes = bytes => {
-      heard = Buffer.concat([heard, bytes])
-      for (; heard.length >= 8; heard = heard.subarray(8)) {
-        const answer = Buffer.of(3, 3, 4, 0, 0, 0, 0, 0, 0)
-        answer.writeUInt32BE(++this.sent.answers, 3)
-        answer.writeUInt16LE(crc(answer.subarray(0, 7)), 7)
+      for (const answer of slave.answers(bytes)) {
+        this.sent.answers = slave.queries
         this.#meter.write(answer)
       }
     }

@@ -91,8 +91,8 @@ static void spi_ioctl(fuse_req_t request, int command, void *argument, struct fu
     const unsigned cmd = (unsigned)command, size = _IOC_SIZE(cmd);
     struct iovec whole = {argument, size};
     (void)info;
-    if (flags & FUSE_IOCTL_COMPAT) fuse_reply_err(request, ENOSYS);
-    else if (_IOC_TYPE(cmd) != SPI_IOC_MAGIC) fuse_reply_err(request, ENOTTY);
+    (void)flags; /* a process of 32 bits has the same structure */
+    if (_IOC_TYPE(cmd) != SPI_IOC_MAGIC) fuse_reply_err(request, ENOTTY);
     else if (_IOC_NR(cmd) == 0) message(request, argument, size, in, in_size, out_size);
     else if (size > sizeof(uint32_t)) fuse_reply_err(request, ENOTTY);
     else if (_IOC_DIR(cmd) == _IOC_READ) {
