@@ -89,7 +89,7 @@ export class DamageRepair {
     const at = segments.list.indexOf(segment)
     try {
       // the limits dropped it since: a rewrite would bring its file back, which nothing counts
-      if (!files.exists(segment.path)) return
+      if (at < 0 && !files.exists(segment.path)) return
       retention.damagedBytes = quarantine(files, dir, finding, damagedBytes)
       const size = rewrite(files, finding, boot, segments.list[at - 1]?.last ?? 0)
       if (at < 0) return

@@ -343,8 +343,8 @@ test('repair-config repairs a file that no other command accepts; a running gate
       sound.replace(/"device_id": *"gw"/, '"device_id": 5').replace(/"log_level": *"debug"/, '"log_level": "x"'),
     )
     if (machine === alone) {
-      // no last good copy: every other command ends with the error of the file
-      removeDir(join(machine.dataDir, 'config.last-good.json'))
+      // without a good copy every other command ends with the error of the file
+      for (const name of ['last-good', 'earlier']) removeDir(join(machine.dataDir, `config.${name}.json`))
       assert.equal(machine.run('status').code, 3)
       const check = machine.json('doctor').checks.find(({ name }: { name: string }) => name === 'config')
       assert.match(check.hint, /repair-config/)
