@@ -28,9 +28,9 @@ export function* beyond({ plan }: World, machine: Machine, status: boolean): Ite
     most + FILE_BYTES,
   )
   const { segmentBytes = 2 ** 20, bufferBytes = 2 ** 23 } = plan.tuning
-  // as src/log/log-options.ts says; the newest chunk is never dropped
+  // as src/log/log-options.ts says; neither the chunks of a running commit, whose last one still fills, nor the newest one are dropped
   const chunk = Math.min(65_536, segmentBytes / 4)
-  yield* over('bytes of the log in RAM', log.pendingBytes, Math.max(bufferBytes, 4 * chunk) + chunk)
+  yield* over('bytes of the log in RAM', log.pendingBytes, Math.max(bufferBytes, 4 * chunk) + 2 * chunk)
   if (!status) return
   const {
     uplinks,
