@@ -57,7 +57,8 @@ const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes)
 
 /** Writes one part; `local`: chunks of the running slot. */
 class PartWriter {
-  fetched = 0
+  /** end of the last chunk fetched, in the update file */
+  fetchedTo = 0
   copied = 0
   /** the start of the boot partition, written last */
   readonly #first: Buffer
@@ -92,7 +93,7 @@ class PartWriter {
       const bytes = await source.read(chunk.from, chunk.size)
       if (hashOf(bytes) !== chunk.sha256)
         throw refuse(`the update is damaged at byte ${chunk.from}`, 'download the update again')
-      this.fetched += chunk.size
+      this.fetchedTo = Math.max(this.fetchedTo, chunk.from + chunk.size)
       this.#put(chunk.at, bytes)
     }
     fsyncSync(this.#fd)
@@ -204,7 +205,8 @@ export async function installUpdate(
       before += part.size
     }
     // chunks that were not fetched may be the ones that a truncated file lacks
-    await source.read(update.size - 1, 1)
+    const { size } = update
+    if (writers.every(({ writer }) => writer.fetchedTo < size)) await source.read(size - 1, 1)
     before = 0
     for (const { part, writer } of writers) {
       writer.verify(at => report({ step: 'verify', done: (before + at) / whole, fetched_bytes: source.received() }))
