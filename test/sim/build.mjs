@@ -24,7 +24,7 @@ const TUNED = [
     'this.#parts.correct?.(record); SIM.taken?.(record)',
   ],
   ['src/storage/sqlite.ts', 'new Module(wasm)', '(SIM.sqlite ?? new Module(wasm))'],
-  ['src/storage/database.ts', 'WINDOW_PACKETS = 32_768', 'WINDOW_PACKETS = SIM.windowPackets ?? 32_768'],
+  ['src/storage/database.ts', '?? WINDOW_PACKETS', '?? SIM.windowPackets ?? WINDOW_PACKETS'],
   // the world runs the worker's text itself
   [
     'src/storage/program.ts',
@@ -35,6 +35,62 @@ const TUNED = [
   // a world with the native addon has it for its serial ports only
   ['src/media/udp/open.ts', "batch === 'auto' ? nativeOrNull() : null", 'null && nativeOrNull()'],
 ]
+
+/** Module-level state of a process: where all processes share one text, each has its own (shared.ts). */
+const OWN_STATE = [
+  ['src/lib/timers.ts', 'seconds', 'new Map<number, Set<() => void>>()'],
+  ['src/links/resolve.ts', 'lastAddresses', 'new LruMap<string, string>(MAX_LAST)'],
+  ['src/native/native-thread.ts', 'leftBehind', 'new Map<string, Left[]>()'],
+  ['src/gateway/time/time-sources.ts', 'rtc', 'new RtcClock()'],
+  ['drivers/kit/shared.ts', 'known', 'new Map<string, Hardware>()'],
+  ['drivers/serial/port.ts', 'openings', 'new Set<string>()'],
+  ['drivers/serial/line.ts', 'ports', 'new Map<string, Shared>()'],
+  ['drivers/serial/line.ts', 'behind', 'new Map<string, UsbIdentity>()'],
+].map(([file, name, make]) => [file, `const ${name} = ${make}`, `const ${name} = SIM.own('${file} ${name}', () => ${make})`])
+OWN_STATE.push(
+  ['src/native/index.ts', 'let loaded: Native | OsError | undefined', ''],
+  ['src/native/index.ts', 'loaded ??= load()', 'const { loaded } = SIM.stateOf("addon", () => ({ loaded: load() }))'],
+)
+
+/**
+ * Module-level values that all processes may have in common: caches of functions that only compute, tables that are filled where they are declared,
+ * and memory whose content no call leaves to the next. Names in capitals are constants.
+ */
+const COMMON = new Set([
+  'src/config/config-store.ts owners', // by the configuration itself
+  'src/gateway/receive/content-hash.ts double',
+  'src/gateway/receive/content-hash.ts words',
+  'src/lib/secrets.ts known',
+  'src/links/network.ts known', // no machine here has interfaces
+  'src/log/uuid.ts scratch',
+  'src/log/uuid.ts view',
+  'src/log/uuid.ts at',
+  'src/media/udp/batch.ts inbox', // of the addon, which sends no packets here
+  'src/media/udp/batch.ts outbox',
+  'src/native/carried.ts kept', // a folder that no process here writes to
+  'src/units/attribute.ts cache',
+  'src/units/attribute-conversions.ts byKey',
+  'src/units/attribute-conversions.ts byCode',
+  'src/units/canonical.ts cache',
+  'drivers/serial/port.ts buffer',
+])
+const STATE =
+  /^(?:export )?(?:let ([a-z]\w*)|const ([a-z]\w*)(?::[^=]*)? = (?:new (?!RegExp|Text(?:En|De)coder|(?:Map|Set)(?:<[^(]*>)?\([^)])|Buffer\.alloc|\[\]|\{\}))/gm
+
+/** Throws for module-level state that is neither of each process nor listed above. */
+function checkState(files) {
+  const own = new Set(OWN_STATE.map(([file, declaration]) => `${file} ${/^(?:let|const) (\w+)/.exec(declaration)?.[1]}`))
+  const strays = []
+  for (const file of files) {
+    if (!/^(?:src|drivers)\/.*\.ts$/.test(file)) continue
+    for (const [, variable, constant] of readFileSync(join(root, file), 'utf8').matchAll(STATE)) {
+      const name = `${file} ${variable ?? constant}`
+      if (!COMMON.has(name) && !own.has(name)) strays.push(name)
+    }
+  }
+  if (strays.length > 0)
+    throw new Error(`all simulated processes would share ${strays.join(', ')}: add it to OWN_STATE or COMMON of test/sim/build.mjs`)
+}
 
 const OWN_CORE = "import * as nativeCore from '../../test/sim/native-core'\n"
 /** Gateways on the native core: test/sim/native-core.ts. */
@@ -61,7 +117,7 @@ export const NATIVE_CORE = [
 /** The text of the image: those of the gateway and of its SQL worker, and sql.js, as JSON. */
 export async function buildImage(patches = []) {
   const { build } = await import('esbuild')
-  const all = [...TUNED, ...patches]
+  const all = [...TUNED, ...OWN_STATE, ...patches]
   const left = new Set(all)
   const patched = {
     name: 'patched',
@@ -91,8 +147,9 @@ export async function buildImage(patches = []) {
       }))
     },
   }
-  const text = async entry => {
-    const { outputFiles } = await build({ ...settings, entryPoints: [entry] })
+  const text = async (entry, shared) => {
+    const { outputFiles, metafile } = await build({ ...settings, entryPoints: [entry] })
+    if (shared) checkState(Object.keys(metafile.inputs))
     return outputFiles[0].text
   }
   const settings = {
@@ -103,6 +160,7 @@ export async function buildImage(patches = []) {
     target: 'node20',
     format: 'cjs',
     write: false,
+    metafile: true,
     logLevel: 'error',
     define: { __VERSION__: '"1.0.0"', __BUILT_AT__: '1770000000000', __SELF_TEST_FILE__: 'false' },
     loader: { '.html': 'text', '.css': 'text', '.b64': 'text' },
@@ -110,7 +168,7 @@ export async function buildImage(patches = []) {
     supported: { 'dynamic-import': false },
     plugins: [patched],
   }
-  const [gateway, worker] = [await text('test/sim/image.ts'), await text('src/storage/worker.ts')]
+  const [gateway, worker] = [await text('test/sim/image.ts', true), await text('src/storage/worker.ts', false)]
   if (left.size > 0) throw new Error(`not in the image: ${[...left].map(([file]) => file).join(', ')}`)
   const wasm = readFileSync(join(root, 'node_modules/sql.js/dist/sql-wasm.wasm'), 'base64')
   return JSON.stringify({ gateway, worker, wasm })

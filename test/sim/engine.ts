@@ -46,6 +46,9 @@ export interface Owner {
   readonly frozenUntil: number
 }
 
+/** Whose code runs: that of the event's owner, until the next event. */
+export const running: { owner: Owner | undefined; readonly strays: string[] } = { owner: undefined, strays: [] }
+
 interface Event {
   at: number
   order: number
@@ -111,6 +114,7 @@ export class Engine {
     }
     this.now = Math.max(this.now, event.at)
     this.events++
+    running.owner = owner
     try {
       run()
     } catch (error) {

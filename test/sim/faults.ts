@@ -3,7 +3,7 @@
 
 import { BROKER } from './broker'
 import { addressOf, type Edit } from './config'
-import { Dice } from './engine'
+import { Dice, running } from './engine'
 import type { Fault } from './plan'
 import type { Port } from './serial'
 import type { Card, Machine, World } from './world'
@@ -24,6 +24,7 @@ const ASK_MS = [5000, 50_000, 200_000]
 /** Queries the SQL view of the upstream from time to time; its answers do not matter while there are faults. */
 export function ask(world: World, dice: Dice): void {
   world.engine.after(dice.pick(ASK_MS), () => {
+    running.owner = world.upstream.program
     world.upstream.gateway?.database?.queryPackets({ limit: 5 }).catch(() => undefined)
     ask(world, dice)
   })

@@ -1,6 +1,6 @@
-// One process of the simulated world: the image, run with its own globals and modules. Its clock, timers, random numbers,
-// disk and sockets are those of its machine; everything else is refused and recorded, because a real call would never return
-// in virtual time. A killed process is marked dead: its timers and packets vanish, and its disk throws.
+// One process of the simulated world: the image, run with its own globals and modules, or the one that all processes share (shared.ts). Its
+// clock, timers, random numbers, disk and sockets are those of its machine; everything else is refused and recorded, because a real call would
+// never return in virtual time. A killed process is marked dead: its timers and packets vanish, and its disk throws.
 import * as realCrypto from 'node:crypto'
 import * as realNet from 'node:net'
 import * as realOs from 'node:os'
@@ -8,11 +8,12 @@ import { compileFunction } from 'node:vm'
 import * as realZlib from 'node:zlib'
 import { SimAddon } from './addon'
 import { Crash, type Disk } from './disk'
-import type { Dice, Engine, Owner } from './engine'
+import { type Dice, type Engine, type Owner, running } from './engine'
 import { globalsOf, only, PURE, type Refuse, refusing, SHADOWED } from './globals'
 import type * as Image from './image'
 import type { Host, Net } from './net'
 import type { Lines } from './serial'
+import { type Process, sharedGlobals } from './shared'
 import { SimThread } from './thread'
 
 export type GatewayImage = typeof Image
@@ -20,13 +21,19 @@ type Fact = Parameters<Awaited<ReturnType<GatewayImage['Gateway']['open']>>['log
 
 const OWN = ['require', 'module', 'exports', 'SIM', '__dirname']
 const PARAMETERS = [...OWN, ...SHADOWED.filter(name => !OWN.includes(name))]
+/** modules of Node that only compute */
+const PURE_MODULES = new Set(['path', 'util', 'buffer', 'events', 'string_decoder', 'url', 'stream', 'assert'])
 
-/** The compiled texts: each call of one is the start of a process, or of its SQL worker. */
+/** The compiled texts: a call evaluates one, for a start of a process, of its SQL worker, or for all processes. */
 export interface Compiled {
   gateway(...parameters: unknown[]): void
+  /** the same text as another function, so that V8 optimizes the shared one for one set of classes */
+  apart(...parameters: unknown[]): void
   worker(...parameters: unknown[]): void
   /** SQLite, a WebAssembly.Module */
   readonly sqlite: object
+  /** the gateway's text that all processes share, evaluated by the first of them */
+  shared?: GatewayImage
 }
 
 export function compile(text: string): Compiled {
@@ -38,6 +45,7 @@ export function compile(text: string): Compiled {
     compileFunction(parts[name], PARAMETERS, { filename: `os-node-simulated-${name}.js` }) as Compiled['worker']
   return {
     gateway: compiled('gateway'),
+    apart: compiled('gateway'),
     worker: compiled('worker'),
     sqlite: new Wasm(Buffer.from(parts.wasm, 'base64')),
   }
@@ -69,9 +77,11 @@ export interface MachineParts {
   readonly tuning: Tuning
   readonly note: (line: string) => void
   readonly noteRoundabout: (what: string) => void
+  /** each start evaluates a text of its own */
+  readonly apart: boolean
 }
 
-export class Program implements Owner {
+export class Program implements Process {
   dead = false
   frozenUntil = 0
   /** calls of its interfaces so far */
@@ -82,6 +92,7 @@ export class Program implements Owner {
   /** it dies with a power cut */
   diesWithPower = false
   readonly image: GatewayImage
+  readonly globals: ReadonlyMap<string, unknown>
   /** of its SQL view; the last one is running */
   readonly threads: SimThread[] = []
   readonly #compiled: Compiled
@@ -100,8 +111,24 @@ export class Program implements Owner {
     const { lines, host } = parts
     this.#addon = lines && new SimAddon({ lines, host, owner: this, dice: dice.fork('addon'), seam: () => this.seam() })
     const module = { exports: {} as GatewayImage }
-    compiled.gateway(...this.#globals(module))
-    this.image = module.exports
+    this.globals = this.#globals(module)
+    running.owner = this
+    this.image = parts.apart ? this.#evaluate('apart', this.globals, module) : (compiled.shared ??= this.#share())
+  }
+
+  #share(): GatewayImage {
+    const module = { exports: {} as GatewayImage }
+    const values = sharedGlobals(this.globals, PURE_MODULES, this.#compiled.sqlite)
+    return this.#evaluate('gateway', values.set('module', module).set('exports', module.exports), module)
+  }
+
+  #evaluate(
+    text: 'gateway' | 'apart',
+    values: ReadonlyMap<string, unknown>,
+    module: { exports: GatewayImage },
+  ): GatewayImage {
+    this.#compiled[text](...PARAMETERS.map(name => values.get(name)))
+    return module.exports
   }
 
   /** Kills it immediately. */
@@ -125,7 +152,11 @@ export class Program implements Owner {
     throw new Crash('the process dies in this call')
   }
 
-  #globals(module: { exports: object }, others: Record<string, unknown> = {}, owner: Owner = this): unknown[] {
+  #globals(
+    module: { exports: object },
+    others: Record<string, unknown> = {},
+    owner: Owner = this,
+  ): ReadonlyMap<string, unknown> {
     const { engine, tuning } = this.#parts
     const wall = (): number => Math.floor(this.#parts.wall())
     const mono = (): number => engine.now - this.#started
@@ -164,8 +195,14 @@ export class Program implements Owner {
       ...{ process: this.#process(mono), performance: { now: mono, timeOrigin: 0 } },
     })
     const { sqlite } = this.#compiled
-    Object.assign(values, { require, module, exports: module.exports, SIM: { ...tuning, sqlite }, __dirname: '/' })
-    return PARAMETERS.map(name => values[name])
+    const states = new Map<string, object>()
+    const stateOf = (name: string, make: () => object): object => {
+      if (!states.has(name)) states.set(name, make())
+      return states.get(name)!
+    }
+    const SIM = { ...tuning, sqlite, own: stateOf, stateOf }
+    Object.assign(values, { require, module, exports: module.exports, SIM, __dirname: '/' })
+    return new Map(PARAMETERS.map(name => [name, values[name]]))
   }
 
   /** node:worker_threads' Worker, which runs the SQL worker whatever its script is. */
@@ -176,8 +213,7 @@ export class Program implements Owner {
     const parts = {
       ...{ engine, process: this, dice: this.#dice.fork('threads') },
       run: (modules: Record<string, unknown>, owner: Owner) => {
-        const module = { exports: {} }
-        worker(...this.#globals(module, modules, owner))
+        worker(...this.#globals({ exports: {} }, modules, owner).values())
       },
     }
     return class extends SimThread {
@@ -296,10 +332,9 @@ export class Program implements Owner {
         Worker: this.#threads(),
       }),
     }
-    const pure = new Set(['path', 'util', 'buffer', 'events', 'string_decoder', 'url', 'stream', 'assert'])
     return name => {
       if (name in own) return own[name]
-      if (pure.has(name)) return process.getBuiltinModule(name)
+      if (PURE_MODULES.has(name)) return process.getBuiltinModule(name)
       return refused(name)
     }
   }

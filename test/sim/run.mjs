@@ -22,6 +22,7 @@ const HELP = `npm run test:sim -- [options]
   --relays      a gateway sends to another gateway, which passes it on; left out: as each seed draws
   --ids         gateways request their ids; left out: each has one by its configuration
   --core NAME   what makes the frames of the gateways: pycore (default) or rscore, with the same traces
+  --apart       each start of a process evaluates the gateway's text anew: twice as slow, with the same traces
   --workers N   processes (default 2)
   --keep LIST   only these faults of the plan, by number: 3,7 (one seed)
   --trace       print every event (one seed)
@@ -41,6 +42,7 @@ const { values: options } = parseArgs({
     relays: { type: 'boolean' },
     ids: { type: 'boolean' },
     core: { type: 'string', default: 'pycore' },
+    apart: { type: 'boolean' },
     workers: { type: 'string', default: '2' },
     keep: { type: 'string' },
     trace: { type: 'boolean' },
@@ -76,14 +78,11 @@ if (options.variant && !variant) {
   process.exit(2)
 }
 
-/** One seed in so many runs twice. */
+/** One seed in so many runs twice, once of them with texts apart. */
 const TWICE = 20
 /** A process is restarted after so many seeds: its memory grows. */
-const SEEDS_PER_PROCESS = 100
-/**
- * Each start of a process runs new functions: they are compiled immediately, and their garbage is collected in large steps. A quarter less
- * time.
- */
+const SEEDS_PER_PROCESS = 300
+/** Functions are compiled immediately, and their garbage is collected in large steps. A quarter less time. */
 const V8 = ['--max-old-space-size=1500', '--min-semi-space-size=64', '--max-semi-space-size=64', '--always-sparkplug']
 /** runs of a shrink at most */
 const SHRINK_RUNS = 150
@@ -123,6 +122,7 @@ const common = {
   ...(options.aim && { aim: options.aim }),
   ...(options.relays && { relays: true }),
   ...(options.ids && { ids: true }),
+  ...(options.apart && { apart: true }),
 }
 const command = (seed, keep) =>
   `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}${options.sql ? ' --sql' : ''}${options.aim ? ` --aim ${options.aim}` : ''}${options.relays ? ' --relays' : ''}${options.ids ? ' --ids' : ''}${options.core === 'rscore' ? ' --core rscore' : ''}` +

@@ -1,5 +1,5 @@
 // One run of one seed: faults for the planned time, then a fault-free world that must catch up within a limit.
-import { Dice } from './engine'
+import { Dice, running } from './engine'
 import { ask, heal, schedule } from './faults'
 import { type Fault, type Plan, type PlanOptions, planOf } from './plan'
 import type { Compiled } from './program'
@@ -19,6 +19,8 @@ export interface RunOptions extends PlanOptions {
   keep?: readonly number[]
   trace?: (line: string) => void
   said?: (line: string) => void
+  /** each start of a process evaluates a text of its own */
+  apart?: boolean
 }
 
 export interface RunResult {
@@ -56,7 +58,7 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
   const dice = new Dice(seed)
   const drawn = planOf(seed, dice, options)
   const plan = options.keep ? { ...drawn, faults: drawn.faults.filter((_, k) => options.keep!.includes(k)) } : drawn
-  const world = new World(plan, compiled, dice.fork('world'))
+  const world = new World(plan, compiled, dice.fork('world'), options.apart ?? false)
   world.trace = options.trace
   world.said = options.said
   for (const machine of world.machines) machine.disk.lies = plan.diskMode === 'lying'
@@ -73,6 +75,7 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
   const end = options.hours * 3_600_000
   const failed = (): boolean => world.failure !== undefined
   stray.length = 0
+  running.strays.length = 0
   const phase = async (until: number, over = failed): Promise<void> => {
     while (world.engine.now < until && !over()) {
       await world.engine.run(Math.min(until, world.engine.now + LOOK_MS), failed)
@@ -94,11 +97,12 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
       else {
         guarded(() => world.truth.end())
         let answered = plan.windowPackets === 0
-        if (!answered)
-          checkView(world).then(
+        const check = (): void =>
+          void checkView(world).then(
             () => (answered = true),
             error => world.broken(`the SQL view does not answer: ${error}`),
           )
+        if (!answered) world.engine.after(0, check, world.upstream.program)
         await phase(world.engine.now + VIEW_MS, () => failed() || answered)
         if (!answered) world.broken(`the SQL view does not answer for ${VIEW_MS / 1000} s`)
       }
@@ -107,6 +111,7 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
     world.broken(`the world fell apart: ${error instanceof Error ? error.stack : error}`)
   }
   await new Promise(resolve => setImmediate(resolve))
+  if (running.strays.length > 0) world.broken(`a call belongs to no process: ${running.strays[0]}`)
   if (stray.length > 0) world.broken(`an unhandled rejection: ${stray[0]}`)
   for (const machine of world.machines) machine.program?.kill()
   return {

@@ -3,6 +3,7 @@
 // only what the next machine has committed; logs and queues stay within their limits.
 import { beyond } from './bounds'
 import { Device, LATE_ANSWER_MS, type Logged, type Memory, type Place } from './device'
+import { running } from './engine'
 import { differs, type Row, rowsOf } from './reading'
 import type { Machine, World } from './world'
 
@@ -331,6 +332,7 @@ export class Truth {
     for (const machine of this.world.machines) {
       const { gateway } = machine
       if (!gateway || machine.starting) continue
+      running.owner = machine.program
       for (const what of beyond(this.world, machine, ++this.#looks % 16 === 0)) this.#broken(what)
     }
     const waiting = this.world.engine.pending
@@ -351,6 +353,7 @@ export class Truth {
         reasons.push(`${machine.name} is not up`)
         continue
       }
+      running.owner = machine.program
       const { log } = gateway
       const lag = gateway.database?.lagRecords() ?? 0
       if (lag > 0) reasons.push(`${machine.name} has ${lag} records that its SQL view lacks`)
@@ -381,6 +384,7 @@ export class Truth {
     for (const { places } of this.devices.values())
       for (const { dropped } of places.values()) this.counts.dropped += dropped.size
     if (plan.diskMode === 'lying' || !upstream.gateway) return
+    running.owner = upstream.program
     const there = new Map<string, Set<number>>()
     for (const { fact } of upstream.gateway.log.read(0, { kinds: ['fact'] })) {
       if (!fact) continue

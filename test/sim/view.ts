@@ -12,7 +12,7 @@ export async function checkView(world: World): Promise<void> {
   // that are in no window
   if (database.status().left > 0) {
     upstream.program!.threads.at(-1)?.die(new Error('out of memory'))
-    await new Promise<void>(resolve => world.engine.after(60_000, resolve))
+    await new Promise<void>(resolve => world.engine.after(60_000, resolve, upstream.program))
   }
   const named = (seq: number): boolean => log.losses.some(({ from, to }) => from <= seq && seq <= to)
   for (const [name, device] of truth.devices) {

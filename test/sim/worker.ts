@@ -17,8 +17,9 @@ if (process.argv[2] === '--image') {
       const started = performance.now()
       const { plan: _, faults, ...result } = await simulate(order.seed, compiled, order)
       if (order.twice && result.failure === undefined) {
-        const again = await simulate(order.seed, compiled, order)
-        if (again.hash !== result.hash) result.failure = `two runs of the seed differ: ${result.hash} and ${again.hash}`
+        const again = await simulate(order.seed, compiled, { ...order, apart: !order.apart })
+        if (again.hash !== result.hash)
+          result.failure = `two runs of the seed differ (one with --apart): ${result.hash} and ${again.hash}`
       }
       process.send!({ ...result, faults: faults.length, realMs: performance.now() - started })
     })()

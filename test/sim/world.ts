@@ -175,6 +175,7 @@ export class Machine {
               taken: record => world.truth.taken(this, record),
             },
         note: line => world.note(line),
+        apart: world.apart,
         noteRoundabout: what => world.around(`${this.name} reached around the world: ${what}`),
       },
       world.compiled,
@@ -247,10 +248,14 @@ export class Machine {
     this.disk.put('/data/Config.json', JSON.stringify(this.config))
     const now = (): void => {
       this.world.note(`${this.name} reads its configuration again`)
-      this.gateway?.reload().catch(error => {
-        // a disk that refuses reads; the end of the faults retries
-        if (!isCrash(error)) this.world.note(`${this.name} refuses: ${error}`)
-      })
+      const { gateway, program } = this
+      const reload = (): void =>
+        void gateway?.reload().catch(error => {
+          // a disk that refuses reads; the end of the faults retries
+          if (!isCrash(error)) this.world.note(`${this.name} refuses: ${error}`)
+        })
+      // the same event may concern other machines
+      this.world.engine.after(0, reload, program)
     }
     if (this.starting) this.armed.set('up', now)
     else now()
@@ -272,10 +277,12 @@ export class Machine {
       this.happened('stopped')
       this.later()
     }
-    gateway.stop().then(gone, error => {
-      // a log that the disk refuses to the end
-      if (!isCrash(error)) gone()
-    })
+    const stop = (): void =>
+      void gateway.stop().then(gone, error => {
+        // a log that the disk refuses to the end
+        if (!isCrash(error)) gone()
+      })
+    world.engine.after(0, stop, program)
   }
 }
 
@@ -306,6 +313,8 @@ export class World {
     readonly plan: Plan,
     readonly compiled: Compiled,
     readonly dice: Dice,
+    /** each start of a process evaluates a text of its own */
+    readonly apart: boolean,
   ) {
     this.kinds = new Set(plan.faults.map(({ kind }) => kind))
     this.net = new Net(this.engine, dice.fork('net'))
