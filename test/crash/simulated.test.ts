@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { nativeCore, simulate } from '../lib/simulated'
 
 test('a seed gives the same run twice and on either core, byte for byte, and another seed another run', async () => {
-  // each seed runs twice, and fails where the traces differ
+  // each seed runs twice, with one text for all starts and with one for each, and fails where the traces differ
   const [first, other] = await simulate(2, { hours: 0.05 })
   assert.deepEqual([first?.failure, other?.failure], [undefined, undefined])
   assert.ok(first!.events > 500, `${first!.events} events`)
@@ -23,6 +23,16 @@ for (const id of ['sync-left-out', 'answer-before-commit'])
     const results = await simulate(10, { hours: 0.1, mode: 'strict' }, id)
     assert.ok(results.at(-1)!.failure, `${results.length} seeds without a failure`)
   })
+
+test('what a module keeps from one start to the next is noticed', async () => {
+  const file = 'src/gateway/uplink/pump.ts'
+  const patches = [
+    [file, 'const LEAST_WAIT_MS = 5', 'let leastWait = 5'],
+    [file, 'Math.max(LEAST_WAIT_MS,', 'Math.max(++leastWait,'],
+  ] as const
+  const results = await simulate(3, { hours: 0.05 }, patches, true)
+  assert.match(results.at(-1)!.failure ?? '', /^two runs of the seed differ/)
+})
 
 test('a program that reaches around the world fails the run, also where it ignores the refusal', async () => {
   const calls = [

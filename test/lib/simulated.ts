@@ -49,7 +49,6 @@ export async function variants(): Promise<readonly Variant[]> {
   return VARIANTS.filter(({ id }) => !UNNOTICED.includes(id) && !HARMLESS[id])
 }
 
-/**
 /** Puts the gateways on the native core. */
 export const nativeCore = async (): Promise<Patches> => (await load<Build>('build.mjs')).NATIVE_CORE
 
@@ -57,7 +56,13 @@ export const nativeCore = async (): Promise<Patches> => (await load<Build>('buil
  * The results of the seeds from 1 to `last`, in order, until a promise is broken; `fault`: of the variants, or patches of the source. Rejects if the
  * process of the world ends, or a program reaches around the world: that is no way to notice a fault.
  */
-export async function simulate(last: number, options: RunOptions, fault?: string | Patches): Promise<RunResult[]> {
+export async function simulate(
+  last: number,
+  options: RunOptions,
+  fault?: string | Patches,
+  /** each seed runs a second time, with texts apart, and fails where the traces differ */
+  twice = fault === undefined,
+): Promise<RunResult[]> {
   const { buildImage } = await load<Build>('build.mjs')
   const file = await worldFile()
   const patches = typeof fault === 'string' ? (await variants()).find(({ id }) => id === fault)!.patches : fault
@@ -72,7 +77,7 @@ export async function simulate(last: number, options: RunOptions, fault?: string
       child.on('message', message => {
         if (message !== 'ready') results.push(message as RunResult)
         if (results.length === last || results.at(-1)?.failure !== undefined) resolve()
-        else child.send({ ...options, seed: results.length + 1, twice: fault === undefined })
+        else child.send({ ...options, seed: results.length + 1, twice })
       })
     })
   } finally {

@@ -46,7 +46,11 @@ const OWN_STATE = [
   ['drivers/serial/port.ts', 'openings', 'new Set<string>()'],
   ['drivers/serial/line.ts', 'ports', 'new Map<string, Shared>()'],
   ['drivers/serial/line.ts', 'behind', 'new Map<string, UsbIdentity>()'],
-].map(([file, name, make]) => [file, `const ${name} = ${make}`, `const ${name} = SIM.own('${file} ${name}', () => ${make})`])
+].map(([file, name, make]) => [
+  file,
+  `const ${name} = ${make}`,
+  `const ${name} = SIM.own('${file} ${name}', () => ${make})`,
+])
 OWN_STATE.push(
   ['src/native/index.ts', 'let loaded: Native | OsError | undefined', ''],
   ['src/native/index.ts', 'loaded ??= load()', 'const { loaded } = SIM.stateOf("addon", () => ({ loaded: load() }))'],
@@ -58,6 +62,8 @@ OWN_STATE.push(
  */
 const COMMON = new Set([
   'src/config/config-store.ts owners', // by the configuration itself
+  'src/cores/native.ts compiled',
+  'src/cores/native.ts problem',
   'src/gateway/receive/content-hash.ts double',
   'src/gateway/receive/content-hash.ts words',
   'src/lib/secrets.ts known',
@@ -79,7 +85,9 @@ const STATE =
 
 /** Throws for module-level state that is neither of each process nor listed above. */
 function checkState(files) {
-  const own = new Set(OWN_STATE.map(([file, declaration]) => `${file} ${/^(?:let|const) (\w+)/.exec(declaration)?.[1]}`))
+  const own = new Set(
+    OWN_STATE.map(([file, declaration]) => `${file} ${/^(?:let|const) (\w+)/.exec(declaration)?.[1]}`),
+  )
   const strays = []
   for (const file of files) {
     if (!/^(?:src|drivers)\/.*\.ts$/.test(file)) continue
@@ -89,7 +97,9 @@ function checkState(files) {
     }
   }
   if (strays.length > 0)
-    throw new Error(`all simulated processes would share ${strays.join(', ')}: add it to OWN_STATE or COMMON of test/sim/build.mjs`)
+    throw new Error(
+      `all simulated processes would share ${strays.join(', ')}: add it to OWN_STATE or COMMON of test/sim/build.mjs`,
+    )
 }
 
 const OWN_CORE = "import * as nativeCore from '../../test/sim/native-core'\n"

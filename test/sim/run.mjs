@@ -81,7 +81,7 @@ if (options.variant && !variant) {
 /** One seed in so many runs twice, once of them with texts apart. */
 const TWICE = 20
 /** A process is restarted after so many seeds: its memory grows. */
-const SEEDS_PER_PROCESS = 300
+const SEEDS_PER_PROCESS = 250
 /** Functions are compiled immediately, and their garbage is collected in large steps. A quarter less time. */
 const V8 = ['--max-old-space-size=1500', '--min-semi-space-size=64', '--max-semi-space-size=64', '--always-sparkplug']
 /** runs of a shrink at most */

@@ -85,7 +85,11 @@ function standIn(get: () => Anything, sample: Anything): unknown {
 export function sharedGlobals(first: Values, pure: ReadonlySet<string>, sqlite: object): Map<string, unknown> {
   const of = (name: string): Anything => current().globals.get(name)
   const values = new Map<string, unknown>()
-  for (const [name, sample] of first) values.set(name, standIn(() => of(name), sample))
+  for (const [name, sample] of first)
+    values.set(
+      name,
+      standIn(() => of(name), sample),
+    )
   for (const name of ['setTimeout', 'setInterval', 'setImmediate', 'clearTimeout', 'clearInterval', 'clearImmediate'])
     values.set(name, (...parameters: unknown[]) => of(name)(...parameters))
   values.set('Math', Object.create(Math, { random: { value: () => of('Math').random() } }))
@@ -105,9 +109,16 @@ export function sharedGlobals(first: Values, pure: ReadonlySet<string>, sqlite: 
   values.set('require', (path: string) => {
     const name = path.replace(/^node:/, '')
     if (pure.has(name)) return process.getBuiltinModule(name)
-    if (!modules.has(name)) modules.set(name, standIn(() => of('require')(name), of('require')(name)))
+    if (!modules.has(name))
+      modules.set(
+        name,
+        standIn(() => of('require')(name), of('require')(name)),
+      )
     return modules.get(name)
   })
-  values.set('SIM', new Proxy({ own, stateOf, sqlite }, { get: (known, key) => Reflect.get(known, key) ?? of('SIM')[key] }))
+  values.set(
+    'SIM',
+    new Proxy({ own, stateOf, sqlite }, { get: (known, key) => Reflect.get(known, key) ?? of('SIM')[key] }),
+  )
   return values
 }
