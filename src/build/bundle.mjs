@@ -7,7 +7,7 @@ import { gzipSync } from 'node:zlib'
 import { buildAddon, buildAddons, buildHelpers, installAddons, PROCESSORS } from '../../drivers/native/build.mjs'
 import { buildQuic, quicSource } from '../../drivers/native/quic/build.mjs'
 import { writeManifest } from '../services/dependencies/manifest.mjs'
-import { packAudit, packBytes, packVectors } from '../services/test-plugin/pack.mjs'
+import { packAudit, packVectors } from '../services/test-plugin/pack.mjs'
 import { bundledPackages, writeBill } from './bill.mjs'
 import { makePackages } from './deb.mjs'
 import { firstUse } from './first-use.mjs'
@@ -15,6 +15,7 @@ import { makeImage } from './image/index.mjs'
 import { install } from './install.mjs'
 import { writeManual } from './man.mjs'
 import { begin, FRESH, inputs, isMade, publish } from './place.mjs'
+import { ascii, ownHciSocket, packed, packedBytes, packedText, pageText, unlogged } from './plugins.mjs'
 import { selfTestFile } from './self-test.mjs'
 import { emitTypes } from './types.mjs'
 
@@ -26,57 +27,6 @@ const SQL_WASM = 'node_modules/sql.js/dist/sql-wasm.wasm'
 /** bytes of dist/os-node.js, of which every gateway reads each at every start */
 const LIMIT = 1_921_800
 const version = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version
-
-/** The file packed; packing takes seconds, so what was packed before is taken from .build. */
-const packedText = path => packedBytes(readFileSync(path))
-
-function packedBytes(bytes) {
-  const kept = join(root, '.build', `${createHash('sha256').update(bytes).digest('hex').slice(0, 32)}.b64`)
-  if (!existsSync(kept)) {
-    mkdirSync(dirname(kept), { recursive: true })
-    writeFileSync(kept, packBytes(bytes))
-  }
-  return readFileSync(kept, 'utf8')
-}
-
-/** `import wasm from 'x.wasm'` gives the file packed, as base64 text: small in the bundle, unpacked on first use. */
-const packed = {
-  name: 'packed-wasm',
-  setup(build) {
-    build.onLoad({ filter: /\.wasm$/ }, args => ({
-      contents: `module.exports = ${JSON.stringify(packedText(args.path))}`,
-      loader: 'js',
-    }))
-  },
-}
-
-/**
- * Characters beyond ASCII are escaped: esbuild leaves those of regular expressions as they are, and one
- * of them in the bundle makes V8 keep all of its text at two bytes a character, in every thread.
- */
-const ascii = {
-  name: 'ascii',
-  setup(build) {
-    build.onLoad({ filter: /[\\/](src|drivers)[\\/].*\.ts$/ }, ({ path }) => ({
-      contents: readFileSync(path, 'utf8').replace(
-        /[^\0-\x7f]/g,
-        char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-      ),
-      loader: 'ts',
-    }))
-  },
-}
-
-/** The masks of log lines, where nothing logs: their patterns are made when the module is loaded, so that it is kept as it is. */
-const unlogged = {
-  name: 'unlogged',
-  setup(build) {
-    build.onResolve({ filter: /^\.\/secrets$/ }, ({ path, resolveDir }) => ({
-      path: join(resolveDir, `${path}.ts`),
-      sideEffects: false,
-    }))
-  },
-}
 
 /** The SQL worker, a program of its own that is carried packed: u32 length of its script, the script, sql.js's wasm. */
 async function sqlWorker(esbuild, { alias: { 'sql-worker': to }, ...common }) {
@@ -356,33 +306,6 @@ async function sanitized() {
     process.exit(1)
   }
   console.log(dirname(dir))
-}
-
-/**
- * Bluetooth goes through the addon: the library's own socket stays out, and the driver that it requests is the class that
- * drivers/bluetooth hands over. So do the tables of English names for services and characteristics, which are not used here.
- */
-const ownHciSocket = {
-  name: 'own-hci-socket',
-  setup(build) {
-    build.onResolve({ filter: /^@stoprocent\/bluetooth-hci-socket$/ }, () => ({ path: 'driver', namespace: 'hci' }))
-    build.onLoad({ filter: /.*/, namespace: 'hci' }, () => ({ contents: 'exports.loadDriver = driver => driver' }))
-    build.onLoad({ filter: /[\\/]noble[\\/]lib[\\/](characteristics|descriptors|services)\.json$/ }, () => ({
-      contents: '{}',
-      loader: 'json',
-    }))
-  },
-}
-
-/** The page's script and style are imported packed. */
-const pageText = {
-  name: 'page-text',
-  setup(build) {
-    build.onLoad({ filter: /[\\/]\.build[\\/]page\.(js|css)$/ }, args => ({
-      contents: packedText(args.path),
-      loader: 'text',
-    }))
-  },
 }
 
 /** Rewrites the tables that are made from packages and committed. */
