@@ -9,6 +9,7 @@ import { type HeldFile, holdFile, realFiles } from '../lib/files'
 import { diskFault } from '../lib/writable'
 import { contentsOf, isSecretFile } from './contents'
 import { type BackupHeader, BackupWriter, PIECE, type Sink } from './format'
+import { checkBackup } from './restore'
 import { type Secrets, seal } from './seal'
 
 export interface BackupSource {
@@ -40,7 +41,10 @@ interface Held {
 
 const TRIES = 10
 
-/** Writes the file `to` atomically. Throws USAGE if it exists and may not be replaced (`force`), DISK_FULL, STORAGE. */
+/**
+ * Writes the file `to` atomically; it is read and verified before it gets its name. Throws USAGE if it exists and may not be replaced (`force`),
+ * DISK_FULL, STORAGE, E_BACKUP.
+ */
 export async function backupTo(to: string, force: boolean, source: BackupSource): Promise<BackupResult> {
   if (!force && realFiles.exists(to))
     throw new OsError('USAGE', `${to} already exists`, { hint: 'name another file, or replace it with --force' })
@@ -54,6 +58,7 @@ export async function backupTo(to: string, force: boolean, source: BackupSource)
     } finally {
       realFiles.close(fd)
     }
+    checkBackup(part, source.passphrase)
     written(to, () => realFiles.rename(part, to))
     realFiles.syncDir(dirname(to))
     return result
@@ -155,7 +160,7 @@ function withJournal(path: string, whole: string): Held[] {
 
 function* piecesOf(file: HeldFile | undefined, bytes: Buffer | undefined): Generator<Buffer> {
   if (file) yield* file.pieces(PIECE)
-  if (bytes && bytes.length > 0) yield bytes
+  for (let at = 0; bytes && at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE)
 }
 
 async function writeHeld(writer: BackupWriter, dataDir: string, { path, file, bytes }: Held): Promise<void> {

@@ -236,7 +236,8 @@ export function* readBackup(path: string, files: Files, visitor: BackupVisitor):
 
 function inflated(payload: Buffer): Buffer | undefined {
   try {
-    return inflateRawSync(payload, { maxOutputLength: PIECE })
+    // a journal was one piece before, whatever its size
+    return inflateRawSync(payload, { maxOutputLength: MOST })
   } catch {
     return undefined
   }

@@ -244,7 +244,7 @@ test('a backup of a busy receiver has each reading committed before it or its nu
   for (const [k, { file, facts, upTo, ids }] of made.entries()) {
     const restored = new Machine(join(dir, `restored${k}`), 'serve', config)
     others.push(restored)
-    restored.json('restore', file)
+    assert.equal(restored.json('restore', file).code, undefined)
     const whole = restored.json('log', 'verify')
     assert.ok(whole.ok, JSON.stringify(whole))
     const again = await start(restored)

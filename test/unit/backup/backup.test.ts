@@ -8,6 +8,7 @@ import { type TestContext, test } from 'node:test'
 import { backupTo, finishRestore, prepareRestore, restoreBackup } from '../../../src/backup'
 import { writeBackup } from '../../../src/backup/backup'
 import { filesIn } from '../../../src/backup/contents'
+import { BackupWriter } from '../../../src/backup/format'
 import { forgetOldState, isUnfinished } from '../../../src/backup/settle'
 import { realFiles } from '../../../src/lib/files'
 import { FlashLog, verify } from '../../../src/log'
@@ -146,6 +147,47 @@ test('of a log that is written meanwhile a backup has every record up to its beg
     assert.deepEqual([ok, restored, torn_bytes], [true, records, 0], `${round}`)
   }
   await log.close()
+})
+
+test('a journal of any size is restored, also from a backup that has it as one piece', async t => {
+  const { dataDir, file, target, write, restore } = world(t)
+  const lines = 'a line of the journal\n'.repeat(150_000)
+  put(dataDir, { 'id_allocation.json.journal': lines })
+  await write()
+  restore()
+  const journal = join(target, 'data/id_allocation.json.journal')
+  assert.equal(readFileSync(journal, 'utf8'), lines)
+  rmSync(join(target, 'data/id_allocation.json.journal'))
+
+  const parts: Uint8Array[] = []
+  const writer = new BackupWriter(async bytes => void parts.push(bytes))
+  await writer.begin({
+    version: '1.2.3',
+    created: 1000,
+    device_id: 'GW1',
+    assigned_id: 7,
+    secrets: false,
+    left_out: [],
+  })
+  await writer.file('data/id_allocation.json.journal', [Buffer.from(lines)])
+  await writer.end()
+  writeFileSync(file, Buffer.concat(parts))
+  restore()
+  assert.equal(readFileSync(journal, 'utf8'), lines)
+})
+
+test('a backup that cannot be read again as it was written gets no name', async t => {
+  const { dir, write } = world(t)
+  const sync = fs.fdatasyncSync
+  t.mock.method(fs, 'fdatasyncSync', (fd: number) => {
+    sync(fd)
+    fs.writeSync(fd, 'x', 40)
+  })
+  await assert.rejects(write(), { code: 'E_BACKUP' })
+  assert.deepEqual(
+    realFiles.list(dir).filter(name => name.startsWith('x.backup')),
+    [],
+  )
 })
 
 test('segments that the log drops while they are opened leave no hole', async t => {
