@@ -97,6 +97,27 @@ test('the same answers once more, as after a power cut, add nothing', () => {
   assert.equal(added, '\n# by Raspberry Pi Imager\nhostname=a\n')
 })
 
+test('a start completes what a power cut left of os-node.conf, and leaves out a new one that is not whole', () => {
+  const start = tempDir()
+  const both = (conf: string, fresh: string): void => {
+    writeFileSync(join(start, 'os-node.conf'), conf)
+    writeFileSync(join(start, 'os-node.conf.new'), fresh)
+  }
+  both(shipped.slice(0, 40), `${shipped}\nhostname=a\n# complete\n`)
+  const whole = boot({}, start)
+  assert.deepEqual(
+    [whole.added, whole.files, whole.system('os-node-hostname')],
+    ['\nhostname=a\n', ['os-node.conf'], 'a\n'],
+  )
+  for (const cut of ['', '\nhostname=b\n', '\nhostname=b\n# compl']) {
+    both(shipped, shipped + cut)
+    const { added, files } = boot({}, start)
+    assert.deepEqual([added, files], ['', ['os-node.conf']])
+  }
+  const again = boot(cloud('hostname: c'), start)
+  assert.equal(again.added, '\n# by Raspberry Pi Imager\nhostname=c\n')
+})
+
 test('an invalid line of user-data is named, and the others apply', () => {
   const read = boot(
     cloud(
@@ -227,6 +248,12 @@ test('the files of Imager are removed after the lines made from them were flushe
   const flushed = readFileSync(log, 'utf8')
   assert.equal(
     flushed,
-    'os-node.conf.new .: os-node.conf os-node.conf.new user-data\n.: os-node.conf user-data\n.: os-node.conf\n',
+    [
+      'os-node.conf.new .: os-node.conf os-node.conf.new user-data',
+      'os-node.conf .: os-node.conf os-node.conf.new user-data',
+      '.: os-node.conf user-data',
+      '.: os-node.conf',
+      '',
+    ].join('\n'),
   )
 })
