@@ -1,30 +1,17 @@
 // The power of the emulated board is cut at random moments: while it starts, while readings are logged, packets received, queries answered and an
-// update is written or tried. Its card has a volatile cache that loses a part of the unflushed data and tears blocks (test/lib/volatile-disk.ts).
-// Every start succeeds, with everything that was acknowledged or reported as committed (R26), and programs that skip the flush are caught. `npm run
-// test:image` cuts 40 times, `npm run test:long` five times, `.ci/run` twice, OS_NODE_CUTS=N another number; OS_NODE_SEED repeats a run's choices.
+// update is written or tried. Every start succeeds, with everything that was acknowledged or reported as committed (R26), and programs that skip the
+// flush are caught. How many cuts: cutter.ts.
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
-import { randomInt } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
-import { sleep } from '../lib/gateway'
-import { prng, QUARTER } from '../lib/random'
-import type { Cut, VolatileDisk } from '../lib/volatile-disk'
-import { type Answer, BOOT_MS, Board, PLACES, type Power, until } from './board'
+import { BOOT_MS, Board, PLACES, until } from './board'
+import { CUTS, Cutter, FIRST, random, seed, WRITES, whole } from './cutter'
 import { Load, type Writer } from './load'
 
-const whole = process.env.OS_NODE_IMAGE === 'all'
-const CUTS = Number(process.env.OS_NODE_CUTS ?? (whole ? 40 : QUARTER ? 2 : 5))
-const FIRST = whole ? Math.ceil(CUTS / 5) : Math.floor(CUTS / 2)
 const RUNNING = CUTS - FIRST
-/** writes of a first start, of a later one, of ten seconds of load, and of an update until it is confirmed */
-const WRITES = { first: 600, start: 60, load: 150, update: 1500 }
-/** with fewer writes, the power is cut after this time */
-const LATEST_MS = whole ? 90_000 : 60_000
-const seed = Number(process.env.OS_NODE_SEED ?? randomInt(2 ** 31))
-const random = prng(seed)
 const CONF = 'hostname=greenhouse-1\n'
 /** a line that was being written may be zeros behind the others: the length of a file may be on the card before what it has there */
 const SAVED = `cd /data; for name in synced unsynced; do echo $(tr -d '\\0' <$name | tail -n 1); done; tr '\\0 ' '\\n\\n' <direct | sort -n | tail -n 1`
@@ -32,81 +19,14 @@ const SAVED = `cd /data; for name in synced unsynced; do echo $(tr -d '\\0' <$na
 const STATE = 'os-node status; ps -eLo pid,tid,stat,time,wchan:20,comm | grep -v " I" | tail -n 60'
 
 const board = new Board()
-const lost: Cut = { kept: 0, dropped: 0, torn: 0 }
-const starts: number[] = []
+const cutter = new Cutter(board)
 /** seconds until the SQL view answered */
 const views: number[] = []
-let power: Power | undefined
-let token = ''
-let disk: VolatileDisk
 let server: Server | undefined
 before(() => board.make(CONF, '20min'))
 after(async () => {
   server?.close()
   await board.remove()
-})
-
-/** Cuts the power at a random one of the next `writes` writes, whatever the speed of this machine; `before` is called first. */
-function cutAmong(writes: number, before = (): void => {}): Promise<void> {
-  let left = Math.ceil(writes * random())
-  return new Promise((resolve, reject) => {
-    const now = (): void => {
-      clearTimeout(timer)
-      disk.onWrite = undefined
-      before()
-      cut().then(resolve, reject)
-    }
-    const timer = setTimeout(now, LATEST_MS)
-    disk.onWrite = () => {
-      if (--left <= 0) now()
-    }
-  })
-}
-
-async function cut(): Promise<void> {
-  const now = await power!.cut()
-  for (const key of ['kept', 'dropped', 'torn'] as const) lost[key] += now[key]
-}
-
-/** Switches the board on and waits until its page answers. */
-async function start(): Promise<void> {
-  const at = performance.now()
-  power = board.power()
-  await until(`the page of the board (seed ${seed})`, () => board.health()).catch(error => {
-    throw new Error(`${error.message}\n${power!.said().slice(-3000)}`)
-  })
-  starts.push((performance.now() - at) / 1000)
-}
-
-/** An answer of the page, on a machine that may be too busy for the first one. */
-const answered = (path: string, options: Parameters<Board['ask']>[1]): Promise<Answer> =>
-  until(path, () => board.ask(path, options))
-
-/** The newest token that the console showed in `before` and now, once it opens the page. */
-async function tokenThatWorks(earlier: string): Promise<string> {
-  for (const end = performance.now() + BOOT_MS; ; await sleep(3000)) {
-    const token = [...(earlier + power!.said()).matchAll(/Your token:\s+([\w-]{43})\n/g)].at(-1)?.[1]
-    if (token && (await answered('/api/dashboard', { token })).status === 200) return token
-    if (performance.now() > end)
-      throw new Error(`no token opens the page (seed ${seed})\n${power!.said().slice(-3000)}`)
-  }
-}
-
-test('a first start that is cut once or twice succeeds later, with a token that opens the page', async t => {
-  for (let round = 0; round < FIRST; ) {
-    await power?.cut()
-    board.insertNewCard(CONF)
-    disk = await board.loseUnflushed(random)
-    let said = ''
-    for (let left = !whole || random() < 0.5 ? 2 : 1; left > 0 && round < FIRST; left--, round++) {
-      power = board.power()
-      await cutAmong(WRITES.first)
-      said += power.said()
-    }
-    await start()
-    token = await tokenThatWorks(said)
-  }
-  t.diagnostic(`cuts of a first start: blocks ${JSON.stringify(lost)}`)
 })
 
 interface UpdateState {
@@ -122,10 +42,12 @@ const updateState = (token: string): Promise<UpdateState> =>
   })
 
 test('cuts under load lose nothing acknowledged or committed, and an update ends in the old slot or the new one', async t => {
-  assert.ok(token, 'a first start came back')
+  await cutter.loseUnflushed()
+  await cutter.start()
+  const token = await cutter.tokenThatWorks('')
   const sources = ['cpu', 'memory'].map(type => ({ name: type, type, interval_ms: 500 }))
   const config = { gateway: { receivers: [{ name: 'field', medium: 'UDP', port: 8080 }], sources } }
-  const answer = await answered('/api/config', { token, put: config })
+  const answer = await cutter.answered('/api/config', { token, put: config })
   assert.equal(answer.status, 200, answer.text)
   const served = await board.serve([])
   server = served.server
@@ -139,7 +61,7 @@ test('cuts under load lose nothing acknowledged or committed, and an update ends
 
   async function check(when: string): Promise<void> {
     const about = `${when}, seed ${seed}`
-    const { text } = await answered('/api/dashboard', { token })
+    const { text } = await cutter.answered('/api/dashboard', { token })
     const id = /"device_id":\s*"([^"]+)"/.exec(text)?.[1]
     assert.ok(id, `${about}: ${text}`)
     device ||= id
@@ -155,7 +77,7 @@ test('cuts under load lose nothing acknowledged or committed, and an update ends
       return true
     }).catch(async error => {
       const { text } = await board.shell(STATE)
-      throw new Error(`${error.message}\n${text}\n${power!.said().slice(-3000)}`)
+      throw new Error(`${error.message}\n${text}\n${cutter.said().slice(-3000)}`)
     })
     views.push((performance.now() - asked) / 1000)
     from = load.sent + 1
@@ -183,27 +105,29 @@ test('cuts under load lose nothing acknowledged or committed, and an update ends
     const before = [load.acknowledged.size, load.said.unsynced] as const
     const goesOn = (): boolean => load.acknowledged.size > before[0] + 5 && load.said.unsynced > before[1]
     await until('the load', goesOn)
-    await cutAmong(updates ? WRITES.update : WRITES.load, () => load.stop())
+    await cutter.cutAmong(updates ? WRITES.update : WRITES.load, () => load.stop())
     // some are during the start after the previous one
     for (let cuts = whole ? Number(round % 3 === 2) : 2; cuts > 0 && round + 1 < RUNNING; cuts--, round++) {
-      power = board.power()
-      await cutAmong(WRITES.start)
+      cutter.on()
+      await cutter.cutAmong(WRITES.start)
     }
-    await start()
+    await cutter.start()
   }
   from = 1
   await check('at the end')
   const about = `${RUNNING} cuts, ${load.acknowledged.size} packets acknowledged, ${load.queries} questions answered`
-  t.diagnostic(`${about}, updates: ${outcomes.join(', ')}; blocks ${JSON.stringify(lost)}, ${disk.flushes} flushes`)
   t.diagnostic(
-    `lost by programs that skip the flush: ${JSON.stringify(caught)}; starts ${starts.map(Math.round).join(' ')} s, views ${views.map(Math.round).join(' ')} s`,
+    `${about}, updates: ${outcomes.join(', ')}; blocks ${JSON.stringify(cutter.lost)}, ${cutter.flushes} flushes`,
+  )
+  t.diagnostic(
+    `lost by programs that skip the flush: ${JSON.stringify(caught)}; starts ${cutter.starts.map(Math.round).join(' ')} s, views ${views.map(Math.round).join(' ')} s`,
   )
   assert.ok(load.acknowledged.size > 5 * RUNNING, about)
   assert.ok(caught.unsynced > 0, 'a program that never syncs was not caught')
   assert.ok(!whole || caught.direct > 0, 'a program that skips the flush of the disk was not caught')
   // what was cut repeatedly succeeds once it is not cut; test:long tries an update in boot.long.test.ts
   if (!whole) return
-  await answered('/api/update', { token, post: { source: `${served.url}/${name}` } })
+  await cutter.answered('/api/update', { token, post: { source: `${served.url}/${name}` } })
   const end = await until(
     'the update',
     async () => {
@@ -217,56 +141,18 @@ test('cuts under load lose nothing acknowledged or committed, and an update ends
   await check('after the update')
 })
 
-/** Switches the board on and cuts the power at the `nth` write to the start partition; false if the page answered before that. */
-async function cutAtStartWrite(nth: number): Promise<boolean> {
-  let left = nth
-  let cutting: Promise<void> | undefined
-  power = board.power()
-  disk.onWrite = at => {
-    if (at >= PLACES.start && at < PLACES.bootA && --left === 0) cutting = cut()
-  }
-  await until('the cut', () => cutting !== undefined || board.health())
-  disk.onWrite = undefined
-  await (cutting ?? cut())
-  return cutting !== undefined
-}
-
 test('a factory reset that is cut is repeated or was complete, and erases a card that ignores a discard', async () => {
   if (!whole) return
-  await power!.cut()
+  await cutter.cut()
   const data = (): Buffer => readFileSync(board.card).subarray(PLACES.data)
   const at = data().indexOf('-----BEGIN PRIVATE KEY-----')
   const secret = Buffer.from(data().subarray(at, at + 160))
   assert.ok(at > 0)
   board.write('factory-reset', '')
-  disk = await board.loseUnflushed(random)
-  await cutAtStartWrite(1 + Math.floor(4 * random()))
+  await cutter.loseUnflushed()
+  await cutter.cutAtStartWrite(1 + Math.floor(4 * random()))
   const asked = orElse(false, () => board.read('factory-reset') === '')
   assert.ok(asked || !data().includes(secret), `seed ${seed}: the file is gone, and the old key is on the card`)
-  await start()
+  await cutter.start()
   assert.ok(!data().includes(secret), `seed ${seed}: the old key is on the card`)
-})
-
-test('a cut at any write to the start partition leaves the settings of Imager, or the lines made from them', async t => {
-  if (!whole) return
-  const read = (name: string): string => orElse('', () => board.read(name))
-  /** what the next start reads: a new os-node.conf that is complete replaces the other */
-  const conf = (): string => {
-    const fresh = read('os-node.conf.new')
-    return fresh.endsWith('\n# complete\n') ? fresh : read('os-node.conf')
-  }
-  let nth = 0
-  for (let goes = true; goes && nth < 12; ) {
-    nth++
-    await power?.cut()
-    board.insertNewCard('')
-    board.write('user-data', '#cloud-config\nhostname: greenhouse-1\n')
-    disk = await board.loseUnflushed(random)
-    goes = await cutAtStartWrite(nth)
-    const about = `seed ${seed}, write ${nth}`
-    const asked = read('user-data').includes('hostname: greenhouse-1')
-    assert.ok(asked || conf().includes('\nhostname=greenhouse-1\n'), about)
-    assert.ok(conf().includes('ssh_key=ssh-ed25519'), `${about}: os-node.conf is damaged`)
-  }
-  t.diagnostic(`${nth - 1} writes to the start partition`)
 })
