@@ -89,6 +89,6 @@ export function writeBill(root, dist, { folders, others = [], version, builtAt }
   })
   writeFileSync(
     join(dist, 'NOTICE'),
-    `os-node ${version}, Apache-2.0 (see LICENSE)\n\n${UCUM}\nThis program contains the packages below.\n\n${rows.join('\n')}`,
+    `os-node ${version}, Apache-2.0 (see LICENSE)\n\n${UCUM}\nThis program contains the packages below. An image for a board also has packages of Debian and Node.js: the files packages.txt and\ncopyright.debian.xz beside it, and in its folder /usr/share/doc/os-node, have their versions and licences.\n\n${rows.join('\n')}`,
   )
 }

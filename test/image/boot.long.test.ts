@@ -47,7 +47,7 @@ after(() => board.remove())
 
 /** The system of the image: only the data partition is written, and only configured connections are accepted. */
 async function noteSystem(): Promise<void> {
-  const asked = 'cat /proc/mounts /proc/swaps; nft list ruleset; busybox ps w; find /var/log/journal'
+  const asked = 'cat /proc/mounts /proc/swaps; nft list ruleset; busybox ps w; find /var/log/journal; lsmod'
   const { text } = await board.shell(asked)
   assert.match(text, /^\/dev\/mapper\/root \/ squashfs ro\b/m)
   for (const folder of ['/tmp', '/var']) assert.match(text, new RegExp(`^tmpfs ${folder} tmpfs rw\\b`, 'm'))
@@ -60,6 +60,13 @@ async function noteSystem(): Promise<void> {
   assert.match(text, /chronyd/)
   assert.doesNotMatch(text, /getty|\blogin\b/)
   assert.match(text, /\/var\/log\/journal: No such file/)
+  assert.match(text, /^i2c_dev /m)
+  await board.shell('ip link add can0 type vcan')
+  await until('an interface of CAN is up as it appears', async () => {
+    const { text: link } = await board.shell('ip -o link show can0')
+    return /<[^>]*\bUP\b/.test(link)
+  })
+  assert.match((await board.shell('cat /usr/share/doc/os-node/packages.txt')).text, /^busybox-static \d/m)
 }
 
 test('a first boot shows address, token and fingerprint, names a bad line of os-node.conf, and serves the page', async t => {

@@ -97,6 +97,35 @@ test('an invalid line is left out and named; the others apply', () => {
   assert.equal(read('ssh/authorized_keys'), null)
 })
 
+test('an address that cannot exist is named, and a gateway without an address; spaces before a line do not count', () => {
+  const wrong = [
+    'address=999.1.1.1/24',
+    'address=192.168.1.20/64',
+    'address=192.168.1.20/0',
+    'gateway=300.1.1.1',
+    'dns=1.2.3',
+  ]
+  for (const line of wrong) {
+    const read = setUp(line)
+    assert.match(read('os-node-setup.txt')!, new RegExp(`^os-node\\.conf line 1: ${line.replace(/=.*/, '')}: `), line)
+    assert.equal(read('systemd/network/70-static.network'), null, line)
+  }
+  assert.match(setUp('gateway=192.168.1.1')('os-node-setup.txt')!, /gateway: it needs an address/)
+  const read = setUp('  hostname=good-1\n\taddress=10.0.0.255/8\n')
+  assert.equal(read('os-node-setup.txt'), '')
+  assert.equal(read('os-node-hostname'), 'good-1\n')
+  assert.match(read('systemd/network/70-static.network')!, /^Address=10\.0\.0\.255\/8$/m)
+})
+
+test('the bit rate of CAN goes to its unit, and one that no controller has is named', () => {
+  assert.equal(setUp('can_bitrate=250000')('os-node-can.conf'), 'BITRATE=250000\n')
+  for (const rate of ['250k', '9999', '1000001', '']) {
+    const read = setUp(`can_bitrate=${rate}`)
+    assert.equal(read('os-node-can.conf'), null, rate)
+    assert.match(read('os-node-setup.txt')!, /^os-node\.conf line 1: can_bitrate: bits a second/)
+  }
+})
+
 test('an invalid Wi-Fi password leaves Wi-Fi off; files with secrets are readable by root only', () => {
   assert.equal(setUp('wifi_ssid=Home\nwifi_password=short\n')('os-node-wifi.conf'), null)
   const dir = tempDir()

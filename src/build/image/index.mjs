@@ -3,7 +3,16 @@
 // same bytes where SOURCE_DATE_EPOCH is the same.
 // What fails: a tool (E_TOOL), a package (E_TOOL), a part that does not fit (E_IMAGE).
 import { createHash, createPrivateKey, createPublicKey } from 'node:crypto'
-import { existsSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
@@ -209,6 +218,9 @@ export function makeImage(
       const [path, bytes] = makeUpdate(root, { board, version, seconds, work, out, sign })
       say(`${path} ${(bytes / 1e6).toFixed(1)} MB`)
     }
+    const licences = join(tree, 'usr/share/doc/os-node')
+    for (const name of ['packages.txt', 'copyright.debian.xz'])
+      copyFileSync(join(licences, name), `${image.slice(0, -4)}.${name}`)
     if (quick) {
       say(`${image} ${mb(image)} MB (${sizes})`)
       return image

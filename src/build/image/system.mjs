@@ -19,6 +19,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
 import { tool } from '../node-runtime.mjs'
 import { takeModules } from './kernel.mjs'
 import { layOut } from './packages.mjs'
@@ -176,6 +177,29 @@ function setUp(tree) {
   writeFileSync(join(etc, 'machine-id'), '')
 }
 
+/**
+ * The packages of the system with their versions, and the texts of their licences, which are long: packed. Both stay where the packages' own
+ * documentation goes.
+ */
+function keepLicences(base, tree) {
+  const docs = join(base, 'usr/share/doc')
+  const to = join(tree, 'usr/share/doc/os-node')
+  mkdirSync(to, { recursive: true })
+  const names = readdirSync(docs).sort()
+  const packages = names.flatMap(name => {
+    const log = ['changelog.Debian.gz', 'changelog.gz'].map(file => join(docs, name, file)).find(existsSync)
+    const version = log && /\((.*?)\)/.exec(gunzipSync(readFileSync(log)).toString('latin1'))?.[1]
+    return version ? [`${name} ${version}\n`] : []
+  })
+  writeFileSync(join(to, 'packages.txt'), packages.join(''))
+  const texts = names
+    .map(name => join(docs, name, 'copyright'))
+    .filter(path => existsSync(path))
+    .map(path => `==> ${basename(dirname(path))} <==\n${readFileSync(path, 'latin1')}\n`)
+  writeFileSync(join(to, 'copyright.debian'), texts.join(''), 'latin1')
+  tool('xz-utils', 'xz', ['-f', '-9', join(to, 'copyright.debian')])
+}
+
 /** Programs that busybox has too, but which systemd calls with words that only theirs know. */
 const KEPT = ['busybox', 'ip', 'mount', 'umount']
 
@@ -289,6 +313,7 @@ export function makeSystem(root, tree, { deb, keys, trial, newer, kernel, say })
   useBusybox(tree)
   dropOwnersRights(tree)
   tool('dpkg', 'dpkg-deb', ['-x', deb, tree])
+  keepLicences(base, tree)
   dropSources(join(tree, 'usr/lib/os-node/os-node.js.map'))
   const own = join(tree, 'usr/share/os-node/etc')
   mkdirSync(join(own, '..'), { recursive: true })
