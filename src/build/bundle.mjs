@@ -9,11 +9,13 @@ import { buildQuic, quicSource } from '../../drivers/native/quic/build.mjs'
 import { writeManifest } from '../services/dependencies/manifest.mjs'
 import { packAudit, packVectors } from '../services/test-plugin/pack.mjs'
 import { bundledPackages, writeBill } from './bill.mjs'
+import { reportErrors } from './command.mjs'
 import { makePackages } from './deb.mjs'
 import { firstUse } from './first-use.mjs'
 import { makeImage } from './image/index.mjs'
 import { install } from './install.mjs'
 import { writeManual } from './man.mjs'
+import { buildOptions } from './options.mjs'
 import { begin, FRESH, inputs, isMade, publish } from './place.mjs'
 import { ascii, ownHciSocket, packed, packedBytes, packedText, pageText, unlogged } from './plugins.mjs'
 import { selfTestFile } from './self-test.mjs'
@@ -21,8 +23,9 @@ import { emitTypes } from './types.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
 const DIST = join(root, 'dist')
-const flags = new Set(process.argv.slice(2))
-const say = text => flags.has('--quiet') || console.error(text)
+reportErrors()
+const options = buildOptions(root, process.argv.slice(2))
+const say = text => options.quiet || console.error(text)
 const SQL_WASM = 'node_modules/sql.js/dist/sql-wasm.wasm'
 /** bytes of dist/os-node.js, of which every gateway reads each at every start */
 const LIMIT = 1_921_800
@@ -62,7 +65,7 @@ function refuseOwnConfig() {
 async function serverWorker(esbuild, common) {
   const missing = ['postgres', 'mysql2'].filter(name => !existsSync(join(root, 'node_modules', name)))
   if (missing.length > 0) {
-    if (flags.has('--release')) throw new Error(`E_RELEASE: ${missing.join(' and ')} are not installed`)
+    if (options.release) throw new Error(`E_RELEASE: ${missing.join(' and ')} are not installed`)
     say(`without dist/os-node-sql.js: ${missing.join(' and ')} are not installed (npm run build)`)
     return
   }
@@ -167,8 +170,8 @@ const builtAt = Number(process.env.SOURCE_DATE_EPOCH ?? 0) * 1000 || Date.now()
 /** Which processors get QUIC. A gateway that starts here needs it only where Node has the TLS for it, of OpenSSL 3.5. */
 function quicFor(tests) {
   const [major, minor] = process.versions.openssl.split('.').map(Number)
-  if (flags.has('--start') && (major < 3 || (major === 3 && minor < 5))) return []
-  return tests || flags.has('--start') ? [process.arch] : Object.keys(PROCESSORS)
+  if (options.start && (major < 3 || (major === 3 && minor < 5))) return []
+  return tests || options.start ? [process.arch] : Object.keys(PROCESSORS)
 }
 
 async function bundle({ tests = false, types = true } = {}) {
@@ -203,9 +206,9 @@ async function bundle({ tests = false, types = true } = {}) {
     plugins: [ascii, packed, pageText, ownHciSocket],
     logLevel: 'warning',
   }
-  if (flags.has('--release')) refuseOwnConfig()
+  if (options.release) refuseOwnConfig()
   const [built, quic] = await addons
-  if (flags.has('--release') && (built.size < 3 || quic.size < 3))
+  if (options.release && (built.size < 3 || quic.size < 3))
     throw new Error('E_RELEASE: a release carries the addons for every processor; see above what they need')
   carriedAddons(built, common.alias['native-addons'])
   const noAddons = join(root, '.build/no-addons.json')
@@ -291,7 +294,7 @@ async function bundle({ tests = false, types = true } = {}) {
     const other = readFileSync(join(dist, name), 'utf8').match(/.{0,40}[^\0-\x7f]/)
     if (other) throw new Error(`E_ASCII: ${name} has a character beyond ASCII: ${other[0]}`)
   }
-  if (size > LIMIT && !process.argv.includes('--any-size'))
+  if (size > LIMIT && !options['any-size'])
     throw new Error(`E_SIZE: dist/os-node.js has ${size} bytes, ${LIMIT} are the limit`)
   publish(root, made)
   say(`dist/os-node.js ${(size / 1024).toFixed(0)} KiB`)
@@ -301,10 +304,7 @@ async function bundle({ tests = false, types = true } = {}) {
 /** The sanitizer build; its folder goes to stdout (OS_NODE_ADDON_DIR). */
 async function sanitized() {
   const { dir, why } = await buildAddon(root, { sanitize: true, say })
-  if (!dir) {
-    console.error(`E_ADDON: ${why}`)
-    process.exit(1)
-  }
+  if (!dir) throw new Error(`E_ADDON: ${why}`)
   console.log(dirname(dir))
 }
 
@@ -315,49 +315,21 @@ async function generate() {
   say('src/units/atoms.generated.json written')
 }
 
-/** What follows an option: `--board=rpi-4` and `--board rpi-4`. */
-function valueAfter(option) {
-  const next = process.argv[process.argv.indexOf(option) + 1]
-  return flags.has(option) && next && !next.startsWith('--')
-    ? next
-    : process.argv.find(arg => arg.startsWith(`${option}=`))?.slice(option.length + 1)
-}
-
-/** For the image: the file of the key that signs, those of more that it trusts, the address it will have, another kernel, firmware of radios. */
-const imageOptions = () => ({
-  ...(valueAfter('--kernel') && { kernel: { deb: valueAfter('--kernel'), sha256: valueAfter('--sha256') } }),
-  overlays: valueAfter('--overlays')?.split('+'),
-  firmware: valueAfter('--firmware'),
-  url: valueAfter('--url'),
-  sign: valueAfter('--sign'),
-  trust: (valueAfter('--trust') ?? '').split(',').filter(Boolean),
-})
-
 /** Runs what the options of build.mjs say. */
 export async function main() {
-  const start = flags.has('--start')
-  const deb = flags.has('--deb') ? 'all' : valueAfter('--deb')
-  if (start || flags.has('--install')) install(root, { parts: start, say })
-  if (flags.has('--generate')) await generate()
-  else if (flags.has('--native')) {
+  const { start, tests, quick, deb, image } = options
+  if (start || options.install) install(root, { parts: start, say })
+  if (options.generate) await generate()
+  else if (options.native) {
     installAddons(DIST, await buildAddons(root, say))
     writeManifest(DIST, version)
-  } else if (flags.has('--quic')) installAddons(DIST, await buildQuic(root, Object.keys(PROCESSORS), say), 'quic.node')
-  else if (flags.has('--sanitize')) await sanitized()
+  } else if (options.quic) installAddons(DIST, await buildQuic(root, Object.keys(PROCESSORS), say), 'quic.node')
+  else if (options.sanitize) await sanitized()
   else if (start && isMade(root, inputs(root))) say('dist is of these sources')
   else {
-    const some = valueAfter('--tests')
-    await bundle({ tests: some || flags.has('--tests'), types: !start && !flags.has('--no-types') })
-    if (deb)
-      makePackages(root, {
-        version,
-        builtAt,
-        say,
-        quick: flags.has('--quick'),
-        ...(deb !== 'all' && { archs: deb.split(',') }),
-      })
-    const board = valueAfter('--board')
-    if (flags.has('--image'))
-      makeImage(root, { board, version, builtAt, say, quick: flags.has('--quick'), ...imageOptions() })
+    await bundle({ tests: tests === '' || tests, types: !start && !options['no-types'] })
+    const about = { version, builtAt, say, quick }
+    if (deb) makePackages(root, { ...about, ...deb })
+    if (image) makeImage(root, { ...about, ...image })
   }
 }

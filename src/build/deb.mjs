@@ -1,7 +1,7 @@
 // The Debian packages: dist/os-node_<version>_<arch>.deb for amd64, arm64 and armhf, out of the bundle, rootfs/ and the scripts of
 // src/build/debian. amd64 and arm64 carry Node; armhf has Debian's nodejs. The same sources give the same bytes where
 // SOURCE_DATE_EPOCH is the same.
-// What fails: a tool that is missing or refuses (E_TOOL), a Node that cannot be had (E_NODE).
+// What fails: a processor without a package (E_USAGE), a tool that is missing or refuses (E_TOOL), a Node that cannot be had (E_NODE).
 import {
   chmodSync,
   copyFileSync,
@@ -19,6 +19,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
+import { usageError } from './command.mjs'
 import { NODE_VERSION, nodeRuntime, tool } from './node-runtime.mjs'
 
 /** Debian's name of a processor → Node's, and whether Node is carried */
@@ -97,14 +98,21 @@ function setModes(dir) {
   chmodSync(dir, 0o755)
 }
 
+/** Throws E_USAGE where Debian has no package of os-node for one of `archs`. */
+export function checkArchs(archs = []) {
+  const unknown = archs.find(debian => !Object.hasOwn(PROCESSORS, debian))
+  if (unknown !== undefined)
+    throw usageError(`no package for '${unknown}'; there are ${Object.keys(PROCESSORS).join(', ')}`)
+}
+
 /** Makes the packages of `archs` (Debian's names; all by default) from what lies in dist/; their paths. `quick`: packed less. `out`: where they go. */
 export function makePackages(
   root,
   { version, builtAt, archs = Object.keys(PROCESSORS), quick = false, out = join(root, 'dist'), say },
 ) {
+  checkArchs(archs)
   return archs.map(debian => {
-    const [arch, carriesNode] = PROCESSORS[debian] ?? []
-    if (!arch) throw new Error(`E_USAGE: no package for ${debian}; there are ${Object.keys(PROCESSORS).join(', ')}`)
+    const [arch, carriesNode] = PROCESSORS[debian]
     mkdirSync(join(root, '.build'), { recursive: true })
     const tree = mkdtempSync(join(root, '.build/deb-'))
     layOut(root, tree, { arch, carriesNode, say })

@@ -83,6 +83,5 @@ function npmCi(cwd, args = [], env = {}) {
 }
 
 function fail(text) {
-  console.error(`E_INSTALL: ${text}`)
-  process.exit(1)
+  throw new Error(`E_INSTALL: ${text}`)
 }

@@ -1,16 +1,17 @@
 #!/usr/bin/env node
 // A release: npm's tarball, the Debian packages, images of the boards, NOTICE and the bill of materials in one folder, with SHA256SUMS over
-// all of them and its signature. `npm run release -- --key release.pem [--boards rpi-4,cm4] [--url ADDRESS] [--out FOLDER]`. The time in
-// the files is that of the last commit where SOURCE_DATE_EPOCH does not say another: the same commit gives the same bytes.
-// What fails: no key or no Ed25519 key, a board without an image (E_USAGE); a processor whose addon is missing (E_RELEASE).
+// all of them and its signature.
+// What fails: an option, no key or no Ed25519 key, a board without an image, a used folder (E_USAGE); a processor whose addon is missing
+// (E_RELEASE).
 import { spawnSync } from 'node:child_process'
-import { createHash, createPrivateKey, createPublicKey, sign } from 'node:crypto'
+import { createHash, createPublicKey, sign } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
+import { keyIn, readOptions, reportErrors, usageError } from './command.mjs'
 import { makePackages } from './deb.mjs'
 import { IMAGE_BOARDS } from './image/boards.mjs'
+import { checkImage } from './image/check.mjs'
 import { makeImage } from './image/index.mjs'
 import { tool } from './node-runtime.mjs'
 
@@ -18,12 +19,29 @@ const PLATFORMS = ['linux-x64', 'linux-arm64', 'linux-arm']
 /** what only this computer can use */
 const LOCAL = /\.(img|rpi-imager-manifest|sha256)$/
 
-/** The private key in the PEM file `path`. Throws E_USAGE. */
-function keyIn(path) {
-  if (!path) throw new Error('E_USAGE: give --key FILE; openssl genpkey -algorithm ed25519 -out release.pem makes one')
-  const key = createPrivateKey(readFileSync(path))
-  if (key.asymmetricKeyType !== 'ed25519') throw new Error(`E_USAGE: ${path} is no Ed25519 key`)
-  return key
+const HELP = `Makes a release: npm's tarball, the Debian packages, an image and an update for each board, NOTICE and the bill of materials in one folder,
+with SHA256SUMS over all of them and its signature. The time in the files is that of the last commit where SOURCE_DATE_EPOCH does not say
+another: the same commit gives the same bytes.
+
+  npm run release -- --key KEY.pem [options]
+
+  --key KEY.pem    the private Ed25519 key that signs: openssl genpkey -algorithm ed25519 -out release.pem makes one
+  --boards A,B     whose images; without it, those of every Raspberry Pi
+  --url ADDRESS    where the images will be downloaded
+  --out FOLDER     an empty or new folder; without it, .build/release-VERSION
+  --help           prints this
+
+Examples:
+  npm run release -- --key release.pem
+  npm run release -- --key release.pem --boards rpi-4,cm4 --url https://example.org/os-node`
+
+/** Checks what the caller supplies; the private key. Throws E_USAGE. */
+function checkRelease(root, { key, boards, url, out }) {
+  if (!key) throw usageError('give --key FILE; openssl genpkey -algorithm ed25519 -out release.pem makes one')
+  for (const board of boards) checkImage(root, { board, url })
+  if (existsSync(out) && readdirSync(out).length > 0)
+    throw usageError(`${out} is not empty: remove it, or give --out FOLDER`)
+  return keyIn(key, '--key')
 }
 
 /**
@@ -31,14 +49,10 @@ function keyIn(path) {
  * `archs`: Debian's names of the processors, all by default; `url`: where the images will lie.
  */
 export function makeRelease(root, { version, builtAt, key: path, boards, archs, url, out, say }) {
-  const key = keyIn(path)
-  const unknown = boards.filter(board => !IMAGE_BOARDS[board])
-  if (unknown.length > 0)
-    throw new Error(`E_USAGE: no image for ${unknown.join(', ')}; there are ${Object.keys(IMAGE_BOARDS).join(', ')}`)
+  const key = checkRelease(root, { key: path, boards, url, out })
   const missing = PLATFORMS.filter(name => !existsSync(join(root, 'dist/native', name, 'os_node.node')))
   if (missing.length > 0) throw new Error(`E_RELEASE: no addon for ${missing.join(', ')}: the build says what it needs`)
   mkdirSync(out, { recursive: true })
-  if (readdirSync(out).length > 0) throw new Error(`E_USAGE: ${out} is not empty`)
   say('tarball …')
   tool('npm', 'npm', ['pack', '--ignore-scripts', '--loglevel=error', '--pack-destination', out], { cwd: root })
   makePackages(root, { version, builtAt, out, say, ...(archs && { archs }) })
@@ -61,10 +75,14 @@ export function makeRelease(root, { version, builtAt, key: path, boards, archs, 
 }
 
 function main() {
+  reportErrors()
   const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
   const string = { type: 'string' }
-  const { values } = parseArgs({ options: { key: string, boards: string, url: string, out: string } })
-  keyIn(values.key)
+  const values = readOptions(process.argv.slice(2), { key: string, boards: string, url: string, out: string }, HELP)
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const boards = values.boards?.split(',') ?? Object.keys(IMAGE_BOARDS).filter(board => board !== 'qemu-virt')
+  const about = { version, out: join(root, '.build', `release-${version}`), ...values, boards }
+  checkRelease(root, about)
   const seconds =
     process.env.SOURCE_DATE_EPOCH ?? tool('git', 'git', ['log', '-1', '--format=%ct'], { cwd: root }).trim()
   const env = { ...process.env, SOURCE_DATE_EPOCH: seconds }
@@ -74,17 +92,8 @@ function main() {
     stdio: 'inherit',
   })
   if (built.status !== 0) throw new Error('E_RELEASE: the build failed')
-  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  const boards = values.boards?.split(',') ?? Object.keys(IMAGE_BOARDS).filter(board => board !== 'qemu-virt')
-  const out = values.out ?? join(root, '.build', `release-${version}`)
-  const about = { version, builtAt: Number(seconds) * 1000, key: values.key, boards, url: values.url, out }
-  for (const name of makeRelease(root, { ...about, say: console.error })) console.log(join(out, name))
+  const files = makeRelease(root, { ...about, builtAt: Number(seconds) * 1000, say: console.error })
+  for (const name of files) console.log(join(about.out, name))
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url))
-  try {
-    main()
-  } catch (error) {
-    console.error(error.message)
-    process.exitCode = 1
-  }
+if (process.argv[1] === fileURLToPath(import.meta.url)) main()

@@ -33,6 +33,9 @@ const refuse = (message: string, hint: string, cause?: unknown): OsError =>
 
 const AGAIN = 'copy or download the image again'
 
+/** the boards of src/build/image/boards.mjs */
+export const IMAGE_BOARDS: readonly string[] = ['rpi-3', 'rpi-4', 'rpi-5', 'rpi-zero-2-w', 'cm4', 'qemu-virt']
+
 /** The newest image of a board in `folders`. Throws E_FLASH. */
 export function imageOf(board: string, folders: readonly string[]): string {
   const named = new RegExp(`^os-node-${board.replace(/\W/g, '\\$&')}-\\d[^/]*\\.img(\\.xz)?$`)
@@ -41,8 +44,12 @@ export function imageOf(board: string, folders: readonly string[]): string {
     .filter(([, name]) => named.test(name))
     .map(([folder, name]) => join(folder, name))
     .sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)
-  if (!found[0]) throw refuse(`no image for ${board} in ${folders.join(', ')}`, `npm run image -- --board ${board}`)
-  return found[0]
+  if (found[0]) return found[0]
+  const known = IMAGE_BOARDS.includes(board)
+  throw refuse(
+    `no image for ${board} in ${folders.join(', ')}`,
+    known ? `npm run image -- --board ${board}` : `the boards are ${IMAGE_BOARDS.join(', ')}`,
+  )
 }
 
 const packed = (image: string): boolean => image.endsWith('.xz')

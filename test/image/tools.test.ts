@@ -2,6 +2,7 @@
 // PATH has no such folder on Debian.
 // Needs: image
 import assert from 'node:assert/strict'
+import { generateKeyPairSync } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -9,6 +10,7 @@ import { root, tempDir } from '../lib/gateway'
 
 interface Modules {
   checkTools(recipe: object, path?: string): void
+  makeImage(root: string, options: object): string
   tool(debian: string, program: string, args: string[], options?: object): string
 }
 const load = async (name: string): Promise<Modules> => (await import(join(root, 'src/build', name))) as Modules
@@ -42,4 +44,23 @@ test('a program of /usr/sbin is found where the PATH does not have that folder',
   const own = join(tempDir(), 'bin')
   mkdirSync(own)
   assert.match(tool('fdisk', 'sfdisk', ['--version'], { env: { PATH: own } }), /sfdisk/)
+})
+
+test('an image that takes no updates says so, and how to make a key, before it is built', async () => {
+  const { makeImage } = await load('image/index.mjs')
+  const from = tempDir()
+  const said = (options: object): string => {
+    const lines: string[] = []
+    const about = { board: 'rpi-4', version: '1.0.0', builtAt: 0, out: from, say: (line: string) => lines.push(line) }
+    // here is no dist/
+    assert.throws(() => makeImage(from, { ...about, ...options }), { code: 'ENOENT' })
+    assert.match(lines.pop()!, /^package of os-node/)
+    return lines.join('\n')
+  }
+  assert.match(said({}), /^this image takes no updates; .*openssl genpkey -algorithm ed25519 .*--sign/)
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+  writeFileSync(join(from, 'own.pem'), privateKey.export({ format: 'pem', type: 'pkcs8' }))
+  writeFileSync(join(from, 'pub.pem'), publicKey.export({ format: 'pem', type: 'spki' }))
+  assert.equal(said({ sign: join(from, 'own.pem') }), '')
+  assert.equal(said({ trust: [join(from, 'pub.pem')] }), '')
 })

@@ -54,7 +54,7 @@ test('a missing addon, a missing or foreign key, an unknown board and a used fol
   assert.throws(() => make('three', { key: undefined }), /E_USAGE: give --key FILE/)
   const rsa = join(dir, 'rsa.pem')
   execFileSync('openssl', ['genrsa', '-out', rsa, '2048'], { stdio: 'pipe' })
-  assert.throws(() => make('three', { key: rsa }), /E_USAGE: .*rsa\.pem is no Ed25519 key/)
+  assert.throws(() => make('three', { key: rsa }), /E_USAGE: .*rsa\.pem is no private Ed25519 key/)
   assert.throws(() => make('three', { boards: ['rpi-9'] }), /E_USAGE: no image for rpi-9; there are .*rpi-4/)
   mkdirSync(join(dir, 'used'))
   writeFileSync(join(dir, 'used/x'), '')
@@ -67,6 +67,6 @@ test('a missing addon, a missing or foreign key, an unknown board and a used fol
 
 test('the command says what is missing before it builds', () => {
   const { status, stderr } = spawnSync(process.execPath, [join(root, 'src/build/release.mjs')], { encoding: 'utf8' })
-  assert.equal(status, 1)
+  assert.equal(status, 2)
   assert.match(stderr, /^E_USAGE: give --key FILE/)
 })

@@ -1,5 +1,6 @@
 // What the image of each board is made of beyond the common system: modules that its first seconds need, its consoles, and what the
 // firmware of a Raspberry Pi reads. `name` of a file on the boot partition → where it is in the base system.
+import { usageError } from '../command.mjs'
 
 /** modules for every board, in the early system: the card's file systems and the checked root; a kernel may have those with `?` inside */
 const COMMON = ['squashfs', 'dm-verity', 'sha256-arm64?', 'ext4', 'vfat', 'nls_ascii', 'nls_cp437']
@@ -136,4 +137,11 @@ export const IMAGE_BOARDS = {
     chooser: 'sector',
     addresses: { kernel: '0x40400000', ramdisk: '0x44000000', unpack: '0x50000000' },
   },
+}
+
+/** The recipe of `board` in IMAGE_BOARDS. Throws E_USAGE. */
+export function recipeOf(board) {
+  if (Object.hasOwn(IMAGE_BOARDS, board ?? '')) return IMAGE_BOARDS[board]
+  const names = Object.keys(IMAGE_BOARDS).join(', ')
+  throw usageError(board ? `no image for ${board}; there are ${names}` : `give --board NAME: ${names}`)
 }

@@ -3,25 +3,33 @@
 // What fails: no such folder, nothing in it, a link to nowhere (E_USAGE).
 import { copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { usageError } from '../command.mjs'
 
-/** Adds the files of the folder `from` to the system in `tree`; their names below /lib/firmware. */
-export function addFirmware(from, tree) {
-  const wrong = why => new Error(`E_USAGE: --firmware: ${why}`)
+/** The files of the folder `from`: name below /lib/firmware → path. Throws E_USAGE. */
+export function firmwareFiles(from) {
+  const wrong = why => usageError(`--firmware: ${why}`)
   if (!statSync(from, { throwIfNoEntry: false })?.isDirectory()) throw wrong(`there is no folder ${from}`)
-  const added = []
+  const files = {}
   for (const name of readdirSync(from, { recursive: true }).sort()) {
     const path = join(from, name)
     const stat = statSync(path, { throwIfNoEntry: false })
     if (!stat) throw wrong(`${path} is a link to nowhere: copy the file that it means`)
     if (!stat.isFile()) continue
-    const to = /^brcmfmac[^/]*$/.test(name) ? `brcm/${name}` : name
-    const place = join(tree, 'usr/lib/firmware', to)
+    files[/^brcmfmac[^/]*$/.test(name) ? `brcm/${name}` : name] = path
+  }
+  if (Object.keys(files).length === 0) throw wrong(`${from} has no file`)
+  return files
+}
+
+/** Adds the files of the folder `from` to the system in `tree`; their names below /lib/firmware. Throws E_USAGE. */
+export function addFirmware(from, tree) {
+  const files = firmwareFiles(from)
+  for (const [name, path] of Object.entries(files)) {
+    const place = join(tree, 'usr/lib/firmware', name)
     mkdirSync(dirname(place), { recursive: true })
     copyFileSync(path, place)
-    added.push(to)
   }
-  if (added.length === 0) throw wrong(`${from} has no file`)
-  return added
+  return Object.keys(files)
 }
 
 /** Whether the system in `tree` has the file `name`, below /lib/firmware. */

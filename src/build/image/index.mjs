@@ -1,8 +1,8 @@
 // The SD image of one board: `npm run image -- --board qemu-virt` → dist/os-node-<board>-<version>.img.xz with its checksum. No
 // root, no mounted file system: the tools that it needs are listed where one is missing. The same sources and packages give the
 // same bytes where SOURCE_DATE_EPOCH is the same.
-// What fails: a tool (E_TOOL), a package (E_TOOL), a part that does not fit (E_IMAGE).
-import { createHash, createPrivateKey, createPublicKey } from 'node:crypto'
+// What fails: an option (E_USAGE), a tool (E_TOOL), a package (E_TOOL), a part that does not fit (E_IMAGE).
+import { createHash, createPrivateKey } from 'node:crypto'
 import {
   copyFileSync,
   existsSync,
@@ -18,7 +18,7 @@ import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { makePackages } from '../deb.mjs'
 import { tool } from '../node-runtime.mjs'
-import { IMAGE_BOARDS } from './boards.mjs'
+import { checkImage } from './check.mjs'
 import { BOOT_MIB, checkSizes, DISK_ID, makeDisk, makeFat, makeRoot, START_MIB } from './disk.mjs'
 import { addFirmware, hasFirmware } from './firmware.mjs'
 import { writeForImager } from './imager.mjs'
@@ -48,6 +48,9 @@ const commandLine = (
     .trim()
 
 const PARTITION = 'os_node.partition='
+
+const NO_UPDATES =
+  'this image takes no updates; with a key it does: openssl genpkey -algorithm ed25519 -out release.pem, then --sign release.pem'
 
 /** modules that every kernel has to have, inside or not: what the card and the checked root need */
 const MUST = ['squashfs', 'dm-verity', 'ext4', 'vfat']
@@ -121,7 +124,7 @@ export function makeImage(
     quick = false,
     out = join(root, 'dist'),
     sign,
-    trust = [],
+    trust,
     trial,
     overlays,
     kernel,
@@ -130,15 +133,10 @@ export function makeImage(
     say,
   },
 ) {
-  const recipe = IMAGE_BOARDS[board]
-  if (!recipe)
-    throw new Error(`E_USAGE: no image for board ${board}; there are ${Object.keys(IMAGE_BOARDS).join(', ')}`)
-  if (overlays && !recipe.chip) throw new Error(`E_USAGE: board ${board} has no overlays`)
-  if (kernel && !recipe.chip) throw new Error(`E_USAGE: --kernel is for Raspberry Pi, not for board ${board}`)
+  const { recipe, keys } = checkImage(root, { board, sign, trust, overlays, kernel, firmware, url })
   checkTools(recipe)
   const seconds = Math.floor(builtAt / 1000)
   const env = { ...process.env, SOURCE_DATE_EPOCH: String(seconds), TZ: 'UTC' }
-  const keys = [...(sign ? [sign] : []), ...trust].map(path => createPublicKey(readFileSync(path)))
   mkdirSync(join(root, '.build'), { recursive: true })
   const work = mkdtempSync(join(root, '.build/image-'))
   const step = name => say(`${name} …`)
@@ -147,6 +145,8 @@ export function makeImage(
   try {
     if (kernel) layOutKernel(kernel, join(work, 'kernel'))
     else if (recipe.lacks) say(`${board} will have ${recipe.lacks}`)
+    // with --kernel the step of the kernel module says so
+    if (keys.length === 0 && !(kernel && recipe.chooser === 'firmware')) say(NO_UPDATES)
     step('package of os-node')
     const [deb] = makePackages(root, {
       version,

@@ -1,9 +1,10 @@
 // The kernel of an image: Debian's, or a package of the caller's, as Raspberry Pi makes it, whose bytes are those that the caller names.
 // What fails: a package with another hash or of another processor, or without a kernel (E_USAGE).
 import { createHash } from 'node:crypto'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
+import { usageError } from '../command.mjs'
 import { tool } from '../node-runtime.mjs'
 
 const MODULES = 'usr/lib/modules'
@@ -11,23 +12,28 @@ const MODULES = 'usr/lib/modules'
 /** What lies beside the modules since Linux 7, and has no use on a board. */
 const BESIDE = ['System.map', 'config', 'dtb', 'vmlinuz']
 
-/** Lays the package `deb` out in the empty folder `to`, with modules where Debian has them. */
-export function layOutKernel({ deb, sha256 }, to) {
-  if (!existsSync(deb)) throw new Error(`E_USAGE: --kernel: there is no file ${deb}`)
+/** Throws E_USAGE where there is no file `deb` or its hash is not `sha256`. */
+export function checkKernel({ deb, sha256 }) {
+  if (!statSync(deb, { throwIfNoEntry: false })?.isFile()) throw usageError(`--kernel: there is no file ${deb}`)
   const is = createHash('sha256').update(readFileSync(deb)).digest('hex')
   if (is !== sha256?.toLowerCase())
-    throw new Error(
-      `E_USAGE: --sha256: ${deb} has ${is}${sha256 ? `, not ${sha256}` : ': give it where it is that of the maker'}`,
+    throw usageError(
+      `--sha256: ${deb} has ${is}${sha256 ? `, not ${sha256}` : ': give it where it is that of the maker'}`,
     )
+}
+
+/** Lays the package `deb` out in the empty folder `to`, with modules where Debian has them. Throws E_USAGE. */
+export function layOutKernel({ deb, sha256 }, to) {
+  checkKernel({ deb, sha256 })
   const arch = tool('dpkg', 'dpkg-deb', ['-f', deb, 'Architecture']).trim()
-  if (arch !== 'arm64') throw new Error(`E_USAGE: --kernel: ${deb} is for ${arch}, the boards have arm64`)
+  if (arch !== 'arm64') throw usageError(`--kernel: ${deb} is for ${arch}, the boards have arm64`)
   mkdirSync(to, { recursive: true })
   tool('dpkg', 'dpkg-deb', ['-x', deb, to])
   if (existsSync(join(to, 'lib/modules')))
     cpSync(join(to, 'lib/modules'), join(to, MODULES), { recursive: true, verbatimSymlinks: true })
   const found = existsSync(join(to, MODULES)) ? readdirSync(join(to, MODULES)) : []
   if (found.length !== 1 || !existsSync(programOf(to, found[0])))
-    throw new Error(`E_USAGE: --kernel: ${deb} has no kernel; it is the package linux-image-… with a version`)
+    throw usageError(`--kernel: ${deb} has no kernel; it is the package linux-image-… with a version`)
 }
 
 /** Replaces the modules in `tree` by those of `base`; the kernel's version. */

@@ -3,6 +3,7 @@
 // What fails: a tool (E_TOOL), a name that board/overlays does not have (E_USAGE).
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { usageError } from '../command.mjs'
 import { tool } from '../node-runtime.mjs'
 
 /** overlays with the first work on every Raspberry Pi up to 4 */
@@ -35,6 +36,6 @@ export function overlayLines(files, overlays) {
   const names = Object.keys(files).map(file => basename(file, '.dtbo'))
   for (const overlay of overlays)
     if (!names.includes(overlay.split(',')[0]))
-      throw new Error(`E_USAGE: no overlay ${overlay.split(',')[0]} for this board; there are ${names.join(', ')}`)
+      throw usageError(`no overlay ${overlay.split(',')[0]} for this board; there are ${names.join(', ')}`)
   return overlays.map(overlay => `dtoverlay=${overlay}\n`).join('')
 }

@@ -9,7 +9,7 @@ import { test } from 'node:test'
 import { disksText, removableDisks } from '../../../src/update/disks'
 import { type FlashOptions, flash, imageOf } from '../../../src/update/flash'
 import { makeCardImage, START, START_BYTES } from '../../lib/card-image'
-import { tempDir } from '../../lib/gateway'
+import { root, tempDir } from '../../lib/gateway'
 
 const MIB = 2 ** 20
 const SHIPPED = '# Settings of this gateway\n'
@@ -230,10 +230,16 @@ test('flash asks for the name of the disk, and any other answer writes nothing',
   assert.equal(readFileSync(join(machine.dev, 'sdb')).readUInt16LE(510), 0xaa55)
 })
 
-test('--board downloads the newest image of that board', () => {
+test('--board downloads the newest image of that board; a board that no image is made for is answered with those that are', async () => {
   const dir = tempDir()
   const put = (name: string): void => writeFileSync(join(dir, name), '')
   for (const name of ['os-node-rpi-4-0.1.0.img', 'os-node-rpi-40-0.1.0.img', 'os-node-rpi-4-0.1.0.update']) put(name)
   assert.equal(imageOf('rpi-4', [join(dir, 'none'), dir]), join(dir, 'os-node-rpi-4-0.1.0.img'))
   assert.throws(() => imageOf('cm4', [dir]), { code: 'E_FLASH', message: /no image for cm4/, hint: /--board cm4/ })
+  const boards = await import(join(root, 'src/build/image/boards.mjs'))
+  assert.throws(() => imageOf('rpi-9', [dir]), {
+    code: 'E_FLASH',
+    message: /no image for rpi-9/,
+    hint: `the boards are ${Object.keys(boards.IMAGE_BOARDS).join(', ')}`,
+  })
 })
