@@ -46,7 +46,11 @@ const OWN_STATE = [
   ['drivers/serial/port.ts', 'openings', 'new Set<string>()'],
   ['drivers/serial/line.ts', 'ports', 'new Map<string, Shared>()'],
   ['drivers/serial/line.ts', 'behind', 'new Map<string, UsbIdentity>()'],
-].map(([file, name, make]) => [file, `const ${name} = ${make}`, `const ${name} = SIM.own('${file} ${name}', () => ${make})`])
+].map(([file, name, make]) => [
+  file,
+  `const ${name} = ${make}`,
+  `const ${name} = SIM.own('${file} ${name}', () => ${make})`,
+])
 OWN_STATE.push(
   ['src/native/index.ts', 'let loaded: Native | OsError | undefined', ''],
   ['src/native/index.ts', 'loaded ??= load()', 'const { loaded } = SIM.stateOf("addon", () => ({ loaded: load() }))'],
@@ -58,6 +62,8 @@ OWN_STATE.push(
  */
 const COMMON = new Set([
   'src/config/config-store.ts owners', // by the configuration itself
+  'src/cores/native.ts made', // no call leaves anything in its memory
+  'src/cores/native.ts problem',
   'src/gateway/receive/content-hash.ts double',
   'src/gateway/receive/content-hash.ts words',
   'src/lib/secrets.ts known',
@@ -79,7 +85,9 @@ const STATE =
 
 /** Throws for module-level state that is neither of each process nor listed above. */
 function checkState(files) {
-  const own = new Set(OWN_STATE.map(([file, declaration]) => `${file} ${/^(?:let|const) (\w+)/.exec(declaration)?.[1]}`))
+  const own = new Set(
+    OWN_STATE.map(([file, declaration]) => `${file} ${/^(?:let|const) (\w+)/.exec(declaration)?.[1]}`),
+  )
   const strays = []
   for (const file of files) {
     if (!/^(?:src|drivers)\/.*\.ts$/.test(file)) continue
@@ -89,30 +97,10 @@ function checkState(files) {
     }
   }
   if (strays.length > 0)
-    throw new Error(`all simulated processes would share ${strays.join(', ')}: add it to OWN_STATE or COMMON of test/sim/build.mjs`)
+    throw new Error(
+      `all simulated processes would share ${strays.join(', ')}: add it to OWN_STATE or COMMON of test/sim/build.mjs`,
+    )
 }
-
-const OWN_CORE = "import * as nativeCore from '../../test/sim/native-core'\n"
-/** Gateways on the native core: test/sim/native-core.ts. */
-export const NATIVE_CORE = [
-  ['src/pipeline/sender.ts', 'const PLAIN: EncodeOptions', `${OWN_CORE}const PLAIN: EncodeOptions`],
-  [
-    'src/pipeline/sender.ts',
-    'plan.writeFrame(out, at, this.#fullOnly || options.full === true, this.policy, key)',
-    'nativeCore.writeFrame(out, at, plan, this.#fullOnly || options.full === true, this.policy, key)',
-  ],
-  [
-    'src/pipeline/sender.ts',
-    'plan.writeFrame(out, at, true, BACKLOG_POLICY, key)',
-    'nativeCore.writeFrame(out, at, plan, true, BACKLOG_POLICY, key)',
-  ],
-  ['src/pipeline/receiver.ts', 'plainFrame(packet, 0, packet.length)', 'nativeCore.plainFrame(packet)'],
-  [
-    'src/pipeline/receiver.ts',
-    "import { type Clock, systemClock } from '../lib/clock'\n",
-    `${OWN_CORE}import { type Clock, systemClock } from '../lib/clock'\n`,
-  ],
-]
 
 /** The text of the image: those of the gateway and of its SQL worker, and sql.js, as JSON. */
 export async function buildImage(patches = []) {

@@ -1,12 +1,14 @@
 // The encoders of one uplink, one per source AID (D6), the TIDs each may use, and the recently sent frames, so that only a
 // NACK for one of them is accepted (X7, X9). A frame is encrypted with the current session key of its AID. encode() throws
 // the errors of the encoder; then nothing has changed.
+import type { GatewayCores } from '../../cores'
 import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { LruMap } from '../../lib/lru-map'
 import type { Airtime } from '../../links/contracts'
 import type { FlashLog } from '../../log'
+import type { FrameBatch } from '../../pipeline/batch'
 import { Engine } from '../../pipeline/compress'
 import type { Fact } from '../../pipeline/fact'
 import { type EncodedFrame, type EncodeOptions, OPENER_TID, UplinkEncoder } from '../../pipeline/sender'
@@ -41,6 +43,16 @@ interface EncodersParts {
   changed: () => void
   /** of media with limited airtime: determines the rate of key frames */
   airtime?: Airtime | undefined
+  /** default: the pure core makes all frames */
+  cores?: GatewayCores | undefined
+}
+
+/** A frame in the batch, and what is remembered of it when its bytes are known. */
+interface Staged {
+  readonly packet: { -readonly [K in keyof EncodedFrame]: EncodedFrame[K] }
+  readonly fact: Fact
+  readonly at: number
+  readonly seq: number
 }
 
 /** maximum of AIDs with templates; each takes about 10 KiB */
@@ -69,16 +81,23 @@ export class Encoders {
   readonly #plan: KeyFramePlan | null
   /** newest record before the start; 0 after a clean stop */
   readonly #earlier: number
+  readonly #cores: GatewayCores | undefined
+  /** of the native core, made on first use */
+  #native: FrameBatch | null = null
+  /** frames are staged in it; null: each is made at once */
+  #batch: FrameBatch | null = null
+  #staged: Staged[] = []
   #answers = false
   #diffBase: PackSettings['diffBase']
 
-  constructor(settings: PackSettings, { log, clock, logger, units, client, changed, airtime }: EncodersParts) {
+  constructor(settings: PackSettings, { log, clock, logger, units, client, changed, airtime, cores }: EncodersParts) {
     this.#settings = settings
     this.#diffBase = settings.diffBase
     const { precision, dialect } = settings
     this.#engine = new Engine(null, { precision, unitDialect: dialect, units, clock })
     this.#clock = clock
     this.#client = client
+    this.#cores = cores
     this.#plan = airtime ? new KeyFramePlan(airtime) : null
     this.#tids = new TidCounters(settings.name, log, logger, changed)
     this.#earlier = log.cleanStop ? 0 : log.lastSeq
@@ -97,7 +116,30 @@ export class Encoders {
   }
 
   /**
-   * One frame of record `seq`, of at most `limit` bytes; `full` for a relayed fact. Also throws PACKET_TOO_LARGE. A power cut may have taken the
+   * The next frames are staged, and made together in finish(), if the native core is chosen and enough records wait. Not with limited airtime:
+   * there the size of a key frame decides when the next one is due.
+   */
+  begin(waiting: () => number): void {
+    const cores = this.#plan ? undefined : this.#cores
+    const staged = cores?.report.uplinks === 'rscore' && waiting() >= cores.least
+    this.#batch = staged ? (this.#native ??= cores.batch(this.#slab)) : null
+  }
+
+  /** Completes the staged frames. */
+  finish(): void {
+    const staged = this.#staged
+    if (staged.length === 0) return
+    this.#staged = []
+    for (const [k, bytes] of this.#native!.take().entries()) {
+      const { packet, fact, at, seq } = staged[k]!
+      packet.bytes = bytes
+      packet.size = bytes.length
+      this.#note(fact, packet, at, seq)
+    }
+  }
+
+  /**
+   * One frame of record `seq`, staged or of at most `limit` bytes; `full` for a relayed fact. Also throws PACKET_TOO_LARGE. A power cut may have taken the
    * TID counters (a card that does not sync), so a TID of this run may have a newer template of the last one at the upstream: without
    * acknowledgements it begins with a time of this run.
    */
@@ -105,7 +147,13 @@ export class Encoders {
     const encoder = this.#encoder(fact.aid)
     if (this.#plan) encoder.keyFramesApart(this.#plan.gapMs)
     const options = full ? FULL : seq <= this.#earlier && !this.#answers ? LATE : AUTO
-    const packet = encoder.encode(fact, options, this.#client.outboundKey(fact.aid))
+    const key = this.#client.outboundKey(fact.aid)
+    const staged = this.#batch && encoder.stage(fact, limit, this.#batch, options, key)
+    if (staged) {
+      this.#staged.push({ packet: staged, fact, at: this.#clock.mono(), seq })
+      return staged
+    }
+    const packet = encoder.encode(fact, options, key)
     if (baseCommand(packet.cmd) === COMMAND.DATA_FULL) this.#plan?.note(fact.aid, packet.tid, packet.size)
     if (packet.size <= limit) return packet
     // counted as sent, but never sent: the next packet must not build on it
@@ -135,10 +183,16 @@ export class Encoders {
   }
 
   /** The frame is being sent; `seq`: its log record, which is sent again if the frame is refused. */
-  sent(fact: Fact, { tid, cmd, bytes }: EncodedFrame, seq = 0): void {
-    if (!isSecure(cmd)) this.#client.plaintextSent(fact.aid, fact.tRaw)
+  sent(fact: Fact, packet: EncodedFrame, seq = 0): void {
+    if (!isSecure(packet.cmd)) this.#client.plaintextSent(fact.aid, fact.tRaw)
+    if (packet.size === 0) return // staged
+    this.finish()
+    this.#note(fact, packet, this.#clock.mono(), seq)
+  }
+
+  #note({ aid, tRaw: ts }: Fact, { tid, bytes }: EncodedFrame, at: number, seq: number): void {
     const crc16 = bytes.readUInt16BE(bytes.length - 2)
-    this.#recent.note({ aid: fact.aid, tid, ts: fact.tRaw, crc16 }, this.#clock.mono(), seq)
+    this.#recent.note({ aid, tid, ts, crc16 }, at, seq)
   }
 
   acknowledged(aid: number, { tid, ordinal }: EncodedFrame): void {
