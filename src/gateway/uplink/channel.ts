@@ -183,7 +183,6 @@ export class Channel {
 
   /** The link is down: nothing is in flight any more. */
   closed(): void {
-    this.finish()
     this.#window?.drop()
     this.#sender.reset()
     this.#drained()
