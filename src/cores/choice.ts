@@ -9,6 +9,7 @@ import { atomicWrite } from '../lib/atomic'
 import { asOsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
+import { secondTimers, type Timers } from '../lib/timers'
 import type { FrameBatch } from '../pipeline/batch'
 import type { Core } from '../pipeline/core'
 import type { PacketSlab } from '../pipeline/slab'
@@ -27,12 +28,21 @@ export interface CoreReport {
   readonly problem?: string
 }
 
+/** of a choice; for tests */
+interface ChoiceParts {
+  measure?: () => Measured | null
+  files?: Files
+  timers?: Timers
+}
+
 const PURE: CoreReport = { uplinks: 'pycore', receivers: 'pycore' }
 /** share of the pure core's time that the native one may take: less is no clear win */
 const CLEAR = 0.9
 /** a smaller batch costs more than it saves */
 const LEAST = 4
 const FILE = 'cores.json'
+const FIRST_WAIT_MS = 10_000
+const LAST_WAIT_MS = 3_600_000
 
 const faster = ({ pycore, rscore }: Speeds): Core['name'] => (rscore <= CLEAR * pycore ? 'rscore' : 'pycore')
 
@@ -78,13 +88,18 @@ export class GatewayCores {
     return this.#report
   }
 
-  /** Takes the remembered choice, or measures; `build`: another one is measured again. */
-  choose(dataDir: string, build: string, measure: () => Measured | null = measureCores, files = realFiles): void {
+  /**
+   * Takes the remembered choice, or measures; `build`: another one is measured again. Without a result it is measured again later, when V8 has
+   * optimized more.
+   */
+  choose(dataDir: string, build: string, parts: ChoiceParts = {}, waitMs = FIRST_WAIT_MS): void {
+    const { measure = measureCores, files = realFiles, timers = secondTimers } = parts
     const key = `${build} ${process.version} ${process.arch} ${cpus()[0]?.model ?? ''}`
     const known = remembered(dataDir, key, files)
     const measured = known ?? measure()
     if (measured) this.#report = chosen(measured)
     else if (whyNot() !== null) this.#pure()
+    else if (waitMs <= LAST_WAIT_MS) timers.after(waitMs, () => this.choose(dataDir, build, parts, 2 * waitMs))
     if (known || !measured) return
     try {
       atomicWrite(join(dataDir, FILE), JSON.stringify({ key, measured }), files)

@@ -1,8 +1,9 @@
 // Which core is faster on this processor for what a gateway does: frames of an uplink, 16 at a time, of four readings that all changed; and the
 // checksums of 16 packets of one delivery frame, with the copies they need. Bounded by rounds and time. No errors.
-
+import { systemClock } from '../lib/clock'
+import type { Fact } from '../pipeline/fact'
 import { plainFrame } from '../pipeline/receive'
-import { type EncodedFrame, UplinkEncoder } from '../pipeline/sender'
+import { UplinkEncoder } from '../pipeline/sender'
 import { PacketSlab } from '../pipeline/slab'
 import { createPacketSums } from './checks'
 import { nativeModule } from './native'
@@ -27,30 +28,34 @@ const LEAST_ROUNDS = 50
 const BUDGET_MS = 15
 
 /** The best of several rounds in which the cores take turns; null without WebAssembly, or where too few rounds fit the time. */
-export function measureCores(now: () => number = () => performance.now()): Measured | null {
+export function measureCores(now: () => number = systemClock.mono): Measured | null {
   const began = now()
   const [module, sums] = [nativeModule(), createPacketSums()]
   if (!module || !sums) return null
   const slab = new PacketSlab()
   const batch = new NativeBatch(module, slab)
   const encoder = new UplinkEncoder({ aid: 1, slab })
-  let tRaw = 0
-  const encode = (one: (fact: Parameters<UplinkEncoder['encode']>[0]) => EncodedFrame | null): EncodedFrame[] =>
-    Array.from({ length: PACKETS }, () => {
-      tRaw++
-      const sensors = READINGS.map((id, k) => ({
-        id,
-        status: 'OK',
-        unit: 'K',
-        value: 280 + ((tRaw * (k + 7)) % 997) / 10,
-      }))
-      return one({ id: 'D', state: 'ONLINE', aid: 1, tRaw, sensors })!
-    })
-  const packets = encode(fact => encoder.encode(fact)).map(({ bytes }) => bytes)
+  const sensors = READINGS.map((id, k) => ({ id, status: 'OK', unit: 'K', value: 280 + k }))
+  const fact: Fact = { id: 'D', state: 'ONLINE', aid: 1, tRaw: 0, sensors }
+  const next = (): Fact => {
+    fact.tRaw++
+    for (const sensor of sensors) sensor.value += 0.1
+    return fact
+  }
+  const single = (): Buffer[] => {
+    const frames: Buffer[] = []
+    for (let k = 0; k < PACKETS; k++) frames.push(encoder.encode(next()).bytes)
+    return frames
+  }
+  const staged = (): Buffer[] => {
+    for (let k = 0; k < PACKETS; k++) encoder.stage(next(), 0xffff, batch)
+    return batch.take()
+  }
+  const packets = single()
   const frame = Buffer.concat(packets.flatMap(packet => [Buffer.of(packet.length >> 8, packet.length), packet]))
   const works = [
-    () => encode(fact => encoder.encode(fact)),
-    () => encode(fact => encoder.stage(fact, 0xffff, batch)) && batch.take(),
+    single,
+    staged,
     () => packets.every(packet => plainFrame(packet, 0, packet.length)),
     () => sums(frame, 0, PACKETS),
   ]

@@ -18,6 +18,11 @@ interface Cores {
   readonly needs_restart?: boolean
 }
 
+const gatewayText = ({ uplinks, receivers, problem, measured }: CoreReport): string =>
+  problem === undefined
+    ? `${uplinks} for uplinks, ${receivers} for receivers, ${measured ? 'as measured here' : 'not measured'}`
+    : `pycore for both: ${problem}`
+
 const available = (): string[] => CORE_NAMES.filter(name => coreProblem(name) === null)
 
 export const core: Verb<Cores> = {
@@ -60,7 +65,7 @@ export const core: Verb<Cores> = {
     (configured === active
       ? ''
       : paint.warn(`; configured is ${configured}: ${coreProblem(configured) ?? 'effective at the next start'}`)) +
-    (gateway ? `\ngateway: ${gateway.uplinks} for uplinks, ${gateway.receivers} for receivers, as measured here` : ''),
+    (gateway ? `\ngateway: ${gatewayText(gateway)}` : ''),
 }
 
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const
