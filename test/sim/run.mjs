@@ -206,6 +206,8 @@ const total = {
   slowest: 0,
   twice: 0,
 }
+/** of the traces, by seed */
+const hashes = []
 
 /** Gives one process seeds until it has had enough, or there are no more. */
 function work() {
@@ -225,6 +227,7 @@ function work() {
         seed = undefined
         const { counts } = result
         total.seeds++
+        hashes[result.seed - first] = result.hash
         if (total.seeds % 100 === 0 && total.seeds < seeds) console.log(`${total.seeds} seeds ran`)
         total.slowest = Math.max(total.slowest, result.settled)
         for (const key of ['ms', 'events', 'packets', 'starts', 'faults']) total[key] += result[key]
@@ -254,7 +257,8 @@ const seconds = (performance.now() - started) / 1000
 console.log(
   `${total.seeds} seeds (${first} to ${first + total.seeds - 1}), ${failed.length} broken, ${total.twice} run twice; ${seconds.toFixed(0)} s, ` +
     `${(total.ms / 3_600_000).toFixed(0)} simulated hours; ${total.faults} faults, ${total.starts} starts, ${total.events} events, ${total.packets} packets; ` +
-    `${total.readings} readings, ${total.arrived} arrived, ${total.dropped} dropped by the bounds of logs${lied(total)}; slowest in step after ${(total.slowest / 1000).toFixed(0)} s`,
+    `${total.readings} readings, ${total.arrived} arrived, ${total.dropped} dropped by the bounds of logs${lied(total)}; slowest in step after ${(total.slowest / 1000).toFixed(0)} s; ` +
+    `all traces ${hashes.reduce((sum, hash) => Math.imul(sum ^ hash, 0x0100_0193), 0x811c_9dc5) >>> 0}`,
 )
 if (failed.length > 0) {
   const world = createRequire(import.meta.url)(worldFile)
