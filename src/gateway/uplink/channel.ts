@@ -93,7 +93,8 @@ export class Channel {
   #diffBase: PackSettings['diffBase'] = 'sticky'
   #drained = (): void => undefined
   /** taken, and not in the window yet: the first of them has no bytes yet */
-  #staged: { readonly packet: EncodedFrame; readonly item: Item | null }[] = []
+  readonly #staged: EncodedFrame[] = []
+  readonly #stagedItems: (Item | null)[] = []
   /** most bytes of them together */
   #stagedBytes = 0
   /** packets outside the exchange: acknowledged by a medium such as a broker, or only sent */
@@ -223,19 +224,21 @@ export class Channel {
     this.pace.packets(1)
     if (packet.size > 0 && this.#staged.length === 0) this.#put(packet, item)
     else {
-      this.#staged.push({ packet, item })
+      this.#staged.push(packet)
+      this.#stagedItems.push(item)
       this.#stagedBytes += packet.maxSize
     }
   }
 
   /** Completes the staged packets: all that were taken are in the window now, in order. */
   finish(): void {
-    const staged = this.#staged
-    if (staged.length === 0) return
-    this.#staged = []
-    this.#stagedBytes = 0
-    this.#parts.encoders.finish()
-    for (const { packet, item } of staged) this.#put(packet, item)
+    if (this.#staged.length === 0) return
+    try {
+      this.#parts.encoders.finish()
+      for (const [k, packet] of this.#staged.entries()) this.#put(packet, this.#stagedItems[k]!)
+    } finally {
+      this.#staged.length = this.#stagedItems.length = this.#stagedBytes = 0
+    }
   }
 
   #put({ bytes, maxSize }: EncodedFrame, item: Item | null): void {

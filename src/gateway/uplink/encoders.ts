@@ -47,14 +47,6 @@ interface EncodersParts {
   cores?: GatewayCores | undefined
 }
 
-/** A frame in the batch, and what is remembered of it when its bytes are known. */
-interface Staged {
-  readonly packet: { -readonly [K in keyof EncodedFrame]: EncodedFrame[K] }
-  readonly fact: Fact
-  readonly at: number
-  readonly seq: number
-}
-
 /** maximum of AIDs with templates; each takes about 10 KiB */
 const MAX_ENCODERS = 1024
 /** evicted AIDs whose TIDs are remembered: 16 bytes each */
@@ -86,7 +78,10 @@ export class Encoders {
   #native: FrameBatch | null = null
   /** frames are staged in it; null: each is made at once */
   #batch: FrameBatch | null = null
-  #staged: Staged[] = []
+  /** of the frames in it, in three lists: an object for each costs more than the batch saves */
+  readonly #packets: { -readonly [K in keyof EncodedFrame]: EncodedFrame[K] }[] = []
+  readonly #facts: Fact[] = []
+  readonly #seqs: number[] = []
   #answers = false
   #diffBase: PackSettings['diffBase']
 
@@ -127,15 +122,16 @@ export class Encoders {
 
   /** Completes the staged frames. */
   finish(): void {
-    const staged = this.#staged
-    if (staged.length === 0) return
-    this.#staged = []
-    for (const [k, bytes] of this.#native!.take().entries()) {
-      const { packet, fact, at, seq } = staged[k]!
-      packet.bytes = bytes
-      packet.size = bytes.length
-      this.#note(fact, packet, at, seq)
+    if (this.#packets.length === 0) return
+    const frames = this.#native!.take()
+    const now = this.#clock.mono()
+    for (let k = 0; k < frames.length; k++) {
+      const packet = this.#packets[k]!
+      packet.bytes = frames[k]!
+      packet.size = packet.bytes.length
+      this.#note(this.#facts[k]!, packet, now, this.#seqs[k]!)
     }
+    this.#packets.length = this.#facts.length = this.#seqs.length = 0
   }
 
   /**
@@ -150,7 +146,9 @@ export class Encoders {
     const key = this.#client.outboundKey(fact.aid)
     const staged = this.#batch && encoder.stage(fact, limit, this.#batch, options, key)
     if (staged) {
-      this.#staged.push({ packet: staged, fact, at: this.#clock.mono(), seq })
+      this.#packets.push(staged)
+      this.#facts.push(fact)
+      this.#seqs.push(seq)
       return staged
     }
     const packet = encoder.encode(fact, options, key)
@@ -225,6 +223,7 @@ export class Encoders {
 
   /** That AID has a key from now on. */
   keyed(aid: number): void {
+    this.finish()
     this.#keyedAt.set(aid, this.#clock.mono())
     this.keyFrames(aid)
   }
