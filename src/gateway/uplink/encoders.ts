@@ -78,7 +78,7 @@ export class Encoders {
   #native: FrameBatch | null = null
   /** frames are staged in it; null: each is made at once */
   #batch: FrameBatch | null = null
-  /** of the frames in it, in three lists: an object for each costs more than the batch saves */
+  /** of the frames in it, by their place */
   readonly #packets: { -readonly [K in keyof EncodedFrame]: EncodedFrame[K] }[] = []
   readonly #facts: Fact[] = []
   readonly #seqs: number[] = []
