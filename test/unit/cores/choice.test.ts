@@ -105,6 +105,13 @@ test('a measurement is bounded by its time and its rounds', () => {
   assert.equal(measureCores(now)!.uplinks.pycore, 977)
 })
 
+test('packets of a frame are checked together where the native core is chosen for receivers, from four on', () => {
+  const frame = Buffer.from('0001ff0001ff0001ff0001ff', 'hex')
+  const sums = (core: 'pycore' | 'rscore', n: number): Uint8Array | null =>
+    new GatewayCores(silentLogger, { uplinks: 'rscore', receivers: core }).sums(frame, 0, n)
+  assert.deepEqual([sums('pycore', 4), sums('rscore', 3), sums('rscore', 4)], [null, null, new Uint8Array(4)])
+})
+
 test('without WebAssembly the pure core continues, with one warning that status shows', t => {
   const dir = folder(t)
   choose(dir, '1', { ...FAST, receivers: { pycore: 2, rscore: 1 } })
