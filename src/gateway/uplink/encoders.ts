@@ -183,9 +183,8 @@ export class Encoders {
   /** The frame is being sent; `seq`: its log record, which is sent again if the frame is refused. */
   sent(fact: Fact, packet: EncodedFrame, seq = 0): void {
     if (!isSecure(packet.cmd)) this.#client.plaintextSent(fact.aid, fact.tRaw)
-    if (packet.size === 0) return // staged
-    this.finish()
-    this.#note(fact, packet, this.#clock.mono(), seq)
+    // a staged one is noted when its bytes are known
+    if (packet.size > 0) this.#note(fact, packet, this.#clock.mono(), seq)
   }
 
   #note({ aid, tRaw: ts }: Fact, { tid, bytes }: EncodedFrame, at: number, seq: number): void {

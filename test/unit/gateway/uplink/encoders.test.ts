@@ -208,3 +208,16 @@ test('staged and single frames are complete in order, and one that may be too la
   )
   assert.throws(() => made.encode(fact(5, 285.1234), false, 20, 5), { code: 'PACKET_TOO_LARGE' })
 })
+
+test('a frame staged before its AID got a key is none of that key', () => {
+  const cores = new GatewayCores(silentLogger, { uplinks: 'rscore', receivers: 'pycore' })
+  const { encoders: made, send, clock } = encoders({}, { cores })
+  // time goes on between two readings of the clock
+  clock.mono = () => ++clock.monoMs
+  made.begin(() => 9)
+  const before = send(fact(1, 280))
+  made.keyed(7)
+  const after = send(fact(2, 281))
+  made.finish()
+  assert.deepEqual([made.wasSent(refused(before)), made.wasSent(refused(after))], [false, true])
+})
