@@ -10,6 +10,7 @@ import { logOfGateway, nodeLike } from './commands/adapters'
 import { banner } from './commands/banner'
 import { lanAddress, loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
+import { GatewayCores } from './cores'
 import type { GatewayApi } from './gateway/api'
 import type { Gateway } from './gateway/gateway'
 import type { Step } from './gateway/guard/bounded-stop'
@@ -126,7 +127,8 @@ async function takeData(request: StartRequest): Promise<Opened & { lock: DataLoc
 }
 
 /** The gateway, with its links not open yet. */
-async function openGateway({ config, logger, overrides, role, undo, unkept, watched }: Opened, links: Registry) {
+async function openGateway(opened: Opened, links: Registry, cores: GatewayCores) {
+  const { config, logger, overrides, role, undo, unkept, watched } = opened
   const [{ Gateway }, { adviseOn }, { checkHardware }] = await Promise.all([
     import('./gateway/gateway'),
     import('./gateway/guard/check-links'),
@@ -144,6 +146,7 @@ async function openGateway({ config, logger, overrides, role, undo, unkept, watc
     role,
     supervision: watched.supervision,
     unkept,
+    cores,
     ...(role === 'run' && overrides.host !== undefined && { pageHost: overrides.host }),
     ...(role === 'serve' && { listen: { host: overrides.host ?? '0.0.0.0', port: overrides.port ?? 8080 } }),
   })
@@ -301,7 +304,8 @@ export async function startGateway(request: StartRequest): Promise<StartedGatewa
       config.config.web_user.auth_enabled && lacksToken() ? firstToken(config.dataDir, unkept.add) : null
     makesToken?.catch(() => undefined) // awaited below, unless another error ends the start first
     const links = registry()
-    const gateway = await openGateway(opened, links)
+    const cores = new GatewayCores(logger)
+    const gateway = await openGateway(opened, links, cores)
     const { node, api } = await nodeOf(opened, gateway, links)
     const { context, jobs, plugins, service } = await facesOf(opened, gateway, node, api)
     if (opensPage(config, gateway)) await service.start().then(turn)
@@ -313,6 +317,7 @@ export async function startGateway(request: StartRequest): Promise<StartedGatewa
     const token = await makesToken
     const { url } = service.state()
     await gateway.start()
+    cores.choose(config.dataDir, `${__VERSION__} ${__BUILT_AT__}`)
     forgetOldState(config.dataDir, logger)
     void plugins.startConfigured()
     watched.onHangup(() => gateway.reload())

@@ -12,7 +12,7 @@ const UPSTREAM = 'upstream/'
 const OF_THE_MACHINE = /^(os-node\.(lock|sock).*|native|parts|\.parts-.*|\.writable|restore)$/
 /** created again, or must not be restored from an older state */
 const NOT_KEPT =
-  /^(starts\.json|frozen\.json|plugin-starts\.json|config\.(last-good|earlier)\.json|restored\.json|device_registry|secure_sessions.*)$/
+  /^(starts\.json|frozen\.json|plugin-starts\.json|config\.(last-good|earlier)\.json|restored\.json|cores\.json|device_registry|secure_sessions.*)$/
 const UNFINISHED = /\.(tmp|part)$|\.damaged/
 const SECRET = /^(token\.json|web_users\.json|.*\.(pem|key))$/
 

@@ -6,6 +6,7 @@ import { nativeModule, whyNot } from './native'
 import { NativeBatch } from './stage'
 
 export { createNativeChecks } from './checks'
+export { type CoreReport, GatewayCores, lastChoice } from './choice'
 export { BareCoreManager, type CorePackage } from './manager'
 
 export const CORE_NAMES: readonly [string, ...string[]] = ['pycore', 'rscore']

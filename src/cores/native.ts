@@ -1,5 +1,5 @@
-// The module of the native core: unpacked and compiled on first use, once per process. Each core has its own instance
-// and memory (384 KiB, of which Linux allocates only written pages). If the platform has no WebAssembly (a system that
+// The module of the native core: unpacked and compiled on first use, once per process, with one memory for all cores (384 KiB, of which Linux
+// allocates only written pages), since nothing in it is kept from one call to the next. If the platform has no WebAssembly (a system that
 // forbids code generated at run time, or `node --jitless`) there is no module, and `whyNot` has the reason.
 import { brotliDecompressSync } from 'node:zlib'
 import { asOsError } from '../lib/errors'
@@ -38,18 +38,19 @@ export interface NativeModule {
 }
 
 const NONE = 'this Node runs without WebAssembly'
-let compiled: object | null = null
+let made: NativeModule | null = null
 let problem: string | null = null
 
-/** An instance; null without WebAssembly. */
+/** Null without WebAssembly. */
 export function nativeModule(): NativeModule | null {
   const { WebAssembly } = globalThis as { WebAssembly?: WebAssemblyApi }
   if (!WebAssembly) return null
+  if (made) return made
   try {
-    compiled ??= new WebAssembly.Module(brotliDecompressSync(Buffer.from(packed, 'base64')))
+    const compiled = new WebAssembly.Module(brotliDecompressSync(Buffer.from(packed, 'base64')))
     const e = new WebAssembly.Instance(compiled).exports as Exports
     problem = null
-    return {
+    return (made = {
       bytes: new Uint8Array(e.memory.buffer),
       ends: new Int32Array(e.memory.buffer, e.ENDS.value, e.MOST_FRAMES.value),
       mostFrames: e.MOST_FRAMES.value,
@@ -58,7 +59,7 @@ export function nativeModule(): NativeModule | null {
       output: e.OUTPUT.value,
       encode: e.encode,
       check: e.check,
-    }
+    })
   } catch (error) {
     problem = asOsError(error).message
     return null
@@ -68,6 +69,6 @@ export function nativeModule(): NativeModule | null {
 /** Why there is no native core here; null if there is one. */
 export function whyNot(): string | null {
   if (!('WebAssembly' in globalThis)) return NONE
-  if (compiled === null) nativeModule()
+  nativeModule()
   return problem
 }

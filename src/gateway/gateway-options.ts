@@ -1,5 +1,6 @@
 // The options of a gateway.
 import type { ConfigStore } from '../config/config-store'
+import type { GatewayCores } from '../cores'
 import type { Clock } from '../lib/clock'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
@@ -27,6 +28,8 @@ export interface GatewayOptions {
   listen?: { host: string; port: number }
   /** address of the page if the command line sets it */
   pageHost?: string
+  /** which core makes and checks packets; left out: the pure one */
+  cores?: GatewayCores
   clock?: Clock
   files?: Files
   /** what main knows about the process; without it the guard only observes */

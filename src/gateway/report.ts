@@ -1,5 +1,6 @@
 // Assembles the status of a running gateway; status.ts documents the keys.
 import type { ConfigStore } from '../config'
+import type { GatewayCores } from '../cores'
 import type { Supervisor } from '../links/supervisor'
 import type { FlashLog } from '../log'
 import type { DeviceRole } from '../protocol/handshake/roles'
@@ -39,6 +40,7 @@ interface Facts {
   readonly version: string
   readonly role: 'run' | 'serve'
   readonly uptimeS: number
+  readonly cores?: GatewayCores
   readonly needsRestart: readonly string[]
   readonly unkept?: Unkept
   readonly time: TimeReport
@@ -70,7 +72,7 @@ export function attentionOf(
 
 export function statusOf(
   of: StatusParts,
-  { version, role, uptimeS, needsRestart, time, unkept }: Facts,
+  { version, role, uptimeS, needsRestart, time, unkept, cores }: Facts,
 ): GatewayStatus {
   const log = of.log.status()
   const links = of.supervisor.links()
@@ -109,6 +111,7 @@ export function statusOf(
     },
     intake: { ...of.intake.counters },
     received: of.receive.report(),
+    ...(cores && { core: cores.report }),
     ...(moved.length > 0 && { shared_ids: moved }),
     ...(of.receive.session && { sessions: of.receive.session.status() }),
     ...(attention.length > 0 && { attention }),

@@ -1,6 +1,7 @@
 // The keys of `os-node status --json`, which every face shows unchanged. Scripts depend on them: keys are added, never
 // renamed.
 
+import type { CoreReport } from '../cores'
 import type { LinkReport } from '../links/supervisor'
 import type { LogStatus } from '../log'
 import type { DeviceRole } from '../protocol/handshake/roles'
@@ -134,6 +135,8 @@ export interface GatewayStatus {
   dropped: { rows: number; packets: number; records: number; events?: number }
   intake: { readings: number; facts: number; rejected_rows: number; refused_groups: number; unchanged: number }
   received: Record<string, number>
+  /** which core makes the packets of uplinks and checks those of receivers; absent: read from the files */
+  core?: CoreReport
   /** AIDs received from several addresses: a device that moved, or two devices with one AID */
   shared_ids?: readonly { readonly aid: number; readonly addresses: readonly string[] }[]
   /** absent: read from the files */

@@ -77,10 +77,11 @@ export class Receiver extends ReceiverMemory {
    * Decodes one frame. `packet` is read only during the call. `epoch` is the peer's run if the frame came in the
    * delivery exchange: each run has its own templates. `seq` is the frame's number in that run: a frame from an old
    * connection that arrives after a newer FULL is not decoded on that FULL (LATE_DROPPED).
+   * `plain`: the result of plainFrame, if it is known.
    */
-  receive(packet: Uint8Array, epoch = BARE, seq = 0): Received {
+  receive(packet: Uint8Array, epoch = BARE, seq = 0, plain = plainFrame(packet, 0, packet.length)): Received {
     const now = this.#clock.wall()
-    const history = plainFrame(packet, 0, packet.length) ? this.#read(packet, 0, packet.length, epoch, now) : null
+    const history = plain ? this.#read(packet, 0, packet.length, epoch, now) : null
     if (history === null) return this.#slow(packet, epoch, now, seq)
     if (seq > history.seq) history.seq = seq
     if (seq > 0 && isFull(packet[0]!)) history.fullSeq = seq

@@ -11,6 +11,7 @@ import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { isGoodName } from '../wire/names'
 import { stateToken } from '../wire/symbols'
+import type { FrameBatch } from './batch'
 import { Engine } from './compress'
 import type { Fact } from './fact'
 import { LOADED, OTHER, PacketPlan } from './plan'
@@ -42,6 +43,7 @@ export interface UplinkEncoderOptions {
 }
 
 export interface EncodedFrame {
+  /** of a staged frame: empty until its batch is taken */
   readonly bytes: Buffer
   readonly tid: number
   /** argument for acknowledged(); 0 for a backlog frame */
@@ -66,6 +68,7 @@ const BACKLOG_TIDS = 55
 /** TID of a key request: a FULL without sensors that only requests a session key and is no fact */
 export const OPENER_TID = 255
 const MAX_TIME = 2 ** 48
+const EMPTY = Buffer.alloc(0)
 /** plans of signatures other than the last; each is found by comparing ids */
 const MAX_PLANS = 1024
 const BACKLOG_POLICY: DiffPolicy = { diffBase: 'last', fullEvery: 0, fullIntervalMs: 0 }
@@ -129,6 +132,23 @@ export class UplinkEncoder {
     return { bytes, tid: this.lastTid, ordinal: this.lastOrdinal, cmd: bytes[0]!, size: bytes.length, maxSize }
   }
 
+  /**
+   * The same as part of a batch, which gives the bytes later; null if the frame may have more than `limit` bytes: then nothing has changed.
+   */
+  stage(
+    fact: Fact,
+    limit: number,
+    batch: FrameBatch,
+    options: EncodeOptions = PLAIN,
+    key: Uint8Array | null = null,
+  ): EncodedFrame | null {
+    const plan = this.#prepare(fact)
+    const { maxSize } = plan
+    if (maxSize > limit) return null
+    const cmd = this.#write(plan, EMPTY, 0, fact, options, key, batch)
+    return { bytes: EMPTY, tid: this.lastTid, ordinal: this.lastOrdinal, cmd, size: 0, maxSize }
+  }
+
   /** Fact → frame in memory that the caller owns and releases; returns the end; lastTid and lastOrdinal describe the frame. */
   encodeInto(
     fact: Fact,
@@ -158,6 +178,7 @@ export class UplinkEncoder {
     return BACKLOG_FIRST + (((plan.template?.tid ?? 1) - 1) % BACKLOG_TIDS)
   }
 
+  /** Writes the frame and returns its end; with a batch, adds it there and returns its command byte. */
   #write(
     plan: PacketPlan,
     out: Uint8Array,
@@ -165,28 +186,38 @@ export class UplinkEncoder {
     fact: Fact,
     options: EncodeOptions,
     key: Uint8Array | null,
+    batch: FrameBatch | null = null,
   ): number {
     const known = plan.template?.alive ? plan.template : this.#store.find(plan.signature)
     if (known) plan.template = known
-    if (options.late) return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan), key)
+    if (options.late) return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan), key, batch)
     plan.times[TS] = fact.tRaw
     if (this.#timed) plan.times[NOW] = this.#clock.mono()
     const template = known ?? this.#store.add(plan.signature, plan.count, this.policy, plan.times[NOW]!)
     plan.template = template
-    if (fact.tRaw <= template.lastTs) return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan), key)
+    if (fact.tRaw <= template.lastTs) return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan), key, batch)
     this.#store.touch(template)
-    const end = plan.writeFrame(out, at, this.#fullOnly || options.full === true, this.policy, key)
+    const full = this.#fullOnly || options.full === true
+    const end = batch ? batch.add(plan, full, this.policy, key) : plan.writeFrame(out, at, full, this.policy, key)
     this.lastTid = template.tid
     this.lastOrdinal = template.ordinal
     return end
   }
 
   /** Written with a separate template, so that the live one does not change. */
-  #backlog(plan: PacketPlan, out: Uint8Array, at: number, ts: number, tid: number, key: Uint8Array | null): number {
+  #backlog(
+    plan: PacketPlan,
+    out: Uint8Array,
+    at: number,
+    ts: number,
+    tid: number,
+    key: Uint8Array | null,
+    batch: FrameBatch | null = null,
+  ): number {
     const live = plan.template
     plan.template = new SendTemplate(plan.signature, tid, plan.count)
     plan.times[TS] = ts
-    const end = plan.writeFrame(out, at, true, BACKLOG_POLICY, key)
+    const end = batch ? batch.add(plan, true, BACKLOG_POLICY, key) : plan.writeFrame(out, at, true, BACKLOG_POLICY, key)
     plan.template = live
     this.lastTid = tid
     this.lastOrdinal = 0

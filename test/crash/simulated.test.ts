@@ -2,7 +2,7 @@
 // built-in faults are noticed. All of them: simulated.long.test.ts.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { nativeCore, simulate } from '../lib/simulated'
+import { simulate } from '../lib/simulated'
 
 test('a seed gives the same run twice and on either core, byte for byte, and another seed another run', async () => {
   // each seed runs twice, with one text for all starts and with one for each, and fails where the traces differ
@@ -10,7 +10,7 @@ test('a seed gives the same run twice and on either core, byte for byte, and ano
   assert.deepEqual([first?.failure, other?.failure], [undefined, undefined])
   assert.ok(first!.events > 500, `${first!.events} events`)
   assert.notEqual(other!.hash, first!.hash)
-  const native = await simulate(2, { hours: 0.05 }, await nativeCore())
+  const native = await simulate(2, { hours: 0.05, rscore: true })
   assert.deepEqual(
     native.map(({ hash }) => hash),
     [first!.hash, other!.hash],

@@ -117,7 +117,7 @@ const COMMANDS: [line: string[], keys: string[], exit?: number, onlyGateway?: st
     0,
     ['state', 'lag_records', 'packets', 'duplicates', 'left', 'missed', 'windows', 'refused'],
   ],
-  [['core'], ['active', 'configured', 'available']],
+  [['core'], ['active', 'configured', 'available'], 0, ['gateway']],
   [
     ['log-level', '--set', 'debug'],
     ['level', 'old'],

@@ -100,6 +100,7 @@ describe('a running gateway', () => {
     for (const key of ['cursor', 'backlog', 'acked', 'sent', 'resent', 'refused', 'abandoned', 'stray_answers'])
       assert.equal(typeof status.uplinks.up[key], 'number', key)
     assert.equal(typeof status.storage.lag_records, 'number')
+    for (const part of ['uplinks', 'receivers']) assert.match(status.core[part], /^(py|rs)core$/)
     assert.deepEqual(Object.keys(status.dropped), ['rows', 'packets', 'records'])
     assert.deepEqual(Object.keys(status.uplinks.up.ignored), ['ready', 'channel_ack', 'bad_key'])
     assert.equal(status.uplinks.up.ignored.bad_key, 0)

@@ -16,7 +16,6 @@ type Patches = readonly (readonly [string, string, string])[]
 interface Build {
   buildImage(patches?: Patches): Promise<string>
   buildWorld(file: string): Promise<void>
-  readonly NATIVE_CORE: Patches
 }
 interface Variant {
   readonly id: string
@@ -48,9 +47,6 @@ export async function variants(): Promise<readonly Variant[]> {
   }>('variants.mjs')
   return VARIANTS.filter(({ id }) => !UNNOTICED.includes(id) && !HARMLESS[id])
 }
-
-/** Puts the gateways on the native core. */
-export const nativeCore = async (): Promise<Patches> => (await load<Build>('build.mjs')).NATIVE_CORE
 
 /**
  * The results of the seeds from 1 to `last`, in order, until a promise is broken; `fault`: of the variants, or patches of the source. Rejects if the

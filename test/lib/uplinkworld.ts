@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigStore, type UplinkConfig } from '../../src/config'
+import type { GatewayCores } from '../../src/cores'
 import type { PoolWish } from '../../src/gateway/ids'
 import { Receive } from '../../src/gateway/receive/receive'
 import { ReceiveSession } from '../../src/gateway/receive/receiver-session'
@@ -150,6 +151,8 @@ export class UplinkWorld {
     settings: Record<string, unknown> = {},
     /** false: no time source confirms the gateway's clock before its upstream does */
     readonly vouched = true,
+    /** of the gateway and its upstream */
+    readonly cores?: GatewayCores,
   ) {
     writeFileSync(
       join(this.dir, 'Config.json'),
@@ -208,6 +211,7 @@ export class UplinkWorld {
       time: new NodeClock(clock),
       logger: silentLogger,
       ackCommitMs: 100,
+      cores: this.cores,
       session: new ReceiveSession(server),
       onFact: () => undefined,
     })
@@ -249,6 +253,7 @@ export class UplinkWorld {
       identity: { assigned: true, assignedId: 5, deviceId: 'GW' } as never,
       time: this.time,
       units,
+      cores: this.cores,
       files: realFiles,
       nextSeq: () => sequence.next(),
       ids: { wanted: () => this.wish?.wanted() ?? 0, granted: async ids => this.wish?.granted(ids) },

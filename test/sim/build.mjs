@@ -62,7 +62,7 @@ OWN_STATE.push(
  */
 const COMMON = new Set([
   'src/config/config-store.ts owners', // by the configuration itself
-  'src/cores/native.ts compiled',
+  'src/cores/native.ts made', // no call leaves anything in its memory
   'src/cores/native.ts problem',
   'src/gateway/receive/content-hash.ts double',
   'src/gateway/receive/content-hash.ts words',
@@ -101,28 +101,6 @@ function checkState(files) {
       `all simulated processes would share ${strays.join(', ')}: add it to OWN_STATE or COMMON of test/sim/build.mjs`,
     )
 }
-
-const OWN_CORE = "import * as nativeCore from '../../test/sim/native-core'\n"
-/** Gateways on the native core: test/sim/native-core.ts. */
-export const NATIVE_CORE = [
-  ['src/pipeline/sender.ts', 'const PLAIN: EncodeOptions', `${OWN_CORE}const PLAIN: EncodeOptions`],
-  [
-    'src/pipeline/sender.ts',
-    'plan.writeFrame(out, at, this.#fullOnly || options.full === true, this.policy, key)',
-    'nativeCore.writeFrame(out, at, plan, this.#fullOnly || options.full === true, this.policy, key)',
-  ],
-  [
-    'src/pipeline/sender.ts',
-    'plan.writeFrame(out, at, true, BACKLOG_POLICY, key)',
-    'nativeCore.writeFrame(out, at, plan, true, BACKLOG_POLICY, key)',
-  ],
-  ['src/pipeline/receiver.ts', 'plainFrame(packet, 0, packet.length)', 'nativeCore.plainFrame(packet)'],
-  [
-    'src/pipeline/receiver.ts',
-    "import { type Clock, systemClock } from '../lib/clock'\n",
-    `${OWN_CORE}import { type Clock, systemClock } from '../lib/clock'\n`,
-  ],
-]
 
 /** The text of the image: those of the gateway and of its SQL worker, and sql.js, as JSON. */
 export async function buildImage(patches = []) {

@@ -2,6 +2,7 @@
 // anew, so that it has its own modules, clock, timers, disk, sockets and random numbers.
 export { uartOptions } from '../../drivers/uart/uart-options'
 export { ConfigStore } from '../../src/config'
+export { GatewayCores } from '../../src/cores'
 export { Gateway } from '../../src/gateway/gateway'
 export { createLogger } from '../../src/lib/logger'
 export { Registry } from '../../src/links/registry'

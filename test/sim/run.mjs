@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { buildImage, buildWorld, NATIVE_CORE, root } from './build.mjs'
+import { buildImage, buildWorld, root } from './build.mjs'
 import { VARIANTS } from './variants.mjs'
 
 const HELP = `npm run test:sim -- [options]
@@ -21,7 +21,7 @@ const HELP = `npm run test:sim -- [options]
   --aim NAME    each seed has this situation: last, repeat, full, ports or clock (test/sim/plan.ts)
   --relays      a gateway sends to another gateway, which passes it on; left out: as each seed draws
   --ids         gateways request their ids; left out: each has one by its configuration
-  --core NAME   what makes the frames of the gateways: pycore (default) or rscore, with the same traces
+  --core NAME   which core the gateways choose for uplinks and receivers: pycore (default) or rscore, with the same traces
   --apart       each start of a process evaluates the gateway's text anew: twice as slow, with the same traces
   --workers N   processes (default 2)
   --keep LIST   only these faults of the plan, by number: 3,7 (one seed)
@@ -92,10 +92,7 @@ process.on('exit', () => rmSync(dir, { recursive: true, force: true }))
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(130))
 const [worldFile, imageFile] = [join(dir, 'world.cjs'), join(dir, 'image.js')]
 await buildWorld(worldFile)
-writeFileSync(
-  imageFile,
-  await buildImage([...(variant?.patches ?? []), ...(options.core === 'rscore' ? NATIVE_CORE : [])]),
-)
+writeFileSync(imageFile, await buildImage(variant?.patches))
 
 const media = options.media?.split(',')
 if (media?.some(name => !['UDP', 'TCP', 'MQTT', 'UART'].includes(name))) {
@@ -123,6 +120,7 @@ const common = {
   ...(options.relays && { relays: true }),
   ...(options.ids && { ids: true }),
   ...(options.apart && { apart: true }),
+  ...(options.core === 'rscore' && { rscore: true }),
 }
 const command = (seed, keep) =>
   `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}${options.sql ? ' --sql' : ''}${options.aim ? ` --aim ${options.aim}` : ''}${options.relays ? ' --relays' : ''}${options.ids ? ' --ids' : ''}${options.core === 'rscore' ? ' --core rscore' : ''}` +
@@ -208,6 +206,8 @@ const total = {
   slowest: 0,
   twice: 0,
 }
+/** of the traces, by seed */
+const hashes = []
 
 /** Gives one process seeds until it has had enough, or there are no more. */
 function work() {
@@ -227,6 +227,7 @@ function work() {
         seed = undefined
         const { counts } = result
         total.seeds++
+        hashes[result.seed - first] = result.hash
         if (total.seeds % 100 === 0 && total.seeds < seeds) console.log(`${total.seeds} seeds ran`)
         total.slowest = Math.max(total.slowest, result.settled)
         for (const key of ['ms', 'events', 'packets', 'starts', 'faults']) total[key] += result[key]
@@ -256,7 +257,8 @@ const seconds = (performance.now() - started) / 1000
 console.log(
   `${total.seeds} seeds (${first} to ${first + total.seeds - 1}), ${failed.length} broken, ${total.twice} run twice; ${seconds.toFixed(0)} s, ` +
     `${(total.ms / 3_600_000).toFixed(0)} simulated hours; ${total.faults} faults, ${total.starts} starts, ${total.events} events, ${total.packets} packets; ` +
-    `${total.readings} readings, ${total.arrived} arrived, ${total.dropped} dropped by the bounds of logs${lied(total)}; slowest in step after ${(total.slowest / 1000).toFixed(0)} s`,
+    `${total.readings} readings, ${total.arrived} arrived, ${total.dropped} dropped by the bounds of logs${lied(total)}; slowest in step after ${(total.slowest / 1000).toFixed(0)} s; ` +
+    `all traces ${hashes.reduce((sum, hash) => Math.imul(sum ^ hash, 0x0100_0193), 0x811c_9dc5) >>> 0}`,
 )
 if (failed.length > 0) {
   const world = createRequire(import.meta.url)(worldFile)

@@ -21,6 +21,8 @@ export interface RunOptions extends PlanOptions {
   said?: (line: string) => void
   /** each start of a process evaluates a text of its own */
   apart?: boolean
+  /** gateways with uplinks and receivers on the native core, whatever it measures */
+  rscore?: boolean
 }
 
 export interface RunResult {
@@ -61,6 +63,7 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
   const world = new World(plan, compiled, dice.fork('world'), options.apart ?? false)
   world.trace = options.trace
   world.said = options.said
+  world.rscore = options.rscore ?? false
   for (const machine of world.machines) machine.disk.lies = plan.diskMode === 'lying'
   const guarded = (run: () => void): void => {
     try {

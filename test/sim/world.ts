@@ -228,6 +228,9 @@ export class Machine {
       logger,
       defaultSources: [],
       role: this.isUpstream ? 'serve' : 'run',
+      ...(world.rscore && {
+        cores: new image.GatewayCores(logger, { uplinks: 'rscore', receivers: 'rscore' }, 1),
+      }),
       ...(this.isUpstream && { listen: { host: '0.0.0.0', port: PORT } }),
       clockSigns: () =>
         this.isUpstream || world.plan.vouched ? { kernel: { synced: true, offset_us: 0, maxerror_us: 0 } } : {},
@@ -308,6 +311,8 @@ export class World {
   hash = 0x811c9dc5
   trace: ((line: string) => void) | undefined
   said: ((line: string) => void) | undefined
+  /** uplinks and receivers use the native core */
+  rscore = false
 
   constructor(
     readonly plan: Plan,

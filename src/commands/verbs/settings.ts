@@ -1,6 +1,6 @@
 // core and log-level: two settings with their own commands. Both are keys of Config.json, so that they survive a
 // restart.
-import { CORE_NAMES, coreProblem } from '../../cores'
+import { CORE_NAMES, type CoreReport, coreProblem, lastChoice } from '../../cores'
 import { OsError } from '../../lib/errors'
 import type { Verb } from '../verb'
 
@@ -13,8 +13,15 @@ interface Cores {
   readonly active: string
   readonly configured: string
   readonly available: readonly string[]
+  /** of the gateway's links: of the running one, or what the last one measured */
+  readonly gateway?: CoreReport
   readonly needs_restart?: boolean
 }
+
+const gatewayText = ({ uplinks, receivers, problem, measured }: CoreReport): string =>
+  problem === undefined
+    ? `${uplinks} for uplinks, ${receivers} for receivers, ${measured ? 'as measured here' : 'not measured'}`
+    : `pycore for both: ${problem}`
 
 const available = (): string[] => CORE_NAMES.filter(name => coreProblem(name) === null)
 
@@ -29,7 +36,7 @@ export const core: Verb<Cores> = {
   operands: ['set'],
   where: 'either',
   changes: options => options.set !== undefined,
-  async run({ config, via }, options) {
+  async run({ config, via, gateway: running }, options) {
     const configured = config.get<string>(CORE_KEY)
     const wanted = options.set as string | undefined
     if (wanted !== undefined) {
@@ -48,13 +55,17 @@ export const core: Verb<Cores> = {
         },
       }
     }
-    return { value: { active: activeCore(configured), configured, available: available() } }
+    const gateway = running?.status().core ?? lastChoice(config.dataDir)
+    return {
+      value: { active: activeCore(configured), configured, available: available(), ...(gateway && { gateway }) },
+    }
   },
-  text: ({ active, configured, available }, paint) =>
+  text: ({ active, configured, available, gateway }, paint) =>
     `${paint.bold(active)} encodes the packets; available: ${available.join(', ')}` +
     (configured === active
       ? ''
-      : paint.warn(`; configured is ${configured}: ${coreProblem(configured) ?? 'effective at the next start'}`)),
+      : paint.warn(`; configured is ${configured}: ${coreProblem(configured) ?? 'effective at the next start'}`)) +
+    (gateway ? `\ngateway: ${gatewayText(gateway)}` : ''),
 }
 
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const

@@ -99,6 +99,7 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
   if (status.device_role === 'rx_only')
     warn('upstream: nothing is sent, Node_Setting.device_role is rx_only; readings stay in the log')
   if (log.gaps?.length) bad(`log damaged: records ${rangesText(log.gaps)} are lost; check the disk`)
+  if (status.core?.problem) warn(status.core.problem)
   if (status.safe_mode)
     bad(`SAFE MODE: ${status.safe_mode}; links and SQL view are off. os-node safe-mode --leave opens them`)
   if (status.guard && status.guard.level !== 'normal')

@@ -11,6 +11,7 @@
 // A medium that acknowledges automatically (MQTT) is notified by origin.settle: after the commit, immediately for packets
 // that can never be used, false for packets to be sent again. template-recovery.ts keeps what such packets need after a
 // crash, since acknowledged packets are not sent again as FULL.
+import type { GatewayCores } from '../../cores'
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { PacketOrigin } from '../../links/contracts'
@@ -44,6 +45,7 @@ export interface ReceiveOptions {
   time: NodeClock
   logger: Logger
   ackCommitMs: number
+  cores?: GatewayCores | undefined
   /** secure sessions; without them, secure frames are malformed and plaintext is accepted */
   session?: ReceiveSession
   /** which addresses may send here (receiver.allow) */
@@ -101,7 +103,7 @@ export class Receive {
   constructor(options: ReceiveOptions) {
     this.#options = options
     this.#early = new EarlyCommit(options.log)
-    this.delivery = new DeliveryReceiver({ ackCommitMs: options.ackCommitMs })
+    this.delivery = new DeliveryReceiver({ ackCommitMs: options.ackCommitMs, sums: options.cores?.sums })
   }
 
   get session(): ReceiveSession | undefined {
@@ -165,9 +167,9 @@ export class Receive {
 
   #frame(frame: Uint8Array, origin: PacketOrigin): void {
     const malformed = this.delivery.counters.malformed
-    const answer = this.delivery.onFrame(frame, origin.address, (packet, seq, peer) => {
+    const answer = this.delivery.onFrame(frame, origin.address, (packet, seq, peer, plain) => {
       this.#options.onPacket?.(packet, origin)
-      this.#data(packet, origin, peer, seq)
+      this.#data(packet, origin, peer, seq, plain)
     })
     this.counters.malformed += this.delivery.counters.malformed - malformed
     if (answer) void origin.reply(answer)
@@ -175,7 +177,7 @@ export class Receive {
     origin.settle?.(true)
   }
 
-  #data(packet: Uint8Array, origin: PacketOrigin, peer: DeliveryPeer | null, seq: number): void {
+  #data(packet: Uint8Array, origin: PacketOrigin, peer: DeliveryPeer | null, seq: number, plain?: boolean): void {
     const { log, receiver, duplicates, time, onFact, logger, session } = this.#options
     if (this.#options.newDevices?.admits(sourceAid(packet)) === false) {
       this.#refuse(peer, origin, seq)
@@ -189,7 +191,7 @@ export class Receive {
       if (verdict !== 'data') return
     }
     // the templates of a peer's run are separate, even if another device has its AID
-    const received = receiver.receive(packet, peer?.epoch, seq)
+    const received = receiver.receive(packet, peer?.epoch, seq, plain)
     // a broker sends it again, and the state it was built on is gone
     if (received.needFull && origin.settle && this.frames.has(packet, received.meta)) {
       this.counters.duplicates++

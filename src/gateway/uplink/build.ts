@@ -20,7 +20,7 @@ import { Uplink, type UplinkParts } from './uplink'
 
 export interface UplinkBuild
   extends LinkParts,
-    Pick<UplinkParts, 'log' | 'units' | 'nextSeq' | 'timers'>,
+    Pick<UplinkParts, 'log' | 'units' | 'nextSeq' | 'timers' | 'cores'>,
     Required<Pick<UplinkParts, 'queue' | 'watchers' | 'largest' | 'onUsable'>> {
   readonly identity: Identity
   readonly time: NodeClock

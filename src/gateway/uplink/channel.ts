@@ -9,6 +9,7 @@ import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { Timers } from '../../lib/timers'
 import type { Medium, PacketOrigin } from '../../links/contracts'
+import type { EncodedFrame } from '../../pipeline/sender'
 import { DeliverySender } from '../../protocol/delivery'
 import type { RefusedFrame } from '../../protocol/nack'
 import type { SecureClient } from '../../protocol/secure/client'
@@ -63,6 +64,8 @@ interface ChannelEvents {
   changed(): void
   /** the peer answered the probe of an open link */
   answered(): void
+  /** the packet of an item was taken into the exchange */
+  taken(item: Item): void
   /** an item was delivered; best effort: it was sent */
   delivered(item: Item, delivery: Delivery): void
   /** the packet to retransmit for an item that timed out; null: no retransmit */
@@ -89,6 +92,11 @@ export class Channel {
   #window: DirectWindow | null = null
   #diffBase: PackSettings['diffBase'] = 'sticky'
   #drained = (): void => undefined
+  /** taken, and not in the window yet: the first of them has no bytes yet */
+  readonly #staged: EncodedFrame[] = []
+  readonly #stagedItems: (Item | null)[] = []
+  /** most bytes of them together */
+  #stagedBytes = 0
   /** packets outside the exchange: acknowledged by a medium such as a broker, or only sent */
   readonly #direct = { medium: 0, best_effort: 0 }
   /** control packets that answer no open request */
@@ -200,14 +208,46 @@ export class Channel {
 
   /** Whether the window has room for a packet. */
   get room(): boolean {
-    return this.#window ? this.#window.room(this.maxPacket) : this.#sender.canSubmit(this.maxPacket)
+    if (this.#staged.length > 0) {
+      if (this.#roomFor(this.#stagedBytes + this.maxPacket, this.#staged.length)) return true
+      this.finish()
+    }
+    return this.#roomFor(this.maxPacket)
   }
 
-  /** Takes one packet while there is room; `weight` is its maximum size when retransmitted. */
-  take(packet: Uint8Array, item: Item | null, weight: number): void {
+  #roomFor(bytes: number, staged?: number): boolean {
+    return this.#window ? this.#window.room(bytes, staged) : this.#sender.canSubmit(bytes, staged)
+  }
+
+  /** Takes one packet while there is room; a staged one, and all after it, wait for finish(). */
+  take(packet: EncodedFrame, item: Item | null): void {
     this.pace.packets(1)
-    if (this.#window) this.#window.take(packet, item)
-    else this.#sender.submit(packet, item, weight)
+    if (packet.size > 0 && this.#staged.length === 0) this.#put(packet, item)
+    else {
+      this.#staged.push(packet)
+      this.#stagedItems.push(item)
+      this.#stagedBytes += packet.maxSize
+    }
+  }
+
+  /** Completes the staged packets: all that were taken are in the window now, in order. */
+  finish(): void {
+    if (this.#staged.length === 0) return
+    try {
+      this.#parts.encoders.finish()
+      for (const [k, packet] of this.#staged.entries()) this.#put(packet, this.#stagedItems[k]!)
+    } finally {
+      this.#staged.length = this.#stagedItems.length = this.#stagedBytes = 0
+    }
+  }
+
+  #put({ bytes, maxSize }: EncodedFrame, item: Item | null): void {
+    if (this.#window) this.#window.take(bytes, item)
+    else {
+      // a retransmit may have the maximum size
+      this.#sender.submit(bytes, item, maxSize)
+      if (item) this.#events.taken(item)
+    }
   }
 
   /** Sends one frame or batch of the taken packets; resolves its size, 0: nothing to send. */
@@ -284,6 +324,7 @@ export class Channel {
 
   /** Sends a key request in the exchange, as data frames are (X29). */
   #sendKeyRequest(packet: Uint8Array): Promise<boolean> {
+    this.finish()
     if (packet.length > this.maxPacket)
       throw new OsError(
         'PACKET_TOO_LARGE',

@@ -1,12 +1,14 @@
 // The encoders of one uplink, one per source AID (D6), the TIDs each may use, and the recently sent frames, so that only a
 // NACK for one of them is accepted (X7, X9). A frame is encrypted with the current session key of its AID. encode() throws
 // the errors of the encoder; then nothing has changed.
+import type { GatewayCores } from '../../cores'
 import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { LruMap } from '../../lib/lru-map'
 import type { Airtime } from '../../links/contracts'
 import type { FlashLog } from '../../log'
+import type { FrameBatch } from '../../pipeline/batch'
 import { Engine } from '../../pipeline/compress'
 import type { Fact } from '../../pipeline/fact'
 import { type EncodedFrame, type EncodeOptions, OPENER_TID, UplinkEncoder } from '../../pipeline/sender'
@@ -41,6 +43,8 @@ interface EncodersParts {
   changed: () => void
   /** of media with limited airtime: determines the rate of key frames */
   airtime?: Airtime | undefined
+  /** default: the pure core makes all frames */
+  cores?: GatewayCores | undefined
 }
 
 /** maximum of AIDs with templates; each takes about 10 KiB */
@@ -69,16 +73,26 @@ export class Encoders {
   readonly #plan: KeyFramePlan | null
   /** newest record before the start; 0 after a clean stop */
   readonly #earlier: number
+  readonly #cores: GatewayCores | undefined
+  /** of the native core, made on first use */
+  #native: FrameBatch | null = null
+  /** frames are staged in it; null: each is made at once */
+  #batch: FrameBatch | null = null
+  /** of the frames in it, by their place */
+  readonly #packets: { -readonly [K in keyof EncodedFrame]: EncodedFrame[K] }[] = []
+  readonly #facts: Fact[] = []
+  readonly #seqs: number[] = []
   #answers = false
   #diffBase: PackSettings['diffBase']
 
-  constructor(settings: PackSettings, { log, clock, logger, units, client, changed, airtime }: EncodersParts) {
+  constructor(settings: PackSettings, { log, clock, logger, units, client, changed, airtime, cores }: EncodersParts) {
     this.#settings = settings
     this.#diffBase = settings.diffBase
     const { precision, dialect } = settings
     this.#engine = new Engine(null, { precision, unitDialect: dialect, units, clock })
     this.#clock = clock
     this.#client = client
+    this.#cores = cores
     this.#plan = airtime ? new KeyFramePlan(airtime) : null
     this.#tids = new TidCounters(settings.name, log, logger, changed)
     this.#earlier = log.cleanStop ? 0 : log.lastSeq
@@ -97,7 +111,31 @@ export class Encoders {
   }
 
   /**
-   * One frame of record `seq`, of at most `limit` bytes; `full` for a relayed fact. Also throws PACKET_TOO_LARGE. A power cut may have taken the
+   * The next frames are staged, and made together in finish(), if the native core is chosen and enough records wait. Not with limited airtime:
+   * there the size of a key frame decides when the next one is due.
+   */
+  begin(waiting: () => number): void {
+    const cores = this.#plan ? undefined : this.#cores
+    const staged = cores?.report.uplinks === 'rscore' && waiting() >= cores.least
+    this.#batch = staged ? (this.#native ??= cores.batch(this.#slab)) : null
+  }
+
+  /** Completes the staged frames. */
+  finish(): void {
+    if (this.#packets.length === 0) return
+    const frames = this.#native!.take()
+    const now = this.#clock.mono()
+    for (let k = 0; k < frames.length; k++) {
+      const packet = this.#packets[k]!
+      packet.bytes = frames[k]!
+      packet.size = packet.bytes.length
+      this.#note(this.#facts[k]!, packet, now, this.#seqs[k]!)
+    }
+    this.#packets.length = this.#facts.length = this.#seqs.length = 0
+  }
+
+  /**
+   * One frame of record `seq`, staged or of at most `limit` bytes; `full` for a relayed fact. Also throws PACKET_TOO_LARGE. A power cut may have taken the
    * TID counters (a card that does not sync), so a TID of this run may have a newer template of the last one at the upstream: without
    * acknowledgements it begins with a time of this run.
    */
@@ -105,7 +143,15 @@ export class Encoders {
     const encoder = this.#encoder(fact.aid)
     if (this.#plan) encoder.keyFramesApart(this.#plan.gapMs)
     const options = full ? FULL : seq <= this.#earlier && !this.#answers ? LATE : AUTO
-    const packet = encoder.encode(fact, options, this.#client.outboundKey(fact.aid))
+    const key = this.#client.outboundKey(fact.aid)
+    const staged = this.#batch && encoder.stage(fact, limit, this.#batch, options, key)
+    if (staged) {
+      this.#packets.push(staged)
+      this.#facts.push(fact)
+      this.#seqs.push(seq)
+      return staged
+    }
+    const packet = encoder.encode(fact, options, key)
     if (baseCommand(packet.cmd) === COMMAND.DATA_FULL) this.#plan?.note(fact.aid, packet.tid, packet.size)
     if (packet.size <= limit) return packet
     // counted as sent, but never sent: the next packet must not build on it
@@ -135,10 +181,15 @@ export class Encoders {
   }
 
   /** The frame is being sent; `seq`: its log record, which is sent again if the frame is refused. */
-  sent(fact: Fact, { tid, cmd, bytes }: EncodedFrame, seq = 0): void {
-    if (!isSecure(cmd)) this.#client.plaintextSent(fact.aid, fact.tRaw)
+  sent(fact: Fact, packet: EncodedFrame, seq = 0): void {
+    if (!isSecure(packet.cmd)) this.#client.plaintextSent(fact.aid, fact.tRaw)
+    // a staged one is noted when its bytes are known
+    if (packet.size > 0) this.#note(fact, packet, this.#clock.mono(), seq)
+  }
+
+  #note({ aid, tRaw: ts }: Fact, { tid, bytes }: EncodedFrame, at: number, seq: number): void {
     const crc16 = bytes.readUInt16BE(bytes.length - 2)
-    this.#recent.note({ aid: fact.aid, tid, ts: fact.tRaw, crc16 }, this.#clock.mono(), seq)
+    this.#recent.note({ aid, tid, ts, crc16 }, at, seq)
   }
 
   acknowledged(aid: number, { tid, ordinal }: EncodedFrame): void {
@@ -171,6 +222,7 @@ export class Encoders {
 
   /** That AID has a key from now on. */
   keyed(aid: number): void {
+    this.finish()
     this.#keyedAt.set(aid, this.#clock.mono())
     this.keyFrames(aid)
   }

@@ -6,6 +6,7 @@
 // Errors: a link that is down leaves the cursor unchanged. If the peer stops answering, the link goes down, and the
 // supervisor opens it again. A send that never returns ends with the link. A record that waits for a session key stays in the
 // queue.
+import type { GatewayCores } from '../../cores'
 import { systemTimers, type Timers } from '../../lib/timers'
 import type { LinkState } from '../../links/contracts'
 import type { WireUnits } from '../../pipeline/wireunit'
@@ -42,6 +43,8 @@ export interface UplinkParts
   /** this uplink's side of its secure sessions; default: one that is not stored */
   secure?: SecureClient
   timers?: Timers
+  /** default: the pure core */
+  cores?: GatewayCores | undefined
   now?: ChannelParts['now']
   degraded?: ChannelParts['degraded']
 }
@@ -84,6 +87,7 @@ export class Uplink {
         answered: () => {
           if (this.usable) this.#ready()
         },
+        taken: ({ seq, packet }) => this.watchers.sent(seq, packet!.bytes, this.medium, 'exchange'),
         delivered: (item, delivery) => this.#delivered(item, delivery),
         again: item => this.#again(item),
         frameRefused: frame => this.#packer.refused(frame),
@@ -220,18 +224,20 @@ export class Uplink {
     const { pace } = this.#channel
     const may = this.#takes && pace.urgentMay
     let took = false
-    // a batch is packed completely before it is sent
-    while (this.#channel.room) {
-      const over = pace.readyAt(now) > now || this.#batchAt(now) > now
-      const again = over ? null : this.#nextRefused()
-      const item = again ?? (may ? this.#next(over) : null)
-      if (!item) break
-      took = true
-      const { bytes, maxSize } = item.packet!
-      this.#channel.take(bytes, again ? null : item, maxSize)
-      if (again) continue
-      this.#tookOversized ||= !this.#active
-      if (this.#channel.exchanges) this.watchers.sent(item.seq, bytes, this.medium, 'exchange')
+    this.#encoders.begin(() => this.#waiting - this.#channel.inFlight)
+    try {
+      // a batch is packed completely before it is sent
+      while (this.#channel.room) {
+        const over = pace.readyAt(now) > now || this.#batchAt(now) > now
+        const again = over ? null : this.#nextRefused()
+        const item = again ?? (may ? this.#next(over) : null)
+        if (!item) break
+        took = true
+        this.#channel.take(item.packet!, again ? null : item)
+        if (!again) this.#tookOversized ||= !this.#active
+      }
+    } finally {
+      this.#channel.finish()
     }
     if (took) pace.batchDone()
     return took

@@ -90,12 +90,13 @@ export class DirectWindow {
     return this.#inFlight
   }
 
-  /** Whether a packet of that many bytes can be taken now. */
-  room(bytes: number): boolean {
+  /** Whether a packet of that many bytes can be taken now; `others`: so many are taken before it, and their bytes are in `bytes`. */
+  room(bytes: number, others = 0): boolean {
     const { delivery, medium, maxPackets, maxBytes, batchItems, clock } = this.#options
     if (this.#failed || clock.mono() < this.#pausedUntil) return false
     const most = delivery === 'medium' ? maxPackets : medium.sendBatch ? batchItems : 1
-    return this.#inFlight < most && (this.#inFlight === 0 || this.#bytes + bytes <= maxBytes)
+    const inFlight = this.#inFlight + others
+    return inFlight < most && (inFlight === 0 || this.#bytes + bytes <= maxBytes)
   }
 
   take(bytes: Uint8Array, item: Item | null): void {

@@ -19,6 +19,8 @@ interface DeliveryReceiverOptions {
   ackCommitMs?: number
   /** maximum of peers; the least recently used is evicted */
   maxPeers?: number
+  /** checks the packets of a frame, each after its length from `at` on, together: 1 for each whose checksums are right; null: it does not */
+  sums?: ((raw: Uint8Array, at: number, n: number) => Uint8Array | null) | undefined
   /** maximum of epochs per address: on a bus without addresses all senders have the same one */
   maxEpochs?: number
 }
@@ -36,8 +38,8 @@ interface ReceiverCounters {
   peers_forgotten: number
 }
 
-/** Called for each packet of a frame. `packet` is a view into the frame. */
-type DeliverPacket = (packet: Uint8Array, seq: number, peer: DeliveryPeer) => void
+/** Called for each packet of a frame. `packet` is a view into the frame; `plain`: the result of `sums`. */
+type DeliverPacket = (packet: Uint8Array, seq: number, peer: DeliveryPeer, plain?: boolean) => void
 
 /** a sender has at most 1024 packets between base and its newest */
 const WINDOW = 1024
@@ -118,13 +120,15 @@ export class DeliveryReceiver {
   readonly #ackCommitMs: number
   readonly #maxPeers: number
   readonly #maxEpochs: number
+  readonly #sums: DeliveryReceiverOptions['sums']
   readonly #peers = new Map<string, Map<number, Peer>>()
   /** the least recently used first */
   readonly #byUse = new Set<Peer>()
   /** the last entry of `#byUse` */
   #newest: Peer | undefined
 
-  constructor({ ackCommitMs = 100, maxPeers = 32_768, maxEpochs = 64 }: DeliveryReceiverOptions = {}) {
+  constructor({ ackCommitMs = 100, maxPeers = 32_768, maxEpochs = 64, sums }: DeliveryReceiverOptions = {}) {
+    this.#sums = sums
     this.#ackCommitMs = ackCommitMs
     this.#maxPeers = Math.max(1, maxPeers)
     this.#maxEpochs = Math.max(1, maxEpochs)
@@ -153,6 +157,7 @@ export class DeliveryReceiver {
     this.counters.frames++
     const peer = this.#peer(address, frame.epoch, frame.base)
     if (frame.base - 1 > peer.cum) peer.advance(frame.base - 1)
+    const good = this.#sums?.(raw, frame.packets.at, frame.n)
     let fresh = 0
     for (let k = 0; k < frame.n; k++) {
       const seq = frame.firstSeq + k
@@ -166,7 +171,7 @@ export class DeliveryReceiver {
         peer.mark(seq, PENDING)
         fresh++
         this.counters.packets++
-        deliver(packet, seq, peer)
+        deliver(packet, seq, peer, good ? good[k] === 1 : undefined)
       }
     }
     return fresh === 0 ? this.answer(peer) : null

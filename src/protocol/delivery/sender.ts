@@ -119,13 +119,14 @@ export class DeliverySender<Token> {
     return this.#rto.roundTripMs
   }
 
-  /** True if submit() would accept a packet of that many bytes. */
-  canSubmit(bytes = 0): boolean {
+  /** True if submit() would accept a packet of that many bytes; `others`: so many are submitted before it, and their bytes are in `bytes`. */
+  canSubmit(bytes = 0, others = 0): boolean {
     if (this.#mode !== 'acked') return false
     const { maxPackets, maxBytes } = this.#options
-    if (this.#next >= this.#options.renewAt && !this.#renewEpoch()) return false
-    if (this.#inFlight >= this.#window || this.#next - this.#base >= maxPackets) return false
-    return this.#inFlight === 0 || this.#bytes + bytes <= maxBytes
+    if (this.#next + others >= this.#options.renewAt && (others > 0 || !this.#renewEpoch())) return false
+    const inFlight = this.#inFlight + others
+    if (inFlight >= this.#window || this.#next + others - this.#base >= maxPackets) return false
+    return inFlight === 0 || this.#bytes + bytes <= maxBytes
   }
 
   /** The path or the peer does not keep up: reduces the window. Losses detected here do this automatically. */

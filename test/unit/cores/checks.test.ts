@@ -5,9 +5,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createNativeChecks, createNativeCore } from '../../../src/cores'
+import { createPacketSums } from '../../../src/cores/checks'
 import type { Core } from '../../../src/pipeline/core'
 import type { Reading } from '../../../src/pipeline/fact'
 import { createPureCore, type PureCoreOptions } from '../../../src/pipeline/pycore'
+import { plainFrame } from '../../../src/pipeline/receive'
 import { type Received, Receiver } from '../../../src/pipeline/receiver'
 import { attributeUnits } from '../../../src/units/attribute'
 import { resolve, resolveList } from '../../../src/units/canonical'
@@ -253,4 +255,35 @@ test('a batch, and a single frame, larger than the memory of the module are deco
     values,
     frames.map((_, k) => (k % 4000 === 100 ? 8999 : k)),
   )
+})
+
+test('packets of a delivery frame, each after its length, give what plainFrame gives for each', () => {
+  const next = prng(9)
+  const core = createPureCore({ units, precision: 4, resolver: { resolve, resolveList }, registryDir: null })
+  const sums = createPacketSums()!
+  let good = 0
+  for (let round = 0; round < 200; round++) {
+    const packets = Array.from({ length: 1 + Math.floor(next() * 255) }, (_, k) => {
+      const packet = Buffer.from(
+        core.transmitFast([['a', 'OK', next(), 'K']], 'd', 'ONLINE', T0 + round * 300 + k, 7, 'DIFF'),
+      )
+      const fate = next()
+      if (fate < 0.1) packet[Math.floor(next() * packet.length)]! ^= 4
+      return fate < 0.2 ? packet.subarray(0, 1 + Math.floor(next() * packet.length)) : packet
+    })
+    const frame = Buffer.concat([
+      Buffer.alloc(14),
+      ...packets.flatMap(packet => [Buffer.of(packet.length >> 8, packet.length), packet]),
+      Buffer.alloc(2),
+    ])
+    const results = [...sums(frame, 14, packets.length)!]
+    assert.deepEqual(
+      results,
+      packets.map(packet => Number(plainFrame(packet, 0, packet.length))),
+    )
+    good += results.filter(Boolean).length
+  }
+  assert.ok(good > 10_000, `${good}`)
+  const first = sums(Buffer.from('0001ff', 'hex'), 0, 1)!
+  assert.notEqual(sums(Buffer.from('0001ff', 'hex'), 0, 1), first, 'a result is of its call')
 })

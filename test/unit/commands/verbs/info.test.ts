@@ -137,6 +137,20 @@ test('core lists the cores of this build and refuses others', async () => {
     configured: 'pycore',
     available: ['pycore', 'rscore'],
   })
+  const measured = { uplinks: { pycore: 2, rscore: 1 }, receivers: { pycore: 1, rscore: 2 } }
+  writeFileSync(join(store.dataDir, 'cores.json'), JSON.stringify({ key: 'any', measured }))
+  const last = { uplinks: 'rscore', receivers: 'pycore', measured }
+  assert.deepEqual((await run(context, 'core')).value.gateway, last)
+  assert.match(await text(context, 'core'), /\ngateway: rscore for uplinks, pycore for receivers, as measured here$/)
+  const problem = 'rscore is not available: for a test'
+  const running = { ...fake(store, { inGateway: true }).context }
+  const report = { uplinks: 'pycore', receivers: 'pycore', problem }
+  const gateway = { ...running.gateway!, status: () => ({ core: report }) as never }
+  assert.deepEqual((await run({ ...running, gateway }, 'core')).value.gateway, report)
+  assert.match(
+    await text({ ...running, gateway }, 'core'),
+    /\ngateway: pycore for both: rscore is not available: for a test$/,
+  )
   await assert.rejects(run(context, 'core', '--set', 'nocore'), { code: 'NOT_FOUND' })
   assert.deepEqual(
     [(await run(context, 'core', '--set', 'rscore', '--persist')).value, (await run(context, 'core')).value.active],

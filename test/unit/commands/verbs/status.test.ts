@@ -46,6 +46,14 @@ test('status shows a failing database with its reason, but not one that works, i
   assert.deepEqual(lines({ state: 'down', reason: 'no worker' }), [`database: postgresql is down: no worker; ${why}`])
 })
 
+test('status shows why the native core is not used, where it was chosen', () => {
+  const problem = 'rscore is not available: this Node runs without WebAssembly'
+  const lines = (core: GatewayStatus['core']): string[] =>
+    text({ ...(core && { core }) }).filter(line => line.startsWith('rscore'))
+  assert.deepEqual(lines({ uplinks: 'pycore', receivers: 'pycore', problem }), [problem])
+  assert.deepEqual([lines({ uplinks: 'rscore', receivers: 'pycore' }), lines(undefined)], [[], []])
+})
+
 test('status shows facts that the SQL view missed, with what to do', () => {
   const lines = (missed: number): string[] =>
     text({ storage: { ...STATUS.storage, missed } }).filter(line => line.startsWith('database'))

@@ -13,6 +13,7 @@ import { silentLogger } from '../../../../src/lib/logger'
 import type { Medium, PacketHandler } from '../../../../src/links/contracts'
 import { MEDIA } from '../../../../src/links/registry'
 import { FlashLog } from '../../../../src/log'
+import type { EncodedFrame } from '../../../../src/pipeline/sender'
 import { buildPong, controlSeq } from '../../../../src/protocol/control'
 import { DeliveryReceiver, isProbe } from '../../../../src/protocol/delivery'
 import { parseFrame } from '../../../../src/protocol/delivery/frame'
@@ -183,7 +184,7 @@ test('a handover waits until nothing is in flight, at most until its limit, and 
   await channel.drained(100)
   assert.equal(timers.pending, 0)
   const send = (seq: number): Promise<unknown> => {
-    channel.take(Uint8Array.of(1, 2), { seq } as Item, 2)
+    channel.take({ bytes: Buffer.of(1, 2), size: 2, maxSize: 2 } as EncodedFrame, { seq } as Item)
     return channel.send(clock.mono())
   }
   const first = send(1)

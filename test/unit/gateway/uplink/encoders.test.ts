@@ -2,8 +2,10 @@
 // NACKs are obeyed.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { GatewayCores } from '../../../../src/cores'
 import { Encoders, type PackSettings } from '../../../../src/gateway/uplink/encoders'
 import { silentLogger } from '../../../../src/lib/logger'
+import type { Airtime } from '../../../../src/links/contracts'
 import type { Fact } from '../../../../src/pipeline/fact'
 import { Receiver } from '../../../../src/pipeline/receiver'
 import type { EncodedFrame } from '../../../../src/pipeline/sender'
@@ -23,7 +25,14 @@ const fact = (k: number, value: number, aid = 7, id = 'D'): Fact => ({
 })
 const refused = ({ bytes }: EncodedFrame): RefusedFrame => parseRefusedFrame(nackReason('NEED_FULL', bytes)!)!
 
-function encoders(settings: Partial<PackSettings> = {}, { cleanStop = true, lastSeq = 0 } = {}) {
+function encoders(
+  settings: Partial<PackSettings> = {},
+  {
+    cleanStop = true,
+    lastSeq = 0,
+    ...parts
+  }: { cleanStop?: boolean; lastSeq?: number; cores?: GatewayCores; airtime?: Airtime } = {},
+) {
   const clock = new ManualClock()
   const made = new Encoders(
     { name: 'up', diffBase: 'sticky', frames: 'auto', fullEvery: 100, fullIntervalS: 600, precision: 4, ...settings },
@@ -40,6 +49,7 @@ function encoders(settings: Partial<PackSettings> = {}, { cleanStop = true, last
       units: { ...wireUnits(), resolve } as never,
       client: new SecureClient({ clock }),
       changed: () => undefined,
+      ...parts,
     },
   )
   const send = (one: Fact, full = false, seq = 1): EncodedFrame => {
@@ -151,4 +161,63 @@ test('when relayed sources exceed the limit the one heard longest ago is evicted
   const before = [...up.aids()]
   assert.ok(up.sizeOf(fact(3, 1, 9999)) > 20)
   assert.deepEqual([...up.aids()], before, 'measuring pushes nobody out')
+})
+
+test('frames are staged where the native core is chosen and four records wait, except with limited airtime', () => {
+  const native = () => new GatewayCores(silentLogger, { uplinks: 'rscore', receivers: 'pycore' })
+  const stages = (waiting: number, parts: Parameters<typeof encoders>[1]): boolean => {
+    const { encoders: made, send } = encoders({}, parts)
+    made.begin(() => waiting)
+    const frame = send(fact(1, 280))
+    const staged = frame.size === 0
+    made.finish()
+    assert.ok(frame.size > 20 && frame.bytes.length === frame.size)
+    assert.equal(made.wasSent(refused(frame)), true)
+    return staged
+  }
+  assert.deepEqual([stages(3, { cores: native() }), stages(4, { cores: native() })], [false, true])
+  assert.equal(stages(100, {}), false)
+  assert.equal(stages(100, { cores: new GatewayCores(silentLogger) }), false)
+  const airtime = { share: 1, of: () => 1, waitMs: () => 0 } as unknown as Airtime
+  assert.equal(stages(100, { cores: native(), airtime }), false)
+})
+
+test('staged and single frames are complete in order, and one that may be too large is never staged', () => {
+  const cores = new GatewayCores(silentLogger, { uplinks: 'rscore', receivers: 'pycore' })
+  const single = encoders()
+  const { encoders: made } = encoders({}, { cores })
+  made.begin(() => 9)
+  const sizes: number[] = []
+  const frames = [1, 2, 3, 4].map(k => {
+    // the third has no room for the largest frame of its plan, but for its own
+    const one = fact(k, 280 + k)
+    const frame = made.encode(one, false, k === 3 ? 24 : 1400, k)
+    made.sent(one, frame, k)
+    sizes.push(frame.size)
+    return frame
+  })
+  made.finish()
+  assert.deepEqual(
+    sizes.map(size => size > 0),
+    [false, false, true, false],
+  )
+  const expected = [1, 2, 3, 4].map(k => single.send(fact(k, 280 + k), false, k).bytes.toString('hex'))
+  assert.deepEqual(
+    frames.map(({ bytes }) => bytes.toString('hex')),
+    expected,
+  )
+  assert.throws(() => made.encode(fact(5, 285.1234), false, 20, 5), { code: 'PACKET_TOO_LARGE' })
+})
+
+test('a frame staged before its AID got a key is none of that key', () => {
+  const cores = new GatewayCores(silentLogger, { uplinks: 'rscore', receivers: 'pycore' })
+  const { encoders: made, send, clock } = encoders({}, { cores })
+  // time goes on between two readings of the clock
+  clock.mono = () => ++clock.monoMs
+  made.begin(() => 9)
+  const before = send(fact(1, 280))
+  made.keyed(7)
+  const after = send(fact(2, 281))
+  made.finish()
+  assert.deepEqual([made.wasSent(refused(before)), made.wasSent(refused(after))], [false, true])
 })

@@ -1,9 +1,10 @@
 // Whatever happens to the paths (loss both ways, late packets, black holes, unplugging, kills of the gateway, a large backlog, alarms, packets too
 // large for some), no value ever differs from the logged one for its device and time, and after the paths are repaired everything arrives (R9, R10,
-// R12). Seeded.
+// R12). Seeded, and the same on both cores.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { alarmCheck } from '../../../../src/gateway/uplink/alarms'
+import { NativeCores } from '../../../lib/cores'
 import { prng } from '../../../lib/random'
 import { digest, Trace } from '../../../lib/trace'
 import { type RoadSpec, UplinkWorld } from '../../../lib/uplinkworld'
@@ -14,13 +15,21 @@ const ROADS: RoadSpec[] = [
   { name: 'three', medium: 'LoRa', maxPacket: 140 },
 ]
 
-const trace = new Trace('unit/gateway/uplink/uplinks-property.txt')
-after(() => trace.compare())
+const traces = [
+  new Trace('unit/gateway/uplink/uplinks-property.txt'),
+  new Trace('unit/gateway/uplink/uplinks-property.txt'),
+]
+after(() => {
+  for (const trace of traces) trace.compare()
+})
 
-for (let seed = 1; seed <= 8; seed++)
-  test(`no value is lost or changed over paths that fail and recover, seed ${seed}`, async t => {
+for (let k = 0; k < 16; k++) {
+  const seed = 1 + (k % 8)
+  const trace = traces[k >> 3]!
+  const cores = k < 8 ? undefined : new NativeCores()
+  test(`no value is lost or changed over paths that fail and recover, seed ${seed} on ${cores ? 'rscore' : 'pycore'}`, async t => {
     const random = prng(seed)
-    const w = new UplinkWorld({ failover: { after_s: 1, back_s: 4 } })
+    const w = new UplinkWorld({ failover: { after_s: 1, back_s: 4 } }, true, cores)
     t.after(() => w.end())
     w.log.isAlarm = alarmCheck(['ALARM'])
     await w.apply(...ROADS)
@@ -69,4 +78,6 @@ for (let seed = 1; seed <= 8; seed++)
     assert.equal(w.uplinks.backlog, 0)
     assert.deepEqual([...new Set(w.arrived)], w.logged)
     assert.equal(new Set(w.uplinks.list.map(uplink => uplink.status().carrying)).size, 2, 'exactly one is active')
+    if (cores) assert.ok(cores.largest > 8 && cores.checked > 1000, `${cores.largest}, ${cores.checked}`)
   })
+}

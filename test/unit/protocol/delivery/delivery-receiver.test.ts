@@ -204,3 +204,31 @@ test('numbers far ahead keep their states, up to the window of 1024', () => {
     assert.deepEqual([got, receiver.counters.beyond], [seqs, 1])
   }
 })
+
+test('the packets of a frame are checked together, and each is handed over with its result', () => {
+  const { sender } = open()
+  for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k, k), k)
+  const frame = sender.poll(0)!.slice()
+  let result: Uint8Array | null = Uint8Array.of(1, 0, 1, 0)
+  const calls: unknown[] = []
+  const receiver = new DeliveryReceiver({
+    sums: (raw, at, n) => {
+      calls.push([raw.length, Buffer.from(raw.subarray(at, at + 4)).toString('hex'), n])
+      return result
+    },
+  })
+  const got = (address: string): unknown[] => {
+    const list: unknown[] = []
+    receiver.onFrame(frame, address, (packet, seq, _, plain) => list.push([packet[0], seq, plain]))
+    return list
+  }
+  assert.deepEqual(got('a'), [
+    [1, 1, true],
+    [2, 2, false],
+    [3, 3, true],
+    [4, 4, false],
+  ])
+  assert.deepEqual(calls, [[frame.length, '00020101', 4]])
+  result = null
+  assert.deepEqual(got('b')[0], [1, 1, undefined], 'not checked')
+})
