@@ -242,12 +242,13 @@ export class Gateway {
       },
     })
     this.#keeper.start()
-    // runs in parallel with the start; it never rejects, and status reports the result
-    void this.#restored.begin(this.log, this.ids)
     if (this.guard.safeMode) {
       this.#logger.error(`SAFE MODE: ${this.guard.safeMode}; links and the SQL view stay off`)
       this.#database(db => db.pause(`kept off by safe mode: ${this.guard.safeMode}`))
     } else this.#database(db => db.connect())
+    // after connect(), since shared ids are in the database. It runs in parallel with the start, never rejects, and status
+    // reports the result
+    void this.#restored.begin(this.log, this.ids)
     // watches for writes from here on; a change is applied after the links are created
     this.#reloader = new Reloader(this.config, this.#logger.child('reload'), {
       after: this.built,

@@ -10,6 +10,7 @@ import type { Clock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import { LruMap } from '../lib/lru-map'
+import { secondTimers } from '../lib/timers'
 import { networkOf } from '../protocol/address'
 import { POOL_HOLD_SECONDS, TOUCH_SECONDS } from '../protocol/ids/allocator'
 import { metaText } from '../protocol/ids/devicekey'
@@ -28,7 +29,7 @@ const MAX_HEARD = 100_000
 const MAX_SENDERS = 65_536
 /** minimum interval between writes for packets from another network */
 const MOVED_MS = 60_000
-/** delay after a failure, before activity is written again */
+/** delay after a failure, before the database is queried again without a request */
 const BACKOFF_MS = 1000
 const LAST_ID = 0xffff_fffe
 
@@ -87,7 +88,7 @@ export class SharedIds implements SharedIdSource {
     return this
   }
 
-  /** Reads nothing: the first database call reports its state. */
+  /** The first query, for the status; the database must be connected before. */
   async start(): Promise<void> {
     this.#pump(true)
   }
@@ -210,9 +211,13 @@ export class SharedIds implements SharedIdSource {
     } catch (thrown) {
       const error = asOsError(thrown)
       const reason = typeof error.details?.['reason'] === 'string' ? error.details['reason'] : error.message
-      if (reason !== this.#problem) this.#o.logger.error(`no ids are assigned: ${reason}`)
-      this.#problem = reason
+      if (error.code === 'DB_STARTING') this.#problem ??= reason
+      else {
+        if (reason !== this.#problem) this.#o.logger.error(`no ids are assigned: ${reason}`)
+        this.#problem = reason
+      }
       this.#notBefore = this.#o.clock.mono() + BACKOFF_MS
+      secondTimers.after(BACKOFF_MS, () => this.#pump(true))
       for (const [id, address] of heard)
         if (!this.#heard.has(id) && this.#heard.size < MAX_HEARD) this.#heard.set(id, address)
       this.#acknowledged = [...acknowledged, ...this.#acknowledged].slice(0, MOST_WAITING)

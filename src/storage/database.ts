@@ -245,7 +245,7 @@ export class Database {
     }
     if (this.#state === 'starting') throw new OsError('DB_STARTING', 'database starting')
     if (this.#state === 'closed') throw new OsError('DB_NOT_CONFIGURED', 'database not configured')
-    this.#refused++
+    if (question.name !== 'ids') this.#refused++
     throw new OsError('DB_UNAVAILABLE', 'database unavailable', { details: { reason: this.#reason } })
   }
 

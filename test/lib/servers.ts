@@ -51,7 +51,7 @@ const KINDS = {
         ...(persistence
           ? ['persistence true', `persistence_location ${dir}/`, 'autosave_on_changes true', 'autosave_interval 1']
           : []),
-        `listener ${port} ${host}`,
+        ...(has('listener') ? [] : [`listener ${port} ${host}`]),
         ...(has('allow_anonymous') ? [] : ['allow_anonymous true']),
         ...lines,
       ]
@@ -266,7 +266,7 @@ export class Server {
   }
 }
 
-/** A broker that accepts every client, unless `lines` say otherwise; `lines` follow its only listener. */
+/** A broker that accepts every client, unless `lines` say otherwise; they follow its only listener, or have one at `port`. */
 export const startMosquitto = (options: ServerOptions = {}): Promise<Server> => Server.start('mosquitto', options)
 
 /** An ssh server that accepts this user; and the command that runs a line there on a terminal. */

@@ -3,6 +3,8 @@
 // Long: more devices and rounds
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, test as register } from 'node:test'
 import { promisify } from 'node:util'
 import { OFFER_SECONDS, UNPROVED } from '../../../src/protocol/ids/quota'
@@ -11,6 +13,7 @@ import { allocate, type IdAnswer, type IdRequest, type IdWork } from '../../../s
 import { migrate } from '../../../src/storage/server/migrate'
 import { postgresql } from '../../../src/storage/server/postgres'
 import { serverSetup } from '../../../src/storage/server/setup'
+import { root } from '../../lib/gateway'
 import { prng, rounds } from '../../lib/random'
 import { SqlServer } from '../../lib/sqlservers'
 
@@ -228,6 +231,30 @@ test('an id whose lease has ended is assigned to another device, the lowest firs
   await ask('UPDATE os_ids SET lease_expires_at = lease_expires_at - 200')
   const after = await allocate(on!, work({ requests: [device('e'), device('c'), device('d')] }))
   assert.deepEqual([idsOf(after), after.allocated, after.released], [[1, 3, 2], 3, 1])
+})
+
+test('three receivers give ids to new devices in batches of 64, each from an address of its own, and the rate is written down', async t => {
+  const { open, close } = await world(3)
+  t.after(close)
+  const batches = rounds(20, 100)
+  const begin = performance.now()
+  const all = await Promise.all(
+    open.map(async (on, k) => {
+      const found: number[] = []
+      for (let batch = 0; batch < batches; batch++) {
+        const requests = Array.from({ length: 64 }, (_, n) =>
+          device(`r${k}-${batch}-${n}`, { address: `10.${k}.${batch}.${n}`, seq: n + 1 }),
+        )
+        found.push(...idsOf(await allocate(on, work({ requests }))))
+      }
+      return found
+    }),
+  )
+  const count = 3 * 64 * batches
+  const rate = Math.round((1000 * count) / (performance.now() - begin))
+  assert.equal(new Set(all.flat()).size, count)
+  // the figure of docs/scale.md
+  writeFileSync(join(root, '.build/sharedids.txt'), `${count} ids, ${rate} a second\n`)
 })
 
 if (child !== undefined)

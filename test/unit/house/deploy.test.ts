@@ -2,10 +2,11 @@
 // Needs: compose haproxy nftables
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { block } from '../../lib/deploy-page'
 import { removeDir, root, tempDir } from '../../lib/gateway'
 import { EMPTY_NETWORK } from '../../lib/own-network'
 
@@ -14,25 +15,36 @@ const { parse, parseAllDocuments } = require('yaml') as {
   parse(text: string): unknown
   parseAllDocuments(text: string): { toJS(): Manifest }[]
 }
+interface Container {
+  command?: string[]
+  args?: string[]
+  ports?: { containerPort: number; protocol: string }[]
+}
+interface PodSpec {
+  initContainers: Container[]
+  containers: Container[]
+}
 interface Manifest {
   apiVersion: string
   kind: string
-  data?: Record<string, string>
-  spec?: { ports?: object[] }
+  stringData?: Record<string, string>
+  spec?: { ports?: object[]; template?: { spec: PodSpec } }
 }
 
-const page = readFileSync(join(root, 'docs/deploy-upstream.md'), 'utf8')
-const blocks = [...page.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map(([, language, text]) => ({
-  language,
-  text: text!,
-}))
-const block = (word: string): string => {
-  const found = blocks.filter(({ text }) => text.includes(word))
-  assert.equal(found.length, 1, `blocks with ${word}`)
-  return found[0]!.text
-}
 const dir = tempDir()
 after(() => removeDir(dir))
+
+interface Service {
+  command: string[]
+  ports?: (string | { published: number | string; target: number; protocol: string })[]
+}
+const config = JSON.parse(block('json', '"receivers"')) as {
+  device_id: string
+  gateway: { receivers: { medium: string; port: number }[] }
+}
+const listening = config.gateway.receivers.filter(({ medium }) => medium !== 'MQTT')
+/** of a receiver: `--port` and those of Config.json */
+const PORTS = ['9999/udp', ...listening.map(({ medium, port }) => `${port}/${medium === 'TCP' ? 'tcp' : 'udp'}`)]
 
 function reads(command: string[], name: string, text: string): ReturnType<typeof spawnSync> {
   const file = join(dir, name)
@@ -45,11 +57,27 @@ function reads(command: string[], name: string, text: string): ReturnType<typeof
 }
 
 test('the compose file is valid', () => {
-  const text = block('depends_on')
+  const text = block('yaml', 'depends_on')
   const check = (body: string) => reads(['sh', '-c', 'docker-compose -f "$1" config', '-'], 'compose.yaml', body)
   const ran = check(text)
   assert.equal(ran.status, 0, String(ran.stderr))
-  assert.match(String(ran.stdout), /receiver-2:/)
+  const { services } = parse(String(ran.stdout)) as { services: Record<string, Service> }
+  const taken = new Set<string>()
+  for (const name of ['receiver-1', 'receiver-2']) {
+    const { ports = [], command } = services[name]!
+    const pairs = ports.map(one =>
+      typeof one === 'string'
+        ? /^(\d+):(\d+)(?:\/(\w+))?$/.exec(one)!.slice(1)
+        : [String(one.published), String(one.target), one.protocol],
+    )
+    assert.deepEqual(
+      pairs.map(([, inside, protocol]) => `${inside}/${protocol ?? 'tcp'}`),
+      PORTS,
+    )
+    for (const [outside, , protocol] of pairs) taken.add(`${outside}/${protocol ?? 'tcp'}`)
+    assert.ok(command.includes(`/etc/os-node/${name}.json`), 'a Config.json of its own, for its device_id')
+  }
+  assert.equal(taken.size, 2 * PORTS.length, 'no port is published twice')
   assert.notEqual(check(text.replace('depends_on', 'depend_on')).status, 0, 'a wrong key is noticed')
 })
 
@@ -66,22 +94,44 @@ function validate(manifest: Manifest): void {
 }
 
 test('the manifests fit the schemas of Kubernetes, and contain the configuration shown above them', () => {
-  const manifests = parseAllDocuments(block('StatefulSet')).map(document => document.toJS())
+  const manifests = parseAllDocuments(block('yaml', 'StatefulSet')).map(document => document.toJS())
   assert.deepEqual(
     manifests.map(({ kind }) => kind),
-    ['Secret', 'ConfigMap', 'Service', 'StatefulSet'],
+    ['Secret', 'Service', 'StatefulSet'],
   )
   for (const manifest of manifests) validate(manifest)
-  assert.throws(() => validate({ ...manifests[2]!, spec: { ports: [{ port: 'many' }] } }), /port/)
-  const inside = JSON.parse(manifests[1]!.data!['Config.json']!)
-  const above = parse(block('"retention_days": 365')) as typeof inside
-  assert.deepEqual(Object.keys(inside), Object.keys(above))
-  assert.deepEqual(inside.gateway, above.gateway)
+  assert.throws(() => validate({ ...manifests[1]!, spec: { ports: [{ port: 'many' }] } }), /port/)
+  const inside = manifests[0]!.stringData!['Config.json']!
+  assert.deepEqual(JSON.parse(inside), config)
+  const { initContainers, containers } = manifests[2]!.spec!.template!.spec
+  const { args, ports } = containers[0]!
+  assert.deepEqual(
+    ports!.map(({ containerPort, protocol }) => `${containerPort}/${protocol.toLowerCase()}`),
+    PORTS,
+  )
+  assert.deepEqual(args!.slice(0, 2), ['--config', '/data/Config.json'])
+  // what the pod does before its start, in this folder
+  for (const name of ['etc', 'data']) mkdirSync(join(dir, name))
+  writeFileSync(join(dir, 'etc/Config.json'), inside)
+  const [program, ...line] = initContainers[0]!.command!
+  const here = line.map(text => text.replace('/etc/os-node-config', 'etc').replace('/data', 'data'))
+  const ran = spawnSync(program!, here, { cwd: dir, env: { ...process.env, HOSTNAME: 'os-node-2' }, encoding: 'utf8' })
+  assert.equal(ran.status, 0, ran.stderr)
+  assert.deepEqual(JSON.parse(readFileSync(join(dir, 'data/Config.json'), 'utf8')), {
+    ...config,
+    device_id: 'os-node-2',
+  })
+})
+
+test('the folder of the volume belongs to the user of the image', () => {
+  const lines = block('dockerfile', 'FROM')
+  assert.ok(lines.indexOf('mkdir /data && chown os-node /data') > 0, lines)
+  assert.ok(lines.indexOf('chown os-node /data') < lines.indexOf('USER os-node'), lines)
 })
 
 test('nft and haproxy accept the load balancer examples', () => {
-  const rules = reads([...EMPTY_NETWORK, 'nft', '-c', '-f'], 'balancer.nft', block('jhash'))
+  const rules = reads([...EMPTY_NETWORK, 'nft', '-c', '-f'], 'balancer.nft', block('', 'jhash'))
   assert.equal(rules.status, 0, String(rules.stderr))
-  const proxy = reads(['/usr/sbin/haproxy', '-c', '-f'], 'haproxy.cfg', block('redispatch'))
+  const proxy = reads(['/usr/sbin/haproxy', '-c', '-f'], 'haproxy.cfg', block('', 'redispatch'))
   assert.equal(proxy.status, 0, String(proxy.stderr))
 })
