@@ -24,12 +24,12 @@ const PASSPHRASE_FILE: OptionSpec = {
 
 /** The input of a backup, from the configuration. */
 export function sourceOf(config: ConfigStore, version: string, passphrase?: string): BackupSource {
-  const { device_id, assigned_id, security_settings } = config.config
-  const store = security_settings.secure_session_store
+  const { path, baseDir, config: settings } = config
+  const { device_id, assigned_id } = settings
   return {
     dataDir: config.dataDir,
     config: config.texts(),
-    except: [config.path, ...(store ? [resolve(config.baseDir, store)] : [])],
+    place: { path, baseDir, settings },
     about: { version, created: systemClock.wall(), device_id, assigned_id },
     passphrase,
   }

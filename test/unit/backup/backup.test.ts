@@ -1,7 +1,7 @@
 // A backup file, and restores from a file that is damaged, truncated, of another version, or sealed with another passphrase:
 // each fails with a clear error and changes nothing. Which files a backup contains and which it leaves out.
 import assert from 'node:assert/strict'
-import fs, { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import fs, { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -50,6 +50,21 @@ const SECRET: Record<string, string> = {
   'upstream/token.json': 'u',
 }
 
+const COPIES: Record<string, string> = {
+  'Config.json.bak': 'bak-secret',
+  'Config.json.bak2': 'bak2-secret',
+  'Config.json~': 'editor-secret',
+  '.Config.json.swp': 'swap-secret',
+}
+const SESSIONS: Record<string, string> = { 'keys/s.json': 'session-received', 'keys/s.own.json': 'session-own' }
+const NAMED: Record<string, string> = {
+  'db-password': 'sql-secret',
+  'keys/sql': 'sql-key',
+  'keys/up': 'uplink-key',
+  'keys/up-cert': 'uplink-cert-and-key',
+  'keys/psk': 'psk-secret',
+}
+
 function put(dir: string, state: Record<string, string>): void {
   for (const [path, text] of Object.entries(state)) {
     mkdirSync(dirname(join(dir, path)), { recursive: true })
@@ -67,8 +82,10 @@ function world(t: TestContext) {
   put(dataDir, { ...STATE, ...NOT, ...SECRET })
   const file = join(dir, 'x.backup')
   const about = { version: '1.2.3', created: 1000, device_id: 'GW1', assigned_id: 7 }
-  const write = (passphrase?: string, force = false) =>
-    backupTo(file, force, { dataDir, config: CONFIG, except: [join(dataDir, 'Config.json')], about, passphrase })
+  const write = (passphrase?: string, force = false, settings = {}) => {
+    const place = { path: join(dataDir, 'Config.json'), baseDir: dir, settings }
+    return backupTo(file, force, { dataDir, config: CONFIG, place, about, passphrase })
+  }
   const target = join(dir, 'new')
   put(target, { 'data/log/0000000000000009.seg': 'old', 'data/os-node.lock': 'mine', 'Config.json': '{"old":1}' })
   const restore = (passphrase?: string, from = file) =>
@@ -137,7 +154,8 @@ test('of a log that is written meanwhile a backup has every record up to its beg
     while (round > 0 && lastByte() !== 0)
     const records = log.status().records
     const parts: Uint8Array[] = []
-    await writeBackup({ dataDir, config: CONFIG, except: [], about }, async bytes => {
+    const place = { path: join(dir, 'Config.json'), baseDir: dir, settings: {} }
+    await writeBackup({ dataDir, config: CONFIG, place, about }, async bytes => {
       if (parts.push(bytes) === 1) for (let k = 0; k < 20; k++) await append()
     })
     const file = join(dir, 'running.backup')
@@ -251,6 +269,38 @@ test('secrets are sealed: they open only with the passphrase, and without it eve
     now['data/restore/old-1/data/log/0000000000000009.seg'],
     'the state that ran stays beside one that never did',
   )
+})
+
+test('no copy of Config.json and no session key is in a backup, and files that the configuration names as secrets are sealed', async t => {
+  const { dir, dataDir, file, write, target, restore } = world(t)
+  put(dataDir, { ...COPIES, ...SESSIONS, ...NAMED, 'keys/ca': 'authority' })
+  symlinkSync(join(dataDir, 'keys/psk'), join(dataDir, 'linked'))
+  symlinkSync(dataDir, join(dir, 'other-name'))
+  const settings = {
+    security_settings: { secure_session_store: 'data/keys/s.json' },
+    storage: { sql: { driver: { password_file: 'db-password', tls_key: 'keys/sql', tls_ca: 'keys/ca' } } },
+    gateway: {
+      uplinks: [
+        { tls: { key: join(dataDir, 'keys/up'), cert: join(dir, 'other-name/keys/up-cert'), ca: 'data/keys/ca' } },
+      ],
+      sources: [{ credentials: { files: ['data/keys/psk', 'not-there'] } }],
+    },
+  }
+  const hidden = [COPIES, SESSIONS, NAMED].flatMap(files => Object.values(files))
+  for (const passphrase of [undefined, PASSPHRASE]) {
+    await write(passphrase, true, settings)
+    restore(passphrase)
+    const now = stateOf(target)
+    const texts = Object.entries(now).flatMap(([path, text]) => (path.includes('restore/') ? [] : [text]))
+    for (const text of hidden)
+      assert.equal(texts.includes(text), passphrase !== undefined && Object.values(NAMED).includes(text), text)
+    assert.equal(now['data/keys/ca'], 'authority')
+    assert.equal(now['data/linked'], passphrase && NAMED['keys/psk'])
+    // without compression they would be visible
+    const names = readFileSync(file).toString('latin1')
+    for (const path of Object.keys({ ...COPIES, ...SESSIONS, ...NAMED }))
+      assert.ok(!names.includes(`data/${path}"`), path)
+  }
 })
 
 test('a backup that is truncated or damaged at any byte changes nothing', async t => {
