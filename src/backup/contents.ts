@@ -2,10 +2,9 @@
 // and files that must not be restored from an older state: session keys, and templates of senders, with which a current
 // packet would be decoded wrongly. Copies of Config.json are excluded, since they contain its secrets. A file is a secret by
 // its name, or because a key of the configuration names it as one.
-import { realpathSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
-import { errno, OsError, orElse } from '../lib/errors'
-import type { Files } from '../lib/files'
+import { errno, OsError } from '../lib/errors'
+import { type Files, realPath } from '../lib/files'
 
 /** the data directory of the local upstream is inside that of the gateway */
 const UPSTREAM = 'upstream/'
@@ -40,16 +39,6 @@ export interface ConfigPlace {
   readonly baseDir: string
   readonly settings: object
 }
-
-/** Without links, also for a file that does not exist yet. */
-const realPath = (path: string): string =>
-  orElse(
-    join(
-      orElse(dirname(path), () => realpathSync(dirname(path))),
-      basename(path),
-    ),
-    () => realpathSync(path),
-  )
 
 /** A path and its target. */
 const bothOf = (path: string): string[] => [path, realPath(path)]
