@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path'
 import { asOsError, errno, OsError } from '../lib/errors'
 import { type HeldFile, holdFile, realFiles } from '../lib/files'
 import { diskFault } from '../lib/writable'
-import { contentsOf, isSecretFile } from './contents'
+import { type ConfigPlace, contentsOf } from './contents'
 import { type BackupHeader, BackupWriter, PIECE, type Sink } from './format'
 import { checkBackup } from './restore'
 import { type Secrets, seal } from './seal'
@@ -16,8 +16,7 @@ export interface BackupSource {
   readonly dataDir: string
   /** text of Config.json, complete and without its secrets */
   readonly config: { readonly whole: string; readonly bare: string; readonly leftOut: readonly string[] }
-  /** absolute paths of excluded files: Config.json, session keys */
-  readonly except: readonly string[]
+  readonly place: ConfigPlace
   readonly about: Pick<BackupHeader, 'version' | 'created' | 'device_id' | 'assigned_id'>
   /** absent: no secrets */
   readonly passphrase?: string | undefined
@@ -80,7 +79,8 @@ function written<T>(path: string, run: () => T): T {
 export async function writeBackup(source: BackupSource, sink: Sink): Promise<BackupResult> {
   const { dataDir, config, about, passphrase } = source
   const writer = new BackupWriter(sink)
-  const held = hold(dataDir, contentsOf(dataDir, realFiles, source.except))
+  const { paths, secret } = contentsOf(dataDir, realFiles, source.place)
+  const held = hold(dataDir, paths)
   const sealed: Record<string, string> = {}
   try {
     const header = { ...about, secrets: passphrase !== undefined, left_out: config.leftOut }
@@ -88,7 +88,7 @@ export async function writeBackup(source: BackupSource, sink: Sink): Promise<Bac
     await writer.file('Config.json', [Buffer.from(config.bare)])
     for (const one of held) {
       const path = `data/${one.path}`
-      if (!isSecretFile(one.path)) await writeHeld(writer, dataDir, one)
+      if (!secret.has(one.path)) await writeHeld(writer, dataDir, one)
       else if (passphrase !== undefined) sealed[path] = realFiles.read(join(dataDir, one.path)).toString('base64')
     }
     if (passphrase !== undefined) {

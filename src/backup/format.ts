@@ -104,7 +104,8 @@ export interface BackupVisitor {
   sealed?(bytes: Buffer): void
 }
 
-const wrong = (path: string, why: string, hint?: string): OsError =>
+/** A refused backup. */
+export const wrong = (path: string, why: string, hint?: string): OsError =>
   new OsError('E_BACKUP', `${path}: ${why}; nothing was changed`, hint ? { hint } : {})
 
 /** A name in a backup is `Config.json`, or a path inside the data directory. Throws E_BACKUP for any other. */

@@ -2,4 +2,11 @@
 // contains settle.ts.
 export { type BackupResult, type BackupSource, backupTo, writeBackup } from './backup'
 export { type BackupHeader, backupHeader, type Sink } from './format'
-export { checkBackup, finishRestore, prepareRestore, type RestoreResult, restoreBackup } from './restore'
+export {
+  checkBackup,
+  finishRestore,
+  prepareRestore,
+  type RestoreOptions,
+  type RestoreResult,
+  restoreBackup,
+} from './restore'

@@ -1,19 +1,19 @@
-// Restores the state of a data directory from a backup. First the complete file is read and verified, then everything is
-// written into <data>/restore/new and synced; until then nothing is changed. The plan (<data>/restore/plan.json) is the point
+// Restores the state of a data directory from a backup. First the complete file is read and verified, and its Config.json is
+// checked as at a start, then everything is written into <data>/restore/new and synced; until then nothing is changed. The plan (<data>/restore/plan.json) is the point
 // of no return: once it is on the disk, an interrupted restore is completed by the next command or start. Phase `out` moves
 // the old state to <data>/restore/old-N, phase `in` moves the new one into its place; each step may be repeated. The old
 // state is removed after the new one has started once. Config.json is never missing: it is copied, then replaced atomically.
 //
-// Errors: E_BACKUP, E_PASSPHRASE, and those of the system while the new state is written: nothing is changed then. Later
+// Errors: E_BACKUP, E_PASSPHRASE, DATA_DIR for a data directory of several mounts, and those of the system while the new state is written: nothing is changed then. Later
 // errors leave the plan, and the next command continues.
 import { dirname, join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno, OsError } from '../lib/errors'
-import { type Files, realFiles, removeTree } from '../lib/files'
+import { deviceOf, type Files, mountPoints, realFiles, realPath, removeTree } from '../lib/files'
 import { diskFault } from '../lib/writable'
 import { turn } from '../lib/yield'
 import { filesIn, staysHere } from './contents'
-import { allOf, type BackupHeader, type BackupVisitor, readBackup, refuseOutside, type Steps } from './format'
+import { allOf, type BackupHeader, type BackupVisitor, readBackup, refuseOutside, type Steps, wrong } from './format'
 import { type Secrets, unseal } from './seal'
 import { type Plan, planPath, RESTORED_FILE, readPlan, side } from './settle'
 
@@ -24,6 +24,8 @@ export interface RestoreOptions {
   readonly configPath: string
   /** absent: secrets in the backup are not restored */
   readonly passphrase?: string | undefined
+  /** throws CONFIG_SYNTAX or CONFIG_INVALID for a text of Config.json with which the gateway would not start */
+  readonly checkConfig?: (text: string) => void
   /** UNIX ms */
   readonly now: number
   readonly files?: Files
@@ -56,13 +58,16 @@ export async function prepareRestore(options: RestoreOptions): Promise<RestoreRe
 
 function* preparing(options: RestoreOptions): Steps<RestoreResult> {
   const { file, dataDir, configPath, now, files = realFiles } = options
-  const { header, secrets } = yield* checking(file, options.passphrase, files)
+  const checked = yield* checking(file, options.passphrase, files)
+  refuseConfig(options, checked)
+  const { header, secrets } = checked
   finishRestore(dataDir, files)
   const fresh = side(dataDir, 'new')
   let count: number
   try {
     clear(fresh, files)
     count = yield* stage(file, fresh, secrets, { restored_at: now, created: header.created }, files)
+    refuseMounts(dataDir, configPath, filesIn(join(fresh, 'data'), files), files)
   } catch (error) {
     clear(fresh, files)
     throw notWritten(dataDir, error)
@@ -86,30 +91,80 @@ export const checkBackup = (file: string, passphrase: string | undefined, files:
 
 interface Checked {
   header: BackupHeader
+  /** text of Config.json, complete if the secrets were opened */
+  config: string
   secrets?: Secrets
 }
 
 function* checking(file: string, passphrase: string | undefined, files: Files): Steps<Checked> {
   let header: { value: BackupHeader; bytes: Buffer } | undefined
   let sealed: Buffer | undefined
+  let isConfig = false
+  const config: Buffer[] = []
   yield* readBackup(file, files, {
     header: (value, bytes) => {
       header = { value, bytes }
     },
+    file: path => {
+      isConfig = path === 'Config.json'
+    },
+    piece: bytes => isConfig && config.push(bytes),
     sealed: bytes => {
       sealed = bytes
     },
   })
   const { value, bytes } = header!
-  if (!sealed || passphrase === undefined) return { header: value }
+  const bare = Buffer.concat(config).toString('utf8')
+  if (!sealed || passphrase === undefined) return { header: value, config: bare }
   const secrets = unseal(sealed, passphrase, bytes)
   for (const path of Object.keys(secrets)) refuseOutside(file, path)
-  return { header: value, secrets }
+  const whole = secrets['Config.json']
+  return { header: value, secrets, config: whole === undefined ? bare : Buffer.from(whole, 'base64').toString('utf8') }
 }
 
-/** Completes an interrupted restore; does nothing if there is none. The caller has the lock. */
+/** Throws E_BACKUP if a gateway would not start with the Config.json in the backup. */
+function refuseConfig({ file, checkConfig }: RestoreOptions, { header, config, secrets }: Checked): void {
+  try {
+    checkConfig?.(config)
+  } catch (cause) {
+    const { message, details } = cause as OsError
+    // a secret that was left out is set after the restore
+    if (!secrets && header.left_out.includes(String(details?.key))) return
+    throw wrong(
+      file,
+      `a start would refuse the configuration in it: ${message}`,
+      `restore it with os-node ${header.version}, which wrote it, or take another backup`,
+    )
+  }
+}
+
+/**
+ * A file cannot be moved between two mounts, or replaced if it is a mount itself. Throws DATA_DIR for a data directory where a
+ * restore would have to; `fresh`: the files of the new state.
+ */
+function refuseMounts(dataDir: string, configPath: string, fresh: readonly string[], files: Files): void {
+  const mounts = mountPoints()
+  const placeOf = (path: string): string => {
+    const at = realPath(path)
+    const around = mounts.filter(mount => at === mount || at.startsWith(mount === '/' ? mount : `${mount}/`))
+    return `${deviceOf(at)} ${Math.max(...around.map(({ length }) => length))}`
+  }
+  const old = oldFiles(dataDir, configPath, files)
+  const folders = new Set([...old, ...fresh].map(path => dirname(join(dataDir, path))))
+  const here = placeOf(dataDir)
+  const other =
+    [configPath, ...old.map(path => join(dataDir, path))].find(path => mounts.includes(realPath(path))) ??
+    [...folders].find(folder => files.exists(folder) && placeOf(folder) !== here)
+  if (other !== undefined)
+    throw new OsError('DATA_DIR', `${other} is another mount or file system than ${dataDir}; nothing was changed`, {
+      hint: 'a restore moves files within one file system: unmount it, or remove the link, and mount it after the restore with the files of it',
+    })
+}
+
+/** Completes an interrupted restore; does nothing if there is none, or its plan is damaged. The caller has the lock. */
 export function finishRestore(dataDir: string, files: Files = realFiles): void {
-  let plan = readPlan(dataDir, files)
+  const read = readPlan(dataDir, files)
+  let plan = read === 'damaged' ? undefined : read
   try {
     if (plan?.phase === 'out') {
       moveOut(dataDir, plan, files)

@@ -1,9 +1,10 @@
 // Checked by every start and command: whether a restore was interrupted, and what one left behind. restore.ts does the work;
 // it is not part of the main bundle (src/update/index.ts).
 import { join } from 'node:path'
-import { asOsError } from '../lib/errors'
+import { asOsError, OsError, orElse } from '../lib/errors'
 import { type Files, realFiles, removeTree } from '../lib/files'
 import type { Logger } from '../lib/logger'
+import { isObject } from '../lib/objects'
 
 /** in the data directory: the working folder of a restore */
 const SIDE_FOLDER = 'restore'
@@ -21,19 +22,29 @@ export interface Plan {
 export const side = (dataDir: string, ...parts: string[]): string => join(dataDir, SIDE_FOLDER, ...parts)
 export const planPath = (dataDir: string): string => side(dataDir, 'plan.json')
 
-/** undefined: no restore has begun, or its state has started. */
-export function readPlan(dataDir: string, files: Files): Plan | undefined {
+/** undefined: no restore has begun, or its state has started; `damaged`: one was interrupted, and its progress is unknown. */
+export function readPlan(dataDir: string, files: Files): Plan | 'damaged' | undefined {
   const path = planPath(dataDir)
   if (!files.exists(path)) return undefined
-  // written atomically: anything else in it is from another program
-  const { phase, old, config } = JSON.parse(files.read(path).toString('utf8')) as Plan
-  return { phase, old, config }
+  const plan = orElse(undefined, () => JSON.parse(files.read(path).toString('utf8')) as Partial<Plan>)
+  const { phase, old, config } = isObject(plan) ? (plan as Partial<Plan>) : {}
+  if (/^(out|in|done)$/.test(String(phase)) && typeof old === 'string' && typeof config === 'string')
+    return { phase: phase!, old, config }
+  // written atomically, so the card is damaged; without a new state to move all of it is in place, or none was
+  const names = files.list(side(dataDir))
+  const begun = names.some(name => name === 'new' || name.startsWith('old-'))
+  const complete = !names.includes('new') && files.exists(join(dataDir, RESTORED_FILE))
+  return begun && !complete ? 'damaged' : undefined
 }
 
-/** True if a restore was interrupted. */
-export const isUnfinished = (dataDir: string, files: Files = realFiles): boolean => {
-  const phase = readPlan(dataDir, files)?.phase
-  return phase === 'out' || phase === 'in'
+/** True if a restore was interrupted. Throws STORAGE if it cannot be completed. */
+export function isUnfinished(dataDir: string, files: Files = realFiles): boolean {
+  const plan = readPlan(dataDir, files)
+  if (plan === 'damaged')
+    throw new OsError('STORAGE', `a restore was interrupted, and ${planPath(dataDir)} is damaged`, {
+      hint: `run os-node restore FILE again; the files of the state before are in ${side(dataDir)}: copy them first if they are needed`,
+    })
+  return plan?.phase === 'out' || plan?.phase === 'in'
 }
 
 /**

@@ -133,7 +133,8 @@ async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps:
     const { dataDir, path } = findConfig(place)
     actAsOwner([dataDir, path])
   }
-  await endRestore(findConfig(place))
+  // a restore completes the one before itself, or replaces it
+  if (verb.name !== 'restore') await endRestore(findConfig(place))
   const config = ConfigStore.load({
     ...place,
     logger: logger.child('config'),

@@ -153,6 +153,9 @@ export class ConfigStore {
   /** The file's text, unchanged and without secrets. Throws CONFIG_SYNTAX while it is broken. */
   readonly texts = (): ConfigTexts => configTexts(this.#walk, this.path, this.#currentText())
 
+  /** Checks another text of the file as a start does. Throws CONFIG_SYNTAX, CONFIG_INVALID. */
+  readonly check = (text: string): void => void interpret(this.#schema, parseDocument('Config.json', text))
+
   /** One row per key: type, default, allowed values, restart, secret, help. */
   rows(): SchemaRow[] {
     return rows(this.#walk)

@@ -212,6 +212,31 @@ export const realFiles: Files = {
   },
 }
 
+/** A path without symlinks; its last name may be that of no file. */
+export function realPath(path: string): string {
+  try {
+    return fs.realpathSync(path)
+  } catch {
+    return dirname(path) === path ? path : join(realPath(dirname(path)), basename(path))
+  }
+}
+
+/** The mount points of this process; empty without /proc. */
+export function mountPoints(): string[] {
+  let text = ''
+  try {
+    text = fs.readFileSync('/proc/self/mountinfo', 'utf8')
+  } catch {
+    // not Linux
+  }
+  const unescaped = (name: string): string =>
+    name.replace(/\\(\d{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
+  return text.split('\n').map(line => unescaped(line.split(' ')[4] ?? ''))
+}
+
+/** The number of the file system of a path; undefined if there is nothing. */
+export const deviceOf = (path: string): number | undefined => fs.statSync(path, { throwIfNoEntry: false })?.dev
+
 /** A partition or disk of Linux. */
 export interface Partition {
   readonly name: string

@@ -1,7 +1,7 @@
 // One segment file: its name, its header, and the scan that separates intact records from damage. The scan never throws:
 // unknown bytes become pieces with the seqs that must have been there, and the search continues after them.
 import { join } from 'node:path'
-import { asOsError, OsError } from '../lib/errors'
+import { asOsError, errno, OsError } from '../lib/errors'
 import { type Files, MOST_BYTES } from '../lib/files'
 import { diskFault } from '../lib/writable'
 import { crc32c } from '../wire/crc'
@@ -297,4 +297,14 @@ function tailPiece(b: Buffer, offset: number, expected: number, limit: number, k
     at += size
   }
   return { offset, length, from: expected, to: Math.min(expected + count, limit) - 1, torn: zeros || !whole }
+}
+
+/** Reads a segment of a log that is written meanwhile; undefined: it was dropped. */
+export function unlessDropped<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (errno(error) === 'ENOENT') return undefined
+    throw error
+  }
 }

@@ -7,7 +7,16 @@ import { type Files, realFiles } from '../lib/files'
 import { CHAIN_FILE, lostBehind, readWitness, type Witness } from './chain-file'
 import { decodeRecord } from './decode'
 import type { LossRange, LossReason } from './record'
-import { decodeHeader, lastBefore, type Scan, scanSegment, segmentBase, segmentFiles, segmentName } from './segment'
+import {
+  decodeHeader,
+  lastBefore,
+  type Scan,
+  scanSegment,
+  segmentBase,
+  segmentFiles,
+  segmentName,
+  unlessDropped,
+} from './segment'
 import { LogState } from './state'
 
 export interface VerifyResult {
@@ -72,14 +81,16 @@ export function* verifying(
   const chosen = new Chosen(selection)
   const listed = new Map<number, number>()
   const previous = names.map((name, k) => {
-    const head = k > 0 && decodeHeader(files.readAt(join(dir, name), 0, 64 * 1024))
+    const head =
+      k > 0 && decodeHeader(unlessDropped(() => files.readAt(join(dir, name), 0, 64 * 1024)) ?? Buffer.alloc(0))
     return head ? lastBefore(head.header, segmentBase(names[k - 1]!)!) : undefined
   })
-  const total = names.reduce((sum, name) => sum + sizeOf(files, join(dir, name)), 0)
+  const total = names.reduce((sum, name) => sum + (unlessDropped(() => files.size(join(dir, name))) ?? 0), 0)
   let done = 0
   for (const [k, name] of names.entries()) {
     const base = segmentBase(name)!
-    const bytes = files.read(join(dir, name))
+    const bytes = unlessDropped(() => files.read(join(dir, name)))
+    if (!bytes) continue
     const next = names[k + 1]
     const named = !next && witness?.base === base
     const knownLast = named ? witness.last : previous[k + 1]
@@ -119,14 +130,6 @@ export function* verifying(
   result.damaged = totals.damaged
   result.lost = totals.dropped + totals.overflow
   return chosen.all ? result : chosen.of(result, state)
-}
-
-const sizeOf = (files: Files, path: string): number => {
-  try {
-    return files.size(path)
-  } catch {
-    return 0 // dropped meanwhile: reading it reports that
-  }
 }
 
 /** earlier times are from clocks that were never set */

@@ -6,9 +6,8 @@
 import { dirname } from 'node:path'
 import { side } from '../backup/settle'
 import { inUpdateFile } from '../commands/update-file'
-import { sourceOf } from '../commands/verbs/backup'
+import { sourceOf, targetOf } from '../commands/verbs/backup'
 import type { ConfigStore } from '../config'
-import { systemClock } from '../lib/clock'
 import { asOsError, errno, OsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
 import { turn } from '../lib/yield'
@@ -75,9 +74,10 @@ export function backupRestorer(config: ConfigStore, stop: () => void): Restore {
       if (busy) throw new OsError('TOO_MANY_JOBS', 'a backup is being restored')
       if (expected !== size) throw new OsError('BAD_REQUEST', `${size} bytes were uploaded, not ${expected}`)
       busy = true
-      const place = { file, dataDir: config.dataDir, configPath: config.path, now: systemClock.wall(), passphrase }
       try {
-        const result = await inUpdateFile('E_BACKUP', ({ backup }) => backup.prepareRestore(place))
+        const result = await inUpdateFile('E_BACKUP', ({ backup }) =>
+          backup.prepareRestore(targetOf(config, file, passphrase)),
+        )
         void turn().then(stop)
         return result
       } catch (error) {

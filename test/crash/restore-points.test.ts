@@ -57,7 +57,12 @@ async function makeBackup(dir: string): Promise<string> {
   put(join(dir, 'from'), NEW)
   const config = { whole: NEW['Config.json'], bare: NEW['Config.json'], leftOut: [] }
   const about = { version: '1', created: 1, device_id: 'new', assigned_id: 1 }
-  await backupTo(file, false, { dataDir: join(dir, 'from/data'), config, except: [], about })
+  await backupTo(file, false, {
+    dataDir: join(dir, 'from/data'),
+    config,
+    place: { path: join(dir, 'Config.json'), baseDir: dir, settings: {} },
+    about,
+  })
   return file
 }
 

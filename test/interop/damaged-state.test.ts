@@ -25,6 +25,7 @@ const FILES = [
   'os-node.lock',
   'plugin-starts.json',
   'port_forwarder_rules.json',
+  'restore/plan.json',
   'secure_sessions.json',
   'secure_sessions.up.json',
   'starts.json',
@@ -46,6 +47,7 @@ const QUIET = new Set([
   'os-node.lock',
   'plugin-starts.json',
   'port_forwarder_rules.json',
+  'restore/plan.json',
 ])
 
 const DAMAGE: Record<string, (path: string) => void> = {

@@ -3,7 +3,7 @@
 // environment or a prompt. Errors: those of src/backup; USAGE if FILE exists; LOCKED if a gateway uses the state to be
 // replaced.
 import { resolve } from 'node:path'
-import type { BackupResult, BackupSource, RestoreResult } from '../../backup'
+import type { BackupResult, BackupSource, RestoreOptions, RestoreResult } from '../../backup'
 import type { ConfigStore } from '../../config'
 import { systemClock } from '../../lib/clock'
 import { counted } from '../../lib/counted'
@@ -24,16 +24,22 @@ const PASSPHRASE_FILE: OptionSpec = {
 
 /** The input of a backup, from the configuration. */
 export function sourceOf(config: ConfigStore, version: string, passphrase?: string): BackupSource {
-  const { device_id, assigned_id, security_settings } = config.config
-  const store = security_settings.secure_session_store
+  const { path, baseDir, config: settings } = config
+  const { device_id, assigned_id } = settings
   return {
     dataDir: config.dataDir,
     config: config.texts(),
-    except: [config.path, ...(store ? [resolve(config.baseDir, store)] : [])],
+    place: { path, baseDir, settings },
     about: { version, created: systemClock.wall(), device_id, assigned_id },
     passphrase,
   }
 }
+
+/** The target of a restore. */
+export const targetOf = (config: ConfigStore, file: string, passphrase?: string): RestoreOptions => ({
+  ...{ file, passphrase, dataDir: config.dataDir, configPath: config.path, checkConfig: config.check },
+  now: systemClock.wall(),
+})
 
 type Prepare = Parameters<NonNullable<Verb['prepare']>>
 
@@ -111,11 +117,8 @@ export const restore: Verb<RestoreResult> = {
     return { ...options, file, passphrase: await passphraseOf(options, read, secret) }
   },
   async run({ config }, { file, passphrase }) {
-    const place = { file: String(file), dataDir: config.dataDir, configPath: config.path, now: systemClock.wall() }
-    const value = await inUpdateFile('E_BACKUP', ({ backup }) =>
-      backup.restoreBackup({ ...place, passphrase: passphrase as string | undefined }),
-    )
-    return { value }
+    const place = targetOf(config, String(file), passphrase as string | undefined)
+    return { value: await inUpdateFile('E_BACKUP', ({ backup }) => backup.restoreBackup(place)) }
   },
   text: ({ device_id, assigned_id, created, version, secrets, secrets_restored, left_out, old_state }, paint) =>
     [

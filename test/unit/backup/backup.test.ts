@@ -1,13 +1,10 @@
-// A backup file, and restores from a file that is damaged, truncated, of another version, or sealed with another passphrase:
-// each fails with a clear error and changes nothing. Which files a backup contains and which it leaves out.
+// A backup file: which files it contains and which it leaves out, beside a log that is written meanwhile too; and what an
+// allocator restored from it assigns.
 import assert from 'node:assert/strict'
-import fs, { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { type TestContext, test } from 'node:test'
-import { backupTo, finishRestore, prepareRestore, restoreBackup } from '../../../src/backup'
+import fs, { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
 import { writeBackup } from '../../../src/backup/backup'
-import { filesIn } from '../../../src/backup/contents'
 import { BackupWriter } from '../../../src/backup/format'
 import { forgetOldState, isUnfinished } from '../../../src/backup/settle'
 import { realFiles } from '../../../src/lib/files'
@@ -16,70 +13,21 @@ import { scanSegment } from '../../../src/log/segment'
 import { IdAllocator } from '../../../src/protocol/ids/allocator'
 import { FileIdStore } from '../../../src/protocol/ids/id-store'
 import { factOf, LOCAL } from '../log/helpers'
+import { CONFIG, PASSPHRASE, put, SECRET, STATE, stateOf, world } from './world'
 
-const PASSPHRASE = 'a long passphrase'
-const CONFIG = { whole: '{"password":"hush"}', bare: '{}', leftOut: ['password'] }
-
-/** One file of each kind; those under `not` must not be in the backup. */
-const STATE: Record<string, string> = {
-  'log/0000000000000001.seg': 'records '.repeat(400),
-  'sql/window-1': 'rows',
-  'last_time.json': '{"ms":1}',
-  'install-id': 'abcdef012345\n',
-  'id_allocation.json': '{"allocated":{},"released":[],"next_candidate":4}\n',
-  'id_allocation.json.journal': 'lines\n',
-  'upstream/Config.json': '{}',
-  'upstream/log/0000000000000001.seg': 'more',
+const COPIES: Record<string, string> = {
+  'Config.json.bak': 'bak-secret',
+  'Config.json.bak2': 'bak2-secret',
+  'Config.json~': 'editor-secret',
+  '.Config.json.swp': 'swap-secret',
 }
-const NOT: Record<string, string> = {
-  'os-node.lock': 'x',
-  'starts.json': '{}',
-  'log/chain.json': '{}',
-  'log/x.damaged-1': 'x',
-  'native/addon.node': 'x',
-  'secure_sessions.json': '{"key":"session-key"}',
-  'device_registry/spill/1.spill': 'x',
-  'config.last-good.json': '{"password":"hush"}',
-  'upstream/secure_sessions.json': 'session-key',
-  'half.tmp': 'x',
-  'restore/old-1/x': 'x',
-}
-const SECRET: Record<string, string> = {
-  'token.json': '{"hash":"token-hash"}',
-  'web_tls.pem': 'private',
-  'upstream/token.json': 'u',
-}
-
-function put(dir: string, state: Record<string, string>): void {
-  for (const [path, text] of Object.entries(state)) {
-    mkdirSync(dirname(join(dir, path)), { recursive: true })
-    writeFileSync(join(dir, path), text)
-  }
-}
-
-const stateOf = (dir: string): Record<string, string> =>
-  Object.fromEntries(filesIn(dir, realFiles).map(path => [path, readFileSync(join(dir, path), 'utf8')]))
-
-function world(t: TestContext) {
-  const dir = mkdtempSync(join(tmpdir(), 'os-node-backup-'))
-  t.after(() => rmSync(dir, { recursive: true }))
-  const dataDir = join(dir, 'data')
-  put(dataDir, { ...STATE, ...NOT, ...SECRET })
-  const file = join(dir, 'x.backup')
-  const about = { version: '1.2.3', created: 1000, device_id: 'GW1', assigned_id: 7 }
-  const write = (passphrase?: string, force = false) =>
-    backupTo(file, force, { dataDir, config: CONFIG, except: [join(dataDir, 'Config.json')], about, passphrase })
-  const target = join(dir, 'new')
-  put(target, { 'data/log/0000000000000009.seg': 'old', 'data/os-node.lock': 'mine', 'Config.json': '{"old":1}' })
-  const restore = (passphrase?: string, from = file) =>
-    restoreBackup({
-      file: from,
-      dataDir: join(target, 'data'),
-      configPath: join(target, 'Config.json'),
-      passphrase,
-      now: 5,
-    })
-  return { dir, dataDir, file, write, target, restore }
+const SESSIONS: Record<string, string> = { 'keys/s.json': 'session-received', 'keys/s.own.json': 'session-own' }
+const NAMED: Record<string, string> = {
+  'db-password': 'sql-secret',
+  'keys/sql': 'sql-key',
+  'keys/up': 'uplink-key',
+  'keys/up-cert': 'uplink-cert-and-key',
+  'keys/psk': 'psk-secret',
 }
 
 test('a backup without secrets holds the state and no secret; the old state stays until the new one has started', async t => {
@@ -137,7 +85,8 @@ test('of a log that is written meanwhile a backup has every record up to its beg
     while (round > 0 && lastByte() !== 0)
     const records = log.status().records
     const parts: Uint8Array[] = []
-    await writeBackup({ dataDir, config: CONFIG, except: [], about }, async bytes => {
+    const place = { path: join(dir, 'Config.json'), baseDir: dir, settings: {} }
+    await writeBackup({ dataDir, config: CONFIG, place, about }, async bytes => {
       if (parts.push(bytes) === 1) for (let k = 0; k < 20; k++) await append()
     })
     const file = join(dir, 'running.backup')
@@ -209,31 +158,6 @@ test('segments that the log drops while they are opened leave no hole', async t 
   assert.deepEqual(names.sort(), ['0000000000000103.seg', '0000000000000104.seg'])
 })
 
-test('a restore that a gateway prepares leaves its state unchanged until the next start applies it', async t => {
-  const { dir, write, file, target, restore } = world(t)
-  await write()
-  const before = stateOf(target)
-  const dataDir = join(target, 'data')
-  const place = { dataDir, configPath: join(target, 'Config.json'), now: 5 }
-  const cut = join(dir, 'cut.backup')
-  writeFileSync(cut, readFileSync(file).subarray(0, -40))
-  await assert.rejects(prepareRestore({ ...place, file: cut }), { code: 'E_BACKUP', message: /cut short/ })
-  assert.deepEqual(stateOf(target), before)
-
-  const { device_id, old_state } = await prepareRestore({ ...place, file })
-  assert.deepEqual([device_id, old_state], ['GW1', join(dataDir, 'restore/old-1')])
-  assert.equal(isUnfinished(dataDir), true)
-  const beside = Object.entries(stateOf(target)).filter(([path]) => !path.startsWith('data/restore/'))
-  assert.deepEqual(Object.fromEntries(beside), before)
-  finishRestore(dataDir)
-  const prepared = stateOf(target)
-  assert.equal(prepared['data/restore/old-1/data/log/0000000000000009.seg'], 'old')
-  // the state that `os-node restore` leaves behind
-  restore()
-  const { 'Config.json': config, 'data/restored.json': mark } = stateOf(target)
-  assert.deepEqual([prepared['Config.json'], prepared['data/restored.json']], [config, mark])
-})
-
 test('secrets are sealed: they open only with the passphrase, and without it everything else is restored', async t => {
   const { file, write, target, restore } = world(t)
   await write(PASSPHRASE)
@@ -253,42 +177,47 @@ test('secrets are sealed: they open only with the passphrase, and without it eve
   )
 })
 
-test('a backup that is truncated or damaged at any byte changes nothing', async t => {
-  const { dir, file, write, target, restore } = world(t)
-  await write(PASSPHRASE)
-  const whole = readFileSync(file)
-  const before = stateOf(target)
-  const other = join(dir, 'bad.backup')
-  const refused = (bytes: Uint8Array, where: string): void => {
-    writeFileSync(other, bytes)
-    assert.throws(() => restore(undefined, other), { code: 'E_BACKUP' }, where)
-    assert.deepEqual(stateOf(target), before, where)
+test('no copy of Config.json and no session key is in a backup, and files that the configuration names as secrets are sealed', async t => {
+  const { dir, dataDir, file, write, target, restore } = world(t)
+  put(dataDir, { ...COPIES, ...SESSIONS, ...NAMED, 'keys/ca': 'authority' })
+  symlinkSync(join(dataDir, 'keys/psk'), join(dataDir, 'linked'))
+  symlinkSync(dataDir, join(dir, 'other-name'))
+  const settings = {
+    security_settings: { secure_session_store: 'data/keys/s.json' },
+    storage: { sql: { driver: { password_file: 'db-password', tls_key: 'keys/sql', tls_ca: 'keys/ca' } } },
+    gateway: {
+      uplinks: [
+        { tls: { key: join(dataDir, 'keys/up'), cert: join(dir, 'other-name/keys/up-cert'), ca: 'data/keys/ca' } },
+      ],
+      sources: [{ credentials: { files: ['data/keys/psk', 'not-there'] } }],
+    },
   }
-  for (let length = 0; length < whole.length; length += length < 60 ? 1 : 37)
-    refused(whole.subarray(0, length), `cut at ${length}`)
-  for (let at = 0; at < whole.length; at += at < 60 ? 1 : 23) {
-    const bytes = Buffer.from(whole)
-    bytes[at]! ^= 1 << (at % 8)
-    refused(bytes, `byte ${at}`)
+  const hidden = [COPIES, SESSIONS, NAMED].flatMap(files => Object.values(files))
+  for (const passphrase of [undefined, PASSPHRASE]) {
+    await write(passphrase, true, settings)
+    restore(passphrase)
+    const now = stateOf(target)
+    const texts = Object.entries(now).flatMap(([path, text]) => (path.includes('restore/') ? [] : [text]))
+    for (const text of hidden)
+      assert.equal(texts.includes(text), passphrase !== undefined && Object.values(NAMED).includes(text), text)
+    assert.equal(now['data/keys/ca'], 'authority')
+    assert.equal(now['data/linked'], passphrase && NAMED['keys/psk'])
+    // without compression they would be visible
+    const names = readFileSync(file).toString('latin1')
+    for (const path of Object.keys({ ...COPIES, ...SESSIONS, ...NAMED }))
+      assert.ok(!names.includes(`data/${path}"`), path)
   }
-  refused(Buffer.concat([whole, Buffer.of(0)]), 'something behind it')
 })
 
-test('a backup of another format version, a file that is no backup, and one with paths outside the target are refused by name', async t => {
-  const { dir, file, write, target, restore } = world(t)
-  await write()
-  const before = stateOf(target)
-  const other = join(dir, 'bad.backup')
-  const refused = (bytes: Uint8Array, message: RegExp): void => {
-    writeFileSync(other, bytes)
-    assert.throws(() => restore(undefined, other), { code: 'E_BACKUP', message })
-    assert.deepEqual(stateOf(target), before)
-  }
-  const text = readFileSync(file).toString('latin1')
-  refused(Buffer.from(text.replace('backup 1\n', 'backup 2\n'), 'latin1'), /has format 2, this os-node reads format 1/)
-  refused(Buffer.from('{}'), /no backup of os-node/)
-  refused(Buffer.from(text.replace('data/install-id', 'data/../install'), 'latin1'), /outside of the data directory/)
-  assert.throws(() => restore(undefined, join(dir, 'none')), { code: 'E_BACKUP', message: /cannot be read \(ENOENT\)/ })
+test('a backup of a data directory that does not exist names it', async t => {
+  const { dataDir, dir, write } = world(t)
+  rmSync(dataDir, { recursive: true })
+  await assert.rejects(write(), {
+    code: 'NOT_FOUND',
+    message: `there is no data directory ${dataDir}`,
+    hint: /--data-dir/,
+  })
+  assert.ok(!realFiles.list(dir).some(name => name.startsWith('x.backup')))
 })
 
 test('an allocator restored from a backup never assigns an id that may be in use since the backup', t => {

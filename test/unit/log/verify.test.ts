@@ -1,7 +1,7 @@
 // `log verify`: steps, and selections by device and time. Damage itself: recovery.test.ts.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FlashLog, verify, verifying } from '../../../src/log'
+import { exportFacts, FlashLog, verify, verifying } from '../../../src/log'
 import { ManualClock } from '../../lib/manual'
 import { DIR, factOf, LOCAL, ManualTimers } from './helpers'
 import { MemFiles } from './memfiles'
@@ -111,4 +111,45 @@ test('records of a clock that was not set belong to no time selection', async ()
   await log.close()
   flip(files, 4)
   assert.equal(verify(DIR, files, { since: START }).ok, false)
+})
+
+test('an export skips segments that the gateway drops meanwhile, before the first row and between two', async () => {
+  for (const when of [0, 6]) {
+    const files = await hours(96)
+    const names = files.segments(DIR)
+    const all = [...exportFacts(DIR, 0, files)]
+    const rows: Record<string, unknown>[] = []
+    const drop = (count: number): void => {
+      for (const name of names.slice(0, count)) files.remove(`${DIR}/${name}`)
+    }
+    const progress = (): void => undefined
+    const reading = exportFacts(DIR, 0, files, progress)
+    if (when === 0) {
+      // behind the listing
+      const { size } = files
+      files.size = path => {
+        drop(3)
+        return size.call(files, path)
+      }
+    }
+    for (const row of reading) {
+      rows.push(row)
+      if (rows.length === when) drop(names.length - 1)
+    }
+    const kept = all.filter(row => rows.some(({ seq }) => seq === row.seq))
+    assert.deepEqual(rows, kept)
+    assert.equal(rows.at(-1)?.seq, all.at(-1)?.seq, 'the newest segment is there')
+    assert.ok(rows.length < all.length && rows.length > 0)
+  }
+})
+
+test('segments that the gateway drops while the log is verified are no damage', async () => {
+  const files = await hours(96)
+  const names = files.segments(DIR)
+  const steps = verifying(DIR, files)
+  steps.next()
+  for (const name of names.slice(0, 3)) files.remove(`${DIR}/${name}`)
+  let step = steps.next()
+  while (!step.done) step = steps.next()
+  assert.deepEqual([step.value.ok, step.value.damaged, step.value.pieces], [true, 0, []])
 })
