@@ -194,7 +194,12 @@ export class FlashLog {
     return this.#append(() => this.#encoder.clock(change), quality)
   }
 
-  /** Time quality of the log's own records from now on; an unsynced clock suspends the age limit. */
+  /** Time quality of the log's own records. */
+  get quality(): TimeQuality {
+    return this.#quality
+  }
+
+  /** Sets it for the records from now on; an unsynced clock suspends the age limit. */
   setQuality(quality: TimeQuality): void {
     this.#quality = quality
     this.#retention.timeTrusted = quality !== 'unsynced'

@@ -1,5 +1,5 @@
 // One run of one seed: faults for the planned time, then a fault-free world that must catch up within a limit.
-import { Dice, running } from './engine'
+import { asOwner, Dice, running } from './engine'
 import { ask, heal, schedule } from './faults'
 import { type Fault, type Plan, type PlanOptions, planOf } from './plan'
 import type { Compiled } from './program'
@@ -64,7 +64,7 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
   for (const machine of world.machines) machine.disk.lies = plan.diskMode === 'lying'
   const guarded = (run: () => void): void => {
     try {
-      run()
+      asOwner(undefined, run)
     } catch (error) {
       world.broken(`a check failed: ${error instanceof Error ? error.stack : error}`)
     }
@@ -73,6 +73,7 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
   schedule(world)
   if (plan.windowPackets > 0) ask(world, dice.fork('ask'))
   const end = options.hours * 3_600_000
+  const missing = (): string[] => asOwner(undefined, () => world.truth.open())
   const failed = (): boolean => world.failure !== undefined
   stray.length = 0
   running.strays.length = 0
@@ -89,9 +90,9 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
     await phase(end + AFTERGLOW_MS)
     world.measuring = false
     const limit = world.engine.now + LIVENESS_MS
-    await phase(limit, () => failed() || world.truth.quiet)
+    await phase(limit, () => failed() || missing().length === 0)
     if (!failed()) {
-      const open = world.truth.open()
+      const open = missing()
       if (open.length > 0)
         world.broken(`not in step ${LIVENESS_MS / 60_000} minutes after the last fault: ${open.join('; ')}`)
       else {

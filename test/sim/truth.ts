@@ -327,7 +327,7 @@ export class Truth {
     )
   }
 
-  /** Cheap promises, every few seconds. */
+  /** Cheap promises, every few seconds. Like `open` and `end` it runs code of several programs. */
   look(): void {
     for (const machine of this.world.machines) {
       const { gateway } = machine
@@ -337,11 +337,6 @@ export class Truth {
     }
     const waiting = this.world.engine.pending
     if (waiting > 20_000) this.#broken(`${waiting} timers and packets wait`)
-  }
-
-  /** Whether everything has arrived. */
-  get quiet(): boolean {
-    return this.open().length === 0
   }
 
   /** What keeps the world from catching up. */

@@ -231,7 +231,7 @@ export class SendQueue {
 
   /** The lane's next record that is neither delivered ahead nor held. */
   #head(lane: Lane): FactRecord | null {
-    const { clock } = this.#parts
+    const { log, clock } = this.#parts
     if (lane.heldUntil > clock.mono() || (this.#closing && lane === this.#live)) return null
     for (;;) {
       const record = lane.head()
@@ -249,6 +249,8 @@ export class SendQueue {
         const hold = this.#holdMs(record)
         if (hold <= 0) return record
         lane.heldUntil = clock.mono() + Math.min(hold, 1000)
+        // its correction waits for the disk, and live data does not (R3)
+        if (!this.#live && log.degraded && this.#parts.holdMs(log.quality) <= 0) this.#goLive()
         return null
       }
     }
