@@ -79,6 +79,15 @@ const settled = (run: () => void): void =>
     tick(() => (waiting + ticks > 0 ? settled(run) : run()))
   })
 
+/** From here on code of `owner` runs: for a caller outside of events. What ran before settles first, as its own owner. */
+export const become = (owner: Owner | undefined): Promise<void> =>
+  new Promise(resolve =>
+    settled(() => {
+      running.owner = owner
+      resolve()
+    }),
+  )
+
 interface Event {
   at: number
   order: number
@@ -128,7 +137,7 @@ export class Engine {
         if (++turns % 4096 === 0) setImmediate(step)
         else settled(step)
       }
-      step()
+      settled(step)
     })
   }
 

@@ -1,5 +1,5 @@
 // One run of one seed: faults for the planned time, then a fault-free world that must catch up within a limit.
-import { asOwner, Dice, running } from './engine'
+import { Dice, running } from './engine'
 import { ask, heal, schedule } from './faults'
 import { type Fault, type Plan, type PlanOptions, planOf } from './plan'
 import type { Compiled } from './program'
@@ -62,9 +62,9 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
   world.trace = options.trace
   world.said = options.said
   for (const machine of world.machines) machine.disk.lies = plan.diskMode === 'lying'
-  const guarded = (run: () => void): void => {
+  const guarded = async (run: () => Promise<void>): Promise<void> => {
     try {
-      asOwner(undefined, run)
+      await run()
     } catch (error) {
       world.broken(`a check failed: ${error instanceof Error ? error.stack : error}`)
     }
@@ -73,14 +73,13 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
   schedule(world)
   if (plan.windowPackets > 0) ask(world, dice.fork('ask'))
   const end = options.hours * 3_600_000
-  const missing = (): string[] => asOwner(undefined, () => world.truth.open())
   const failed = (): boolean => world.failure !== undefined
   stray.length = 0
   running.strays.length = 0
-  const phase = async (until: number, over = failed): Promise<void> => {
-    while (world.engine.now < until && !over()) {
+  const phase = async (until: number, over: () => boolean | Promise<boolean> = failed): Promise<void> => {
+    while (world.engine.now < until && !(await over())) {
       await world.engine.run(Math.min(until, world.engine.now + LOOK_MS), failed)
-      if (!failed()) guarded(() => world.truth.look())
+      if (!failed()) await guarded(() => world.truth.look())
     }
   }
   try {
@@ -90,13 +89,13 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
     await phase(end + AFTERGLOW_MS)
     world.measuring = false
     const limit = world.engine.now + LIVENESS_MS
-    await phase(limit, () => failed() || missing().length === 0)
+    await phase(limit, () => failed() || world.truth.open().then(open => open.length === 0))
     if (!failed()) {
-      const open = missing()
+      const open = await world.truth.open()
       if (open.length > 0)
         world.broken(`not in step ${LIVENESS_MS / 60_000} minutes after the last fault: ${open.join('; ')}`)
       else {
-        guarded(() => world.truth.end())
+        await guarded(() => world.truth.end())
         let answered = plan.windowPackets === 0
         const check = (): void =>
           void checkView(world).then(
