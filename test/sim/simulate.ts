@@ -27,6 +27,8 @@ export interface RunResult {
   seed: number
   /** undefined: every promise was kept */
   failure: string | undefined
+  /** the failure: the run with the text shared and the one with texts apart differ */
+  differs?: boolean
   /** of the trace */
   hash: number
   /** virtual ms */
