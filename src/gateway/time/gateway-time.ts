@@ -102,21 +102,21 @@ export class TimeKeeper {
   }
 
   /** The node's time moved, or a time source confirmed it: logs one clock record, which corrects earlier times. */
-  #stepped({ movedMs, offsetMs, source, synced }: TimeStep): void {
+  #stepped(step: TimeStep): void {
     const log = this.#log
     if (!log) return
+    const { movedMs, offsetMs, source, synced } = step
     const known = source === 'jump' ? 'the system clock jumped' : `time by ${source}`
     this.#logger.info(`${known}: ${movedMs} ms, now ${offsetMs} ms off the system clock`)
-    const seq = this.#append(log, { movedMs, source, synced })
+    const seq = this.#append(log, step)
     this.corrections.note(log.boot, seq, movedMs, synced)
     if (synced) this.#onSynced()
   }
 
   /** Appends the record of a step, and again where RAM could not keep it while the disk refused. */
-  #append(log: FlashLog, step: Pick<TimeStep, 'movedMs' | 'source' | 'synced'>): number {
-    const { movedMs, source, synced } = step
-    const change = { trueWallMs: this.time.now(), offsetMs: movedMs, source }
-    const seq = log.appendClock(change, synced ? 'synced' : 'unsynced')
+  #append(log: FlashLog, step: TimeStep): number {
+    const { movedMs: offsetMs, source, synced } = step
+    const seq = log.appendClock({ trueWallMs: this.time.now(), offsetMs, source }, synced ? 'synced' : 'unsynced')
     this.#stepSeq = seq
     if (synced)
       void log.committed(seq).then(this.#onSynced, () => {
