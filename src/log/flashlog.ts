@@ -2,8 +2,7 @@
 // files; a record gets its seq immediately and is on flash after the next group commit.
 //
 // Errors: a disk that refuses writes makes the log degraded, never silent or stopped. Damage found at the start or while
-// reading is cut out, kept in a separate folder and listed in the loss ledger. Only one process may open a log (ensured by
-// D17).
+// reading is cut out, kept in a separate folder and listed in the loss ledger. Only one process may open a log (D17).
 import { checkNames, namesOf } from '../lib/checked'
 import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
@@ -33,6 +32,8 @@ export class FlashLog {
   readonly boot: number
   /** the previous opening ended with close() */
   readonly cleanStop: boolean
+  /** time quality of the log's own records */
+  quality: TimeQuality = 'unsynced'
   readonly #o: LogSettings
   readonly #segments: Segments
   readonly #tail: Tail
@@ -45,7 +46,6 @@ export class FlashLog {
   readonly #source: ReaderSource
   readonly #today: DayCounter
   #nextSeq: number
-  #quality: TimeQuality = 'unsynced'
   #refused = 0
   #unreported: LossRange[] = []
   /** RAM is full, and that was logged */
@@ -194,9 +194,9 @@ export class FlashLog {
     return this.#append(() => this.#encoder.clock(change), quality)
   }
 
-  /** Time quality of the log's own records from now on; an unsynced clock suspends the age limit. */
+  /** Sets `quality` for the records from now on; an unsynced clock suspends the age limit. */
   setQuality(quality: TimeQuality): void {
-    this.#quality = quality
+    this.quality = quality
     this.#retention.timeTrusted = quality !== 'unsynced'
   }
 
@@ -320,7 +320,7 @@ export class FlashLog {
     for (const segment of found.empty) this.#repair.discard(segment)
   }
 
-  #append(encode: () => number, quality = this.#quality): number {
+  #append(encode: () => number, quality = this.quality): number {
     if (this.#closed) throw new OsError('STORAGE', 'the log is closed')
     const seq = this.#nextSeq
     const mono = this.#o.clock.mono()

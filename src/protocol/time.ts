@@ -252,9 +252,9 @@ export class NodeClock implements Clock {
     return stamp
   }
 
-  /** After a start: the last stamp of a device, from its records. */
+  /** After a start: the last stamp of a device, from its records; a correction may have made it a fraction. */
   noteStamp(device: string | number, stamp: number): void {
-    this.#stamps.set(device, Math.max(this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY, stamp))
+    this.#stamps.set(device, Math.max(this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY, Math.ceil(stamp)))
   }
 
   get #plausible(): boolean {

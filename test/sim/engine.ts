@@ -46,8 +46,47 @@ export interface Owner {
   readonly frozenUntil: number
 }
 
-/** Whose code runs: that of the event's owner, until the next event. */
+/** Whose code runs: that of the event's owner, and of what its promises and ticks lead to. */
 export const running: { owner: Owner | undefined; readonly strays: string[] } = { owner: undefined, strays: [] }
+
+/** Runs `run` as code of `owner`, and restores whose code ran before. */
+export function asOwner<T>(owner: Owner | undefined, run: () => T): T {
+  const before = running.owner
+  running.owner = owner
+  try {
+    return run()
+  } finally {
+    running.owner = before
+  }
+}
+
+/** Ticks that wait. Each keeps its owner: those of Node's own streams, too. */
+let ticks = 0
+const tick = process.nextTick.bind(process)
+process.nextTick = (run: (...parameters: unknown[]) => void, ...parameters: unknown[]): void => {
+  const { owner } = running
+  ticks++
+  tick(() => {
+    ticks--
+    asOwner(owner, () => run(...parameters))
+  })
+}
+
+/** Runs `run` when no tick and no microtask is left. A real turn of the loop is slower. */
+const settled = (run: () => void): void =>
+  queueMicrotask(() => {
+    const waiting = ticks
+    tick(() => (waiting + ticks > 0 ? settled(run) : run()))
+  })
+
+/** From here on code of `owner` runs: for a caller outside of events. What ran before settles first, as its own owner. */
+export const become = (owner: Owner | undefined): Promise<void> =>
+  new Promise(resolve =>
+    settled(() => {
+      running.owner = owner
+      resolve()
+    }),
+  )
 
 interface Event {
   at: number
@@ -94,12 +133,11 @@ export class Engine {
         }
         this.#pop()
         this.#take(event)
-        // microtasks first, whatever they lead to, and then the next event; sometimes the real loop turns, for the garbage
-        // collector
+        // ticks and microtasks first, whatever they lead to; sometimes the real loop turns, for the garbage collector
         if (++turns % 4096 === 0) setImmediate(step)
-        else queueMicrotask(() => process.nextTick(step))
+        else settled(step)
       }
-      step()
+      settled(step)
     })
   }
 

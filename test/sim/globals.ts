@@ -46,7 +46,7 @@ const NOT = ['WeakRef', 'FinalizationRegistry', 'Atomics', 'SharedArrayBuffer', 
 const COMPUTES = new Set([
   ...(runInNewContext('Object.getOwnPropertyNames(globalThis)') as string[]).filter(name => !NOT.includes(name)),
   ...['Buffer', 'URL', 'URLSearchParams', 'TextEncoder', 'TextDecoder', 'Event', 'EventTarget', 'AbortController'],
-  ...['DOMException', 'structuredClone', 'queueMicrotask', 'atob', 'btoa'],
+  ...['DOMException', 'structuredClone', 'atob', 'btoa'],
 ])
 const COMPUTING = Object.assign(Object.create(null), only(REAL, ...[...COMPUTES].filter(name => name in REAL)))
 

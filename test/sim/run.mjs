@@ -23,6 +23,7 @@ const HELP = `npm run test:sim -- [options]
   --ids         gateways request their ids; left out: each has one by its configuration
   --core NAME   which core the gateways choose for uplinks and receivers: pycore (default) or rscore, with the same traces
   --apart       each start of a process evaluates the gateway's text anew: twice as slow, with the same traces
+  --twice       each seed runs once with the text shared and once with texts apart, and the two traces must be the same
   --workers N   processes (default 2)
   --keep LIST   only these faults of the plan, by number: 3,7 (one seed)
   --trace       print every event (one seed)
@@ -43,6 +44,7 @@ const { values: options } = parseArgs({
     ids: { type: 'boolean' },
     core: { type: 'string', default: 'pycore' },
     apart: { type: 'boolean' },
+    twice: { type: 'boolean' },
     workers: { type: 'string', default: '2' },
     keep: { type: 'string' },
     trace: { type: 'boolean' },
@@ -122,13 +124,13 @@ const common = {
   ...(options.apart && { apart: true }),
   ...(options.core === 'rscore' && { rscore: true }),
 }
-const command = (seed, keep) =>
+const command = (seed, keep, differs) =>
   `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}${options.sql ? ' --sql' : ''}${options.aim ? ` --aim ${options.aim}` : ''}${options.relays ? ' --relays' : ''}${options.ids ? ' --ids' : ''}${options.core === 'rscore' ? ' --core rscore' : ''}` +
-  `${variant ? ` --variant ${variant.id}` : ''}${keep ? ` --keep ${keep.join() || 'none'}` : ''}`
+  `${options.apart ? ' --apart' : ''}${differs ? ' --twice' : ''}${variant ? ` --variant ${variant.id}` : ''}${keep ? ` --keep ${keep.join() || 'none'}` : ''}`
 
-/** Leaves out faults as long as the seed still fails. */
-async function shrink(world, compiled, seed) {
-  const all = world.simulate
+/** Leaves out faults as long as the seed still fails; `differs`: as long as its two runs do. */
+async function shrink(world, compiled, seed, differs) {
+  const all = differs ? world.simulateTwice : world.simulate
   const { failure, faults } = await all(seed, compiled, common)
   if (failure === undefined) return undefined
   let keep = faults.map((_, k) => k)
@@ -168,7 +170,7 @@ if (seeds === 1) {
   const world = createRequire(import.meta.url)(worldFile)
   const compiled = world.compile(readFileSync(imageFile, 'utf8'))
   const keep = options.keep?.split(',').filter(Boolean).map(Number).filter(Number.isInteger)
-  const result = await world.simulate(first, compiled, {
+  const result = await (options.twice ? world.simulateTwice : world.simulate)(first, compiled, {
     ...common,
     ...(keep && { keep }),
     ...(options.trace && { trace: line => console.log(line) }),
@@ -178,10 +180,10 @@ if (seeds === 1) {
   if (options.faults) for (const [k, fault] of result.faults.entries()) console.log(k, JSON.stringify(fault))
   tell(result)
   if (result.failure !== undefined && !keep) {
-    const small = await shrink(world, compiled, first)
+    const small = await shrink(world, compiled, first, result.differs)
     console.log(
       small
-        ? `shrunk to ${small.keep.length} of ${small.faults.length} faults: ${command(first, small.keep)}\n${small.failure}`
+        ? `shrunk to ${small.keep.length} of ${small.faults.length} faults: ${command(first, small.keep, result.differs)}\n${small.failure}`
         : 'it holds at the second run',
     )
   }
@@ -218,7 +220,7 @@ function work() {
     const order = () => {
       if (next >= end || left-- === 0 || failed.length >= 10) return child.disconnect()
       seed = next++
-      const twice = seed % TWICE === 0
+      const twice = options.twice || seed % TWICE === 0
       total.twice += Number(twice)
       child.send({ seed, twice, ...common })
     }
@@ -234,7 +236,9 @@ function work() {
         for (const key of ['readings', 'arrived', 'dropped', 'lied']) total[key] += counts[key]
         if (result.failure !== undefined) {
           failed.push(result)
-          console.log(`seed ${result.seed} BROKEN: ${result.failure}\n  ${command(result.seed)}`)
+          console.log(
+            `seed ${result.seed} BROKEN: ${result.failure}\n  ${command(result.seed, undefined, result.differs)}`,
+          )
         }
       }
       order()
@@ -263,11 +267,11 @@ console.log(
 if (failed.length > 0) {
   const world = createRequire(import.meta.url)(worldFile)
   const compiled = world.compile(readFileSync(imageFile, 'utf8'))
-  const { seed } = failed[0]
-  const small = await shrink(world, compiled, seed)
+  const { seed, differs } = failed[0]
+  const small = await shrink(world, compiled, seed, differs)
   if (small)
     console.log(
-      `seed ${seed} shrunk to ${small.keep.length} of ${small.faults.length} faults: ${command(seed, small.keep)}\n${small.failure}`,
+      `seed ${seed} shrunk to ${small.keep.length} of ${small.faults.length} faults: ${command(seed, small.keep, differs)}\n${small.failure}`,
     )
   process.exit(1)
 }

@@ -90,7 +90,15 @@ export function sharedGlobals(first: Values, pure: ReadonlySet<string>, sqlite: 
       name,
       standIn(() => of(name), sample),
     )
-  for (const name of ['setTimeout', 'setInterval', 'setImmediate', 'clearTimeout', 'clearInterval', 'clearImmediate'])
+  for (const name of [
+    'setTimeout',
+    'setInterval',
+    'setImmediate',
+    'clearTimeout',
+    'clearInterval',
+    'clearImmediate',
+    'queueMicrotask',
+  ])
     values.set(name, (...parameters: unknown[]) => of(name)(...parameters))
   values.set('Math', Object.create(Math, { random: { value: () => of('Math').random() } }))
   values.set(

@@ -29,6 +29,8 @@ export interface RunResult {
   seed: number
   /** undefined: every promise was kept */
   failure: string | undefined
+  /** the failure: the run with the text shared and the one with texts apart differ */
+  differs?: boolean
   /** of the trace */
   hash: number
   /** virtual ms */
@@ -65,9 +67,9 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
   world.said = options.said
   world.rscore = options.rscore ?? false
   for (const machine of world.machines) machine.disk.lies = plan.diskMode === 'lying'
-  const guarded = (run: () => void): void => {
+  const guarded = async (run: () => Promise<void>): Promise<void> => {
     try {
-      run()
+      await run()
     } catch (error) {
       world.broken(`a check failed: ${error instanceof Error ? error.stack : error}`)
     }
@@ -79,10 +81,10 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
   const failed = (): boolean => world.failure !== undefined
   stray.length = 0
   running.strays.length = 0
-  const phase = async (until: number, over = failed): Promise<void> => {
-    while (world.engine.now < until && !over()) {
+  const phase = async (until: number, over: () => boolean | Promise<boolean> = failed): Promise<void> => {
+    while (world.engine.now < until && !(await over())) {
       await world.engine.run(Math.min(until, world.engine.now + LOOK_MS), failed)
-      if (!failed()) guarded(() => world.truth.look())
+      if (!failed()) await guarded(() => world.truth.look())
     }
   }
   try {
@@ -92,13 +94,13 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
     await phase(end + AFTERGLOW_MS)
     world.measuring = false
     const limit = world.engine.now + LIVENESS_MS
-    await phase(limit, () => failed() || world.truth.quiet)
+    await phase(limit, () => failed() || world.truth.open().then(open => open.length === 0))
     if (!failed()) {
-      const open = world.truth.open()
+      const open = await world.truth.open()
       if (open.length > 0)
         world.broken(`not in step ${LIVENESS_MS / 60_000} minutes after the last fault: ${open.join('; ')}`)
       else {
-        guarded(() => world.truth.end())
+        await guarded(() => world.truth.end())
         let answered = plan.windowPackets === 0
         const check = (): void =>
           void checkView(world).then(

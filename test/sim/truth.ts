@@ -3,7 +3,7 @@
 // only what the next machine has committed; logs and queues stay within their limits.
 import { beyond } from './bounds'
 import { Device, LATE_ANSWER_MS, type Logged, type Memory, type Place } from './device'
-import { running } from './engine'
+import { become } from './engine'
 import { differs, type Row, rowsOf } from './reading'
 import type { Machine, World } from './world'
 
@@ -328,24 +328,19 @@ export class Truth {
   }
 
   /** Cheap promises, every few seconds. */
-  look(): void {
+  async look(): Promise<void> {
     for (const machine of this.world.machines) {
       const { gateway } = machine
       if (!gateway || machine.starting) continue
-      running.owner = machine.program
+      await become(machine.program)
       for (const what of beyond(this.world, machine, ++this.#looks % 16 === 0)) this.#broken(what)
     }
     const waiting = this.world.engine.pending
     if (waiting > 20_000) this.#broken(`${waiting} timers and packets wait`)
   }
 
-  /** Whether everything has arrived. */
-  get quiet(): boolean {
-    return this.open().length === 0
-  }
-
   /** What keeps the world from catching up. */
-  open(): string[] {
+  async open(): Promise<string[]> {
     const reasons: string[] = []
     for (const machine of this.world.machines) {
       const { gateway } = machine
@@ -353,7 +348,7 @@ export class Truth {
         reasons.push(`${machine.name} is not up`)
         continue
       }
-      running.owner = machine.program
+      await become(machine.program)
       const { log } = gateway
       const lag = gateway.database?.lagRecords() ?? 0
       if (lag > 0) reasons.push(`${machine.name} has ${lag} records that its SQL view lacks`)
@@ -379,12 +374,12 @@ export class Truth {
   }
 
   /** At the end, when all is quiet: the readable content of the logs. */
-  end(): void {
+  async end(): Promise<void> {
     const { upstream, plan } = this.world
     for (const { places } of this.devices.values())
       for (const { dropped } of places.values()) this.counts.dropped += dropped.size
     if (plan.diskMode === 'lying' || !upstream.gateway) return
-    running.owner = upstream.program
+    await become(upstream.program)
     const there = new Map<string, Set<number>>()
     for (const { fact } of upstream.gateway.log.read(0, { kinds: ['fact'] })) {
       if (!fact) continue

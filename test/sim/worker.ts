@@ -1,9 +1,19 @@
 // Runs the seeds that it receives over its channel, one after the other, and reports each.
 import { readFileSync } from 'node:fs'
-import { compile } from './program'
-import { type RunOptions, simulate } from './simulate'
+import { type Compiled, compile } from './program'
+import { type RunOptions, type RunResult, simulate } from './simulate'
 
 export { compile, simulate }
+
+/** Runs a seed once with one text for all processes and once with texts apart: the traces must be the same. */
+export async function simulateTwice(seed: number, compiled: Compiled, options: RunOptions): Promise<RunResult> {
+  const result = await simulate(seed, compiled, options)
+  if (result.failure !== undefined) return result
+  const again = await simulate(seed, compiled, { ...options, apart: !options.apart })
+  if (again.hash === result.hash && again.failure === undefined) return result
+  const failure = `two runs of the seed differ (one with --apart): ${result.hash} and ${again.hash}`
+  return { ...result, differs: true, failure: again.failure === undefined ? failure : `${failure}\n${again.failure}` }
+}
 
 interface Order extends RunOptions {
   seed: number
@@ -15,12 +25,8 @@ if (process.argv[2] === '--image') {
   process.on('message', (order: Order) => {
     void (async () => {
       const started = performance.now()
-      const { plan: _, faults, ...result } = await simulate(order.seed, compiled, order)
-      if (order.twice && result.failure === undefined) {
-        const again = await simulate(order.seed, compiled, { ...order, apart: !order.apart })
-        if (again.hash !== result.hash)
-          result.failure = `two runs of the seed differ (one with --apart): ${result.hash} and ${again.hash}`
-      }
+      const run = order.twice ? simulateTwice : simulate
+      const { plan: _, faults, ...result } = await run(order.seed, compiled, order)
       process.send!({ ...result, faults: faults.length, realMs: performance.now() - started })
     })()
   })

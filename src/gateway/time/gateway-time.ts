@@ -73,10 +73,9 @@ export class TimeKeeper {
     this.#watch.look()
   }
 
-  /** False while the record of the newest step is not on flash; true if the log cannot commit. */
+  /** False while the record of the newest step is not on flash, also while the disk refuses. */
   get kept(): boolean {
-    const log = this.#log
-    return !log || log.degraded || this.#stepSeq <= log.committedSeq
+    return !this.#log || this.#stepSeq <= this.#log.committedSeq
   }
 
   /**
@@ -103,18 +102,27 @@ export class TimeKeeper {
   }
 
   /** The node's time moved, or a time source confirmed it: logs one clock record, which corrects earlier times. */
-  #stepped({ movedMs, offsetMs, source, synced }: TimeStep): void {
+  #stepped(step: TimeStep): void {
     const log = this.#log
     if (!log) return
+    const { movedMs, offsetMs, source, synced } = step
     const known = source === 'jump' ? 'the system clock jumped' : `time by ${source}`
     this.#logger.info(`${known}: ${movedMs} ms, now ${offsetMs} ms off the system clock`)
-    const record = { trueWallMs: this.time.now(), offsetMs: movedMs, source }
-    const seq = log.appendClock(record, synced ? 'synced' : 'unsynced')
-    this.#stepSeq = seq
+    const seq = this.#append(log, step)
     this.corrections.note(log.boot, seq, movedMs, synced)
-    if (!synced) return
-    this.#onSynced()
-    // a failed commit does not block: see `kept`
-    void log.committed(seq).then(this.#onSynced, this.#onSynced)
+    if (synced) this.#onSynced()
+  }
+
+  /** Appends the record of a step, and again where RAM could not keep it while the disk refused. */
+  #append(log: FlashLog, step: TimeStep): number {
+    const { movedMs: offsetMs, source, synced } = step
+    const seq = log.appendClock({ trueWallMs: this.time.now(), offsetMs, source }, synced ? 'synced' : 'unsynced')
+    this.#stepSeq = seq
+    if (synced)
+      void log.committed(seq).then(this.#onSynced, () => {
+        // a later step or an unsynced clock: another record would correct readings since this one, too
+        if (this.#log && this.#stepSeq === seq && this.time.synced) this.#append(log, step)
+      })
+    return seq
   }
 }

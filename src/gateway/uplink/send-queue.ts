@@ -123,7 +123,7 @@ export class SendQueue {
     if (oversizedOnly) return alarmsOnly ? null : this.#nextOversized(want)
     this.#look()
     const alarm = this.#alarms.head(this.#main.front, this.#isTaken) as FactRecord | null
-    if (alarm && this.#holdMs(alarm) <= 0 && want.mayGo(alarm)) return this.#take(alarm, this.#alarms)
+    if (alarm && this.#parts.holdMs(alarm.quality) <= 0 && want.mayGo(alarm)) return this.#take(alarm, this.#alarms)
     if (alarmsOnly) return null
     const last = this.#turn % TURNS !== TURNS / 2
     return (
@@ -231,7 +231,7 @@ export class SendQueue {
 
   /** The lane's next record that is neither delivered ahead nor held. */
   #head(lane: Lane): FactRecord | null {
-    const { clock } = this.#parts
+    const { log, clock, holdMs } = this.#parts
     if (lane.heldUntil > clock.mono() || (this.#closing && lane === this.#live)) return null
     for (;;) {
       const record = lane.head()
@@ -246,16 +246,14 @@ export class SendQueue {
       else if (alarm?.done) lane.pass(record)
       else if (alarm) lane.take(alarm)
       else {
-        const hold = this.#holdMs(record)
+        const hold = holdMs(record.quality)
         if (hold <= 0) return record
         lane.heldUntil = clock.mono() + Math.min(hold, 1000)
+        // its correction waits for the disk, and live data does not (R3)
+        if (!this.#live && log.degraded && holdMs(log.quality) <= 0) this.#goLive()
         return null
       }
     }
-  }
-
-  #holdMs({ quality }: LogRecord): number {
-    return this.#parts.holdMs(quality)
   }
 
   readonly #isTaken = (seq: number): boolean => {

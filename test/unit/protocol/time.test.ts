@@ -137,6 +137,8 @@ test('timestamps strictly increase per device, whatever the clock does', () => {
   assert.equal(node.stamp('d'), TRUE + 9_000_001)
   node.noteStamp('d', 5)
   assert.equal(node.stamp('d'), TRUE + 9_000_002)
+  node.noteStamp('e', TRUE + 9_000_000.4)
+  assert.equal(node.stamp('e'), TRUE + 9_000_002, 'an integer, after the correction of a fraction, too')
 })
 
 test('a step of the time moves the last stamps that it corrects, and no others', () => {

@@ -16,10 +16,11 @@ import { realFiles } from '../../../../src/lib/files'
 import { silentLogger } from '../../../../src/lib/logger'
 import { turn } from '../../../../src/lib/yield'
 import { Registry } from '../../../../src/links/registry'
-import { FlashLog, type LogRecord } from '../../../../src/log'
+import { FlashLog, type FlashLogOptions, type LogRecord } from '../../../../src/log'
 import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
 import { ManualClock } from '../../../lib/manual'
+import { MemFiles, systemError } from '../../log/memfiles'
 
 const BUILD = Date.UTC(2026, 0, 1)
 const TRUE = Date.UTC(2026, 10, 21)
@@ -213,7 +214,8 @@ test('facts older than what a start reads back are corrected when an uplink reac
   assert.deepEqual(times, [1000 + 507_000, 1001 + 500_000, 1002])
 })
 
-test('a corrected time is sent upstream only when its correction record is on flash: a power cut takes back no time that was sent', async t => {
+/** A gateway's time that no source has confirmed, and its log. */
+async function unsynced(t: TestContext, options: Partial<FlashLogOptions> = {}) {
   const dir = folder(t)
   writeFileSync(join(dir, 'Config.json'), '{}')
   const config = ConfigStore.load({ path: join(dir, 'Config.json'), env: {}, cwd: dir })
@@ -222,19 +224,55 @@ test('a corrected time is sent upstream only when its correction record is on fl
     ...{ config, clock, files: realFiles, logger: silentLogger, builtAt: BUILD },
     clockSigns: () => ({}),
   })
-  const log = await FlashLog.open({ dir: join(dir, 'log'), clock: keeper.time.quiet, files: realFiles })
-  t.after(() => log.close())
+  const log = await FlashLog.open({ dir: join(dir, 'log'), clock: keeper.time.quiet, files: realFiles, ...options })
+  t.after(() => {
+    keeper.stop()
+    return log.close()
+  })
   let pumps = 0
   keeper.begin(log, () => pumps++)
   const hold = holding({ config, time: keeper.time, timeKept: () => keeper.kept })
-  const { hold_unsynced_s } = config.config.gateway.time
-  assert.equal(hold('unsynced'), hold_unsynced_s * 1000)
+  return { keeper, log, hold, holdMs: config.config.gateway.time.hold_unsynced_s * 1000, pumps: () => pumps }
+}
+
+test('a corrected time is sent upstream only when its correction record is on flash: a power cut takes back no time that was sent', async t => {
+  const { keeper, log, hold, holdMs, pumps } = await unsynced(t)
+  assert.equal(hold('unsynced'), holdMs)
   keeper.time.noteServerTime(TRUE / 1000)
-  assert.equal(pumps, 1)
+  assert.equal(pumps(), 1)
   assert.equal(hold('synced'), 0)
   assert.ok(hold('unsynced') > 0, 'its correction is in RAM only')
   await log.flush()
   await turn()
   assert.equal(hold('unsynced'), 0)
-  assert.equal(pumps, 2)
+  assert.equal(pumps(), 2)
+})
+
+test('a corrected time waits for its record while the disk refuses, too; a record that RAM could not keep is appended again', async t => {
+  const files = new MemFiles()
+  const { keeper, log, hold } = await unsynced(t, { files, bufferBytes: 4096 })
+  const fact = () => log.appendFact({ id: 'D', state: 'ONLINE', tRaw: 1, aid: 5, sensors: [] }, { medium: 'local' })
+  const steps = (of: FlashLog) => [...of.read(0, { kinds: ['clock'] })].map(({ clock }) => clock!.offsetMs)
+  log.appendFact({ id: 'D', state: 'ONLINE', tRaw: 1, aid: 5, sensors: [] }, { medium: 'local' }, 'unsynced')
+  await log.flush()
+  files.gate = operation => {
+    if (operation === 'sync') throw systemError('EIO')
+  }
+  const before = keeper.time.now()
+  keeper.time.noteServerTime(TRUE / 1000)
+  const moved = keeper.time.now() - before
+  await log.flush()
+  await turn()
+  assert.deepEqual([log.degraded, log.quality, hold('synced')], [true, 'synced', 0])
+  assert.ok(hold('unsynced') > 0, 'a power cut would take the correction back')
+  const first = log.lastSeq
+  for (let k = 0; k < 100_000 && log.status().overflow === 0; k++) fact()
+  await turn()
+  assert.ok(log.losses.some(({ from, to, reason }) => reason === 'overflow' && from <= first && first <= to))
+  assert.ok(hold('unsynced') > 0)
+  files.gate = () => undefined
+  await log.flush()
+  await turn()
+  assert.deepEqual([log.degraded, hold('unsynced')], [false, 0])
+  assert.deepEqual(steps(log), [moved])
 })

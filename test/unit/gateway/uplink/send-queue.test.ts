@@ -19,8 +19,10 @@ function world(count: number, alarms: number[] = []) {
   for (let k = 0; k < count; k++) append()
   let oversized = 0
   let held = 0
+  let heldUnsynced = 0
+  const holdMs = (quality: string): number => (quality === 'unsynced' ? heldUnsynced : held)
   const make = (): SendQueue =>
-    new SendQueue('uplinks', { log: log.asLog, clock, holdMs: () => held, onOversized: () => oversized++ })
+    new SendQueue('uplinks', { log: log.asLog, clock, holdMs, onOversized: () => oversized++ })
   const want = (more: Partial<Want> = {}): Want => ({
     ...{ limit: 100, alarmsOnly: false, oversizedOnly: false, mayGo: () => true, sizeOf: ({ seq }) => seq },
     ...more,
@@ -35,6 +37,9 @@ function world(count: number, alarms: number[] = []) {
     calls: () => oversized,
     hold: (ms: number) => {
       held = ms
+    },
+    holdUnsynced: (ms: number) => {
+      heldUnsynced = ms
     },
   }
 }
@@ -64,6 +69,35 @@ test('a record that may not be sent blocks those after it, and leaves no state',
   hold(5000)
   assert.equal(queue.next(want()), null)
   assert.ok(Number.isFinite(queue.heldUntil))
+})
+
+test('while the disk refuses, records whose correction waits for it hold back no later ones, also after a rewind', () => {
+  const { queue, want, log, append, clock, holdUnsynced } = world(0)
+  log.quality = 'unsynced'
+  append()
+  append()
+  holdUnsynced(50)
+  assert.equal(queue.next(want()), null)
+  log.quality = 'synced'
+  append()
+  clock.advance(50)
+  assert.equal(queue.next(want()), null, 'a disk that works commits it soon')
+  log.degraded = true
+  clock.advance(50)
+  assert.equal(queue.next(want()), null)
+  append()
+  append()
+  const live = take(queue, want())
+  assert.deepEqual(seqs(live), [4, 5])
+  for (const item of live) queue.settle(item)
+  queue.rewind()
+  assert.equal(queue.next(want()), null)
+  append()
+  assert.deepEqual(seqs(take(queue, want())), [6])
+  log.degraded = false
+  holdUnsynced(0)
+  clock.advance(50)
+  assert.deepEqual(seqs(take(queue, want())), [1, 2, 3])
 })
 
 test('after a rewind items in flight are sent again as new items; the answer to the old one moves nothing', () => {
