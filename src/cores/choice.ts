@@ -6,10 +6,10 @@
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
+import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
-import { secondTimers, type Timers } from '../lib/timers'
 import type { FrameBatch } from '../pipeline/batch'
 import type { Core } from '../pipeline/core'
 import type { PacketSlab } from '../pipeline/slab'
@@ -30,9 +30,9 @@ export interface CoreReport {
 
 /** of a choice; for tests */
 interface ChoiceParts {
-  measure?: () => Measured | null
+  measure?: (leastRounds?: number) => Measured | null
   files?: Files
-  timers?: Timers
+  clock?: Pick<Clock, 'mono'>
 }
 
 const PURE: CoreReport = { uplinks: 'pycore', receivers: 'pycore' }
@@ -41,8 +41,11 @@ const CLEAR = 0.9
 /** a smaller batch costs more than it saves */
 const LEAST = 4
 const FILE = 'cores.json'
-const FIRST_WAIT_MS = 10_000
-const LAST_WAIT_MS = 3_600_000
+/** between two measurements without a result */
+const AGAIN_MS = 60_000
+const MOST_TRIES = 10
+/** rounds that are enough when batches come, for V8 has optimized what the gateway does */
+const WARM_ROUNDS = 5
 
 const faster = ({ pycore, rscore }: Speeds): Core['name'] => (rscore <= CLEAR * pycore ? 'rscore' : 'pycore')
 
@@ -76,6 +79,8 @@ export class GatewayCores {
   readonly #logger: Logger
   #report: CoreReport
   #sums: PacketSums | null = null
+  /** measures where there is no result yet */
+  #attempt: (() => void) | null = null
 
   /** The pure core, until choose(). */
   constructor(logger: Logger, report = PURE, least = LEAST) {
@@ -89,25 +94,46 @@ export class GatewayCores {
   }
 
   /**
-   * Takes the remembered choice, or measures; `build`: another one is measured again. Without a result it is measured again later, when V8 has
-   * optimized more.
+   * Takes the remembered choice, or measures; `build`: another one is measured again. Without a result it is measured again when links have batches,
+   * once a minute at most.
    */
-  choose(dataDir: string, build: string, parts: ChoiceParts = {}, waitMs = FIRST_WAIT_MS): void {
-    const { measure = measureCores, files = realFiles, timers = secondTimers } = parts
+  choose(dataDir: string, build: string, parts: ChoiceParts = {}): void {
+    const { measure = measureCores, files = realFiles, clock = systemClock } = parts
     const key = `${build} ${process.version} ${process.arch} ${cpus()[0]?.model ?? ''}`
     const known = remembered(dataDir, key, files)
-    const measured = known ?? measure()
-    if (measured) this.#report = chosen(measured)
-    else if (whyNot() !== null) this.#pure()
-    else if (waitMs <= LAST_WAIT_MS) timers.after(waitMs, () => this.choose(dataDir, build, parts, 2 * waitMs))
-    if (known || !measured) return
+    if (known) {
+      this.#report = chosen(known)
+      if (Object.values(this.#report).includes('rscore') && whyNot() !== null) this.#pure()
+      return
+    }
+    let [tries, nextAt] = [0, Number.NEGATIVE_INFINITY]
+    const attempt = (): void => {
+      if (clock.mono() < nextAt) return
+      const measured = measure(tries++ === 0 ? undefined : WARM_ROUNDS)
+      nextAt = clock.mono() + AGAIN_MS
+      this.#attempt = measured || whyNot() !== null || tries === MOST_TRIES ? null : attempt
+      if (measured) this.#keep(measured, key, join(dataDir, FILE), files)
+      else if (whyNot() !== null) this.#pure()
+    }
+    attempt()
+  }
+
+  #keep(measured: Measured, key: string, path: string, files: Files): void {
+    this.#report = chosen(measured)
     try {
-      atomicWrite(join(dataDir, FILE), JSON.stringify({ key, measured }), files)
+      atomicWrite(path, JSON.stringify({ key, measured }), files)
     } catch (error) {
       this.#logger.warn(
         `the choice of the core is not saved, and measured again at the next start: ${asOsError(error).message}`,
       )
     }
+  }
+
+  /** Whether an uplink with so many waiting records makes them on the native core. */
+  stages(waiting: () => number): boolean {
+    if ((this.#attempt === null && this.#report.uplinks !== 'rscore') || waiting() < this.least) return false
+    this.#attempt?.()
+    return this.#report.uplinks === 'rscore'
   }
 
   /** For the frames of one uplink; null: the pure core makes each at once. */
@@ -118,7 +144,9 @@ export class GatewayCores {
 
   /** Checks the packets of a delivery frame together; null: each is checked when it is read. */
   readonly sums: PacketSums = (raw, at, n) => {
-    if (this.#report.receivers !== 'rscore' || n < this.least) return null
+    if (n < this.least) return null
+    this.#attempt?.()
+    if (this.#report.receivers !== 'rscore') return null
     this.#sums ??= createPacketSums()
     return this.#sums ? this.#sums(raw, at, n) : this.#pure()
   }

@@ -157,6 +157,7 @@ export class Channel {
 
   /** Checks whether the peer supports the delivery exchange (X29). Throws LINK_DOWN if it does not answer. */
   async probe(): Promise<void> {
+    this.#drop()
     this.#sender.reset()
     const { acknowledges, airtime } = this.#parts.medium
     if (airtime && airtime.waitMs(ANSWER_BYTES, true) > 0) throw new OsError('LINK_DOWN', 'duty cycle used up')
@@ -184,6 +185,7 @@ export class Channel {
 
   /** The link is down: nothing is in flight any more. */
   closed(): void {
+    this.#drop()
     this.#window?.drop()
     this.#sender.reset()
     this.#drained()
@@ -222,32 +224,35 @@ export class Channel {
   /** Takes one packet while there is room; a staged one, and all after it, wait for finish(). */
   take(packet: EncodedFrame, item: Item | null): void {
     this.pace.packets(1)
-    if (packet.size > 0 && this.#staged.length === 0) this.#put(packet, item)
-    else {
-      this.#staged.push(packet)
-      this.#stagedItems.push(item)
-      this.#stagedBytes += packet.maxSize
-    }
+    if (packet.size > 0 && this.#staged.length === 0 && this.#put(packet, item)) return
+    this.#staged.push(packet)
+    this.#stagedItems.push(item)
+    this.#stagedBytes += packet.maxSize
   }
 
-  /** Completes the staged packets: all that were taken are in the window now, in order. */
+  /** Completes the staged packets: all that were taken are in the window now, in order. One whose place a key request took waits for the next. */
   finish(): void {
     if (this.#staged.length === 0) return
-    try {
-      this.#parts.encoders.finish()
-      for (const [k, packet] of this.#staged.entries()) this.#put(packet, this.#stagedItems[k]!)
-    } finally {
-      this.#staged.length = this.#stagedItems.length = this.#stagedBytes = 0
+    this.#parts.encoders.finish()
+    while (this.#staged.length > 0 && this.#put(this.#staged[0]!, this.#stagedItems[0]!)) {
+      this.#stagedBytes -= this.#staged.shift()!.maxSize
+      this.#stagedItems.shift()
     }
   }
 
-  #put({ bytes, maxSize }: EncodedFrame, item: Item | null): void {
+  #drop(): void {
+    this.#staged.length = this.#stagedItems.length = this.#stagedBytes = 0
+  }
+
+  /** False: the window has no room, and nothing has changed. */
+  #put({ bytes, maxSize }: EncodedFrame, item: Item | null): boolean {
     if (this.#window) this.#window.take(bytes, item)
     else {
       // a retransmit may have the maximum size
-      this.#sender.submit(bytes, item, maxSize)
+      if (!this.#sender.submit(bytes, item, maxSize)) return false
       if (item) this.#events.taken(item)
     }
+    return true
   }
 
   /** Sends one frame or batch of the taken packets; resolves its size, 0: nothing to send. */

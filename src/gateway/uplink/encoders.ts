@@ -116,8 +116,7 @@ export class Encoders {
    */
   begin(waiting: () => number): void {
     const cores = this.#plan ? undefined : this.#cores
-    const staged = cores?.report.uplinks === 'rscore' && waiting() >= cores.least
-    this.#batch = staged ? (this.#native ??= cores.batch(this.#slab)) : null
+    this.#batch = cores?.stages(waiting) ? (this.#native ??= cores.batch(this.#slab)) : null
   }
 
   /** Completes the staged frames. */

@@ -10,7 +10,7 @@ import { type Measured, measureCores } from '../../../src/cores/measure'
 import { realFiles } from '../../../src/lib/files'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
 import { PacketSlab } from '../../../src/pipeline/slab'
-import { ManualClock, ManualTimers } from '../../lib/manual'
+import { ManualClock } from '../../lib/manual'
 
 const FAST: Measured = { uplinks: { pycore: 100, rscore: 90 }, receivers: { pycore: 100, rscore: 91 } }
 const CHOSEN = { uplinks: 'rscore', receivers: 'pycore', measured: FAST }
@@ -30,7 +30,7 @@ function choose(dir: string, build: string, result: Measured | null = FAST) {
     count++
     return result
   }
-  cores.choose(dir, build, { measure, timers: new ManualTimers(new ManualClock()) })
+  cores.choose(dir, build, { measure })
   return { report: cores.report, count }
 }
 
@@ -69,40 +69,57 @@ test('what cannot be read, or holds no figures, is measured again; a disk that r
   assert.match(lines.join(), /measured again at the next start: no space left/)
 })
 
-test('without a result the pure core stays, and it is measured again, less and less often, for two hours', async t => {
+test('without a result the pure core stays, and it is measured again when links have batches, once a minute, ten times', t => {
   const dir = folder(t)
-  const timers = new ManualTimers(new ManualClock())
-  const at: number[] = []
+  const clock = new ManualClock()
+  const rounds: (number | undefined)[] = []
   const cores = new GatewayCores(silentLogger)
   let result: Measured | null = null
-  const measure = (): Measured | null => {
-    at.push(timers.clock.mono() / 1000)
+  const measure = (least?: number): Measured | null => {
+    rounds.push(least)
     return result
   }
-  cores.choose(dir, '1', { measure, timers })
-  await timers.advance(20_000_000)
-  assert.deepEqual(at, [0, 10, 30, 70, 150, 310, 630, 1270, 2550, 5110])
+  cores.choose(dir, '1', { measure, clock })
+  const frame = Buffer.from('0001ff0001ff0001ff0001ff', 'hex')
+  for (let minute = 0; minute < 30; minute++) {
+    assert.equal(cores.stages(() => 3) || cores.sums(frame, 0, 3) !== null, false, 'no batch')
+    assert.equal(minute % 2 === 0 ? cores.stages(() => 4) : cores.sums(frame, 0, 4) !== null, false)
+    clock.advance(60_000)
+  }
+  assert.deepEqual(rounds, [undefined, 5, 5, 5, 5, 5, 5, 5, 5, 5])
   assert.deepEqual(cores.report, { uplinks: 'pycore', receivers: 'pycore' })
   assert.equal(existsSync(join(dir, 'cores.json')), false)
-  cores.choose(dir, '1', { measure, timers })
+  cores.choose(dir, '1', { measure, clock })
   result = FAST
-  await timers.advance(20_000_000)
-  assert.equal(at.length, 12)
+  assert.equal(
+    cores.stages(() => 100),
+    false,
+    'within the minute',
+  )
+  clock.advance(60_000)
+  assert.equal(
+    cores.stages(() => 100),
+    true,
+  )
   assert.deepEqual([cores.report, lastChoice(dir)], [CHOSEN, CHOSEN])
+  assert.equal(rounds.length, 12)
 })
 
 test('a measurement is bounded by its time and its rounds', () => {
   let [reads, step] = [0, 0]
   const now = (): number => reads++ * step
   // a clock that stands still: 300 rounds of four works, each between two readings
-  assert.deepEqual(measureCores(now), { uplinks: { pycore: 0, rscore: 0 }, receivers: { pycore: 0, rscore: 0 } })
+  assert.deepEqual(measureCores(undefined, now), {
+    uplinks: { pycore: 0, rscore: 0 },
+    receivers: { pycore: 0, rscore: 0 },
+  })
   assert.equal(reads, 1 + 300 * 4 * 2)
   // each reading takes 1 ms: it ends after 15 of them, with too few rounds for a result
   ;[reads, step] = [0, 1]
-  assert.equal(measureCores(now), null)
+  assert.equal(measureCores(undefined, now), null)
   assert.equal(reads, 16)
   ;[reads, step] = [0, 1 / 64]
-  assert.equal(measureCores(now)!.uplinks.pycore, 977)
+  assert.equal(measureCores(undefined, now)!.uplinks.pycore, 977)
 })
 
 test('packets of a frame are checked together where the native core is chosen for receivers, from four on', () => {
@@ -124,17 +141,20 @@ test('without WebAssembly the pure core continues, with one warning that status 
     assert.equal(measureCores(), null)
     const cores = new GatewayCores(logger())
     cores.choose(dir, '1')
-    assert.equal(cores.report.uplinks, 'rscore')
-    assert.equal(cores.batch(new PacketSlab()), null)
-    assert.equal(cores.sums(new Uint8Array(64), 0, 8), null)
     assert.deepEqual(cores.report, { uplinks: 'pycore', receivers: 'pycore', problem })
+    assert.equal(cores.sums(new Uint8Array(64), 0, 8), null)
     assert.equal(lines.length, 1)
+    // chosen before it went away
+    const late = new GatewayCores(logger(), { uplinks: 'rscore', receivers: 'rscore' })
+    assert.equal(late.batch(new PacketSlab()), null)
+    assert.deepEqual(late.report, { uplinks: 'pycore', receivers: 'pycore', problem })
+    assert.equal(lines.length, 2)
     // and where nothing is remembered
     const other = new GatewayCores(logger())
     other.choose(folder(t), '1')
     assert.equal(other.report.problem, problem)
-    assert.equal(lines.length, 2)
-    assert.match(lines[1]!, /pycore makes and checks the packets/)
+    assert.equal(lines.length, 3)
+    assert.match(lines[2]!, /pycore makes and checks the packets/)
   } finally {
     Object.defineProperty(globalThis, 'WebAssembly', kept)
   }

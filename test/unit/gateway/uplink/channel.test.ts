@@ -165,6 +165,59 @@ test('a peer configured best_effort is not probed, and its packets count as sent
   assert.equal(uplink.status().acked, 0)
 })
 
+test('a packet whose place in the window a key request took is sent when there is room', async () => {
+  const clock = new ManualClock()
+  const receiver = new DeliveryReceiver()
+  let receive: PacketHandler = () => undefined
+  const got: number[] = []
+  const far = Object.assign(new FarEnd('LoRa', 'exchange'), {
+    onPacket: (handler: PacketHandler) => void (receive = handler),
+    send: async (bytes: Uint8Array) => {
+      if (isProbe(bytes)) setImmediate(() => answer(receiver.probeReply(bytes)!))
+      let answered: Uint8Array | null = null
+      receiver.onFrame(bytes, 'far', (packet, sent, peer) => {
+        got.push(packet[0]!)
+        answered = receiver.committed(peer, [sent])
+      })
+      if (answered) answer(answered)
+      return true
+    },
+  })
+  const answer = (bytes: Uint8Array): void =>
+    receive(bytes, { medium: 'LoRa', address: 'far', reply: async () => true } as never)
+  let seq = 0
+  const channel = new Channel(
+    { delivery: 'auto' },
+    {
+      ...{ medium: far as Medium, clock, timers: new ManualTimers(clock), logger: silentLogger },
+      ...{
+        client: new SecureClient({ clock }),
+        encoders: { opened: () => undefined, finish: () => undefined } as never,
+      },
+      ...{ nextSeq: () => ++seq, randomEpoch: () => 99, now: () => 0, degraded: () => undefined },
+      ...{ lost: reason => assert.fail(reason), onControl: () => false },
+    },
+    {
+      delivered: () => undefined,
+      taken: () => undefined,
+      changed: () => undefined,
+      answered: () => undefined,
+    } as never,
+  )
+  await channel.probe()
+  channel.opened()
+  const take = (n: number): void =>
+    channel.take({ bytes: Buffer.of(n, 2, 3), size: 3, maxSize: 3 } as EncodedFrame, { seq: n } as Item)
+  for (let n = 1; n <= 8; n++) take(n)
+  assert.equal(channel.room, false)
+  // packed while a key request took the last place
+  take(9)
+  await channel.send(clock.mono())
+  channel.finish()
+  await channel.send(clock.mono())
+  assert.deepEqual(got, [1, 2, 3, 4, 5, 6, 7, 8, 9])
+})
+
 test('a handover waits until nothing is in flight, at most until its limit, and leaves no timer', async () => {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
