@@ -1,11 +1,12 @@
 // Restores the state of a data directory from a backup. First the complete file is read and verified, and its Config.json is
-// checked as at a start, then everything is written into <data>/restore/new and synced; until then nothing is changed. The plan (<data>/restore/plan.json) is the point
-// of no return: once it is on the disk, an interrupted restore is completed by the next command or start. Phase `out` moves
-// the old state to <data>/restore/old-N, phase `in` moves the new one into its place; each step may be repeated. The old
-// state is removed after the new one has started once. Config.json is never missing: it is copied, then replaced atomically.
+// checked as at a start, then everything is written into <data>/restore/new and synced; until then nothing is changed. The
+// plan (<data>/restore/plan.json) is the point of no return: once it is on the disk, an interrupted restore is completed by
+// the next command or start. Phase `out` moves the old state to <data>/restore/old-N, phase `in` moves the new one into its
+// place; each step may be repeated. The old state is removed after the new one has started once. Config.json is never
+// missing: it is copied, then replaced atomically.
 //
-// Errors: E_BACKUP, E_PASSPHRASE, DATA_DIR for a data directory of several mounts, and those of the system while the new state is written: nothing is changed then. Later
-// errors leave the plan, and the next command continues.
+// Errors: E_BACKUP, E_PASSPHRASE, DATA_DIR for a data directory of several mounts, and those of the system while the new
+// state is written: nothing is changed then. Later errors leave the plan, and the next command continues.
 import { dirname, join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno, OsError } from '../lib/errors'

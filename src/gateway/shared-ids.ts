@@ -70,6 +70,8 @@ export class SharedIds implements SharedIdSource {
   readonly #answers: Allowance
   readonly #uses: SharedUse
   #newest: IdAnswer | undefined
+  /** a query is scheduled after a failure */
+  #again: (() => void) | undefined
   #working = false
   #stopped = false
   #notBefore = Number.NEGATIVE_INFINITY
@@ -217,7 +219,10 @@ export class SharedIds implements SharedIdSource {
         this.#problem = reason
       }
       this.#notBefore = this.#o.clock.mono() + BACKOFF_MS
-      secondTimers.after(BACKOFF_MS, () => this.#pump(true))
+      this.#again ??= secondTimers.after(BACKOFF_MS, () => {
+        this.#again = undefined
+        this.#pump(true)
+      })
       for (const [id, address] of heard)
         if (!this.#heard.has(id) && this.#heard.size < MAX_HEARD) this.#heard.set(id, address)
       this.#acknowledged = [...acknowledged, ...this.#acknowledged].slice(0, MOST_WAITING)
