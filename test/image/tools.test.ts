@@ -52,10 +52,9 @@ test('an image that takes no updates says so, and how to make a key, before it i
   const said = (options: object): string => {
     const lines: string[] = []
     const about = { board: 'rpi-4', version: '1.0.0', builtAt: 0, out: from, say: (line: string) => lines.push(line) }
-    // here is no dist/
-    assert.throws(() => makeImage(from, { ...about, ...options }), { code: 'ENOENT' })
-    assert.match(lines.pop()!, /^package of os-node/)
-    return lines.join('\n')
+    // here is no dist/, and maybe no tool for images
+    assert.throws(() => makeImage(from, { ...about, ...options }), /ENOENT|E_TOOL/)
+    return lines.filter(line => !line.startsWith('package of os-node')).join('\n')
   }
   assert.match(said({}), /^this image takes no updates; .*openssl genpkey -algorithm ed25519 .*--sign/)
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')

@@ -134,6 +134,8 @@ export function makeImage(
   },
 ) {
   const { recipe, keys } = checkImage(root, { board, sign, trust, overlays, kernel, firmware, url })
+  // with --kernel the step of the kernel module says so
+  if (keys.length === 0 && !(kernel && recipe.chooser === 'firmware')) say(NO_UPDATES)
   checkTools(recipe)
   const seconds = Math.floor(builtAt / 1000)
   const env = { ...process.env, SOURCE_DATE_EPOCH: String(seconds), TZ: 'UTC' }
@@ -145,8 +147,6 @@ export function makeImage(
   try {
     if (kernel) layOutKernel(kernel, join(work, 'kernel'))
     else if (recipe.lacks) say(`${board} will have ${recipe.lacks}`)
-    // with --kernel the step of the kernel module says so
-    if (keys.length === 0 && !(kernel && recipe.chooser === 'firmware')) say(NO_UPDATES)
     step('package of os-node')
     const [deb] = makePackages(root, {
       version,
