@@ -4,7 +4,7 @@
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 
 export const NODE_VERSION = '24.21.0'
 const BUILDS = {
@@ -37,10 +37,7 @@ export function tool(debian, program, args, options = {}) {
 export function nodeRuntime(root, arch, say = () => undefined) {
   const { name, integrity } = BUILDS[arch]
   const dir = join(root, '.cache', `${name}-${NODE_VERSION}`)
-  if (existsSync(dir)) return dir
-  mkdirSync(join(root, '.cache'), { recursive: true })
-  const work = mkdtempSync(`${dir}-`)
-  try {
+  return madeOnce(dir, work => {
     say(`fetching ${name} ${NODE_VERSION} (about 45 MB) …`)
     tool('npm', 'npm', ['pack', `${name}@${NODE_VERSION}`, '--pack-destination', work, '--loglevel=error'], {
       cwd: work,
@@ -61,12 +58,20 @@ export function nodeRuntime(root, arch, say = () => undefined) {
     renameSync(join(work, 'bin/node'), join(work, 'node'))
     rmSync(join(work, 'bin'), { recursive: true })
     rmSync(tarball)
-    renameSync(work, dir)
-    return dir
+  })
+}
+
+/** The folder `dir`, which `make` fills under another name the first time; of several builds at once one gives it its name. */
+export function madeOnce(dir, make) {
+  if (existsSync(dir)) return dir
+  mkdirSync(dirname(dir), { recursive: true })
+  const fresh = mkdtempSync(`${dir}-`)
+  try {
+    make(fresh)
+    renameSync(fresh, dir)
   } catch (error) {
-    rmSync(work, { recursive: true, force: true })
-    // another build was quicker
-    if (error.syscall === 'rename' && existsSync(dir)) return dir
-    throw error
+    rmSync(fresh, { recursive: true, force: true })
+    if (!(error.syscall === 'rename' && existsSync(dir))) throw error
   }
+  return dir
 }

@@ -1,9 +1,9 @@
 // Packages of Debian laid out without running them, fetched once into .cache.
 // What fails: a package that cannot be fetched, a tool that is missing (E_TOOL).
 import { createHash } from 'node:crypto'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { chmodSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { tool } from '../node-runtime.mjs'
+import { madeOnce, tool } from '../node-runtime.mjs'
 
 export const SUITE = 'trixie'
 /** the keys of Debian, which its archive is signed with */
@@ -24,12 +24,9 @@ export function layOut(root, { label, packages: names, newer = [], archs = ['arm
     .digest('hex')
     .slice(0, 12)
   const dir = join(root, '.cache', `image-${label}-${key}`)
-  if (existsSync(dir)) return dir
-  mkdirSync(join(root, '.cache'), { recursive: true })
-  const fresh = mkdtempSync(`${dir}-`)
-  const count = packages.length === 1 ? packages[0] : `${packages.length} packages`
-  say(`fetching ${count} of Debian ${suite} and what is needed with it (about ${size} MB) …`)
-  try {
+  return madeOnce(dir, fresh => {
+    const count = packages.length === 1 ? packages[0] : `${packages.length} packages`
+    say(`fetching ${count} of Debian ${suite} and what is needed with it (about ${size} MB) …`)
     const what = [
       '--variant=extract',
       // for others than root the other ways need subordinate ids, and leave files that are not theirs
@@ -43,10 +40,5 @@ export function layOut(root, { label, packages: names, newer = [], archs = ['arm
     rmSync(join(fresh, 'dev'), { recursive: true, force: true })
     mkdirSync(join(fresh, 'dev'))
     chmodSync(fresh, 0o755)
-    renameSync(fresh, dir)
-    return dir
-  } catch (error) {
-    rmSync(fresh, { recursive: true, force: true })
-    throw error
-  }
+  })
 }
