@@ -1,15 +1,16 @@
 // The model of the property tests of DIFF (R10): senders with changing devices, a link that loses, duplicates and delays
-// packets, and a receiver that may restart. Every sent fact is kept; whatever is decoded must be one of them.
+// packets, and a receiver that may restart. The senders use both cores. Every sent fact is kept; whatever is decoded must be one of them.
 import type { Fact, SensorFact } from '../../../src/pipeline/fact'
 import { Fusion } from '../../../src/pipeline/fuse'
 import type { DecodedPacket } from '../../../src/pipeline/received'
 import { Receiver } from '../../../src/pipeline/receiver'
-import { type EncodedFrame, UplinkEncoder } from '../../../src/pipeline/sender'
+import type { EncodedFrame, UplinkEncoder } from '../../../src/pipeline/sender'
 import { baseCommand } from '../../../src/wire/commands'
 import { ManualClock } from '../../lib/manual'
 import { dictToFact } from '../../lib/packets'
 import { digest } from '../../lib/trace'
 import { MemFiles } from '../log/memfiles'
+import { BothEncoders } from './both-cores'
 import { difference, partialDifference } from './difference'
 import { random, units } from './units'
 
@@ -92,7 +93,7 @@ class Sender {
 
   #start(firstTid: number): UplinkEncoder {
     const { clock, scenario } = this.world
-    return new UplinkEncoder({
+    return new BothEncoders({
       aid: this.aid,
       units,
       clock,

@@ -17,7 +17,7 @@ import { ManualClock } from '../../lib/manual'
 import { dictToFact } from '../../lib/packets'
 import { rounds } from '../../lib/random'
 import { canonicals } from '../units/canonicals'
-import { bothCores } from './both-cores'
+import { BothEncoders, bothCores } from './both-cores'
 import { random } from './units'
 
 const T0 = 1_710_000_000_000
@@ -175,7 +175,7 @@ test('facts are preserved from uplink encoder to receiver', t => {
     const precision = k % 11
     const sticky = k % 2 === 0
     const device: Device = {
-      encoder: new UplinkEncoder({
+      encoder: new BothEncoders({
         aid: k + 1,
         units,
         precision,
