@@ -187,10 +187,11 @@ const core: Check = {
   name: 'core',
   run({ context: { config } }) {
     const { core_backend: wanted } = config.config.engine_settings
-    const problem = coreProblem(wanted)
-    return problem === null
-      ? ok(wanted)
-      : warning(`${wanted} is not available (${problem}): pycore encodes the packets`, 'os-node core pycore')
+    const problem = coreProblem('rscore')
+    if (problem === null) return ok(wanted)
+    return wanted === 'rscore'
+      ? warning(`rscore is not available (${problem}): pycore encodes the packets`, 'os-node core pycore')
+      : ok(`${wanted}; rscore is not available (${problem})`)
   },
 }
 

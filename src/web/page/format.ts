@@ -71,10 +71,12 @@ export interface News {
   readonly guard?: { readonly level: string; readonly reason?: string }
   readonly log?: { readonly state?: string; readonly reason?: string; readonly pending?: number }
   readonly disk?: { readonly reason: string; readonly in_ram: readonly string[]; readonly hint: string }
+  readonly core?: { readonly problem?: string }
 }
 
 /** The problems of a status that limit the gateway's work, the worst first; safe mode is shown above every view. */
-export function notices({ guard, config_problem, log, disk, attention = [], needs_restart = [] }: News): Notice[] {
+export function notices(news: News): Notice[] {
+  const { guard, config_problem, log, disk, core, attention = [], needs_restart = [] } = news
   const list: Notice[] = []
   const say = (kind: string, text: string, bad: boolean): void => void list.push({ kind, text, bad })
   if (log?.state === 'degraded')
@@ -91,6 +93,7 @@ export function notices({ guard, config_problem, log, disk, attention = [], need
   }
   if (guard && guard.level !== 'normal')
     say('guard', `Reduced operation (${guard.level}): ${guard.reason ?? ''}`, false)
+  if (core?.problem) say('core', core.problem, false)
   if (needs_restart.length > 0) say('restart', `Takes effect after a restart: ${needs_restart.join(', ')}`, false)
   return list
 }

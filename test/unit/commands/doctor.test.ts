@@ -306,6 +306,10 @@ test('core: a machine without WebAssembly has pycore only', async () => {
     const found = await check('core', { config: { engine_settings: { core_backend: 'rscore' } } })
     assert.deepEqual([found.state, found.hint], ['warning', 'os-node core pycore'])
     assert.match(found.text, /rscore is not available .*without WebAssembly.*: pycore encodes/)
+    // nothing to do where it was not chosen
+    const other = await check('core', {})
+    assert.deepEqual([other.state, other.hint], ['ok', undefined])
+    assert.match(other.text, /^pycore; rscore is not available .*without WebAssembly/)
   } finally {
     Object.defineProperty(globalThis, 'WebAssembly', kept)
   }
