@@ -2,7 +2,7 @@
 // log over them to an upstream that acknowledges. The young generation is so large that no collection happens between the two samples; both are taken
 // in the gateway's own process, and nothing is queried meanwhile.
 import { fork, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -35,6 +35,7 @@ const BUDGETS = {
   'in/mqtt': 16_000,
   'in/source': 40_000,
   'out/udp': 12_000,
+  'out/udp/rscore': 12_000,
   'out/tcp': 12_000,
   'out/mqtt': 20_000,
 }
@@ -92,6 +93,12 @@ const handOn = (from, to) =>
     ])
       one.on('error', () => end.destroy()).pipe(end)
   }).listen(from, '127.0.0.1')
+
+function stopped(child) {
+  const ended = new Promise(resolve => child.once('exit', resolve))
+  child.kill('SIGTERM')
+  return ended
+}
 
 /** `{FlashLog, mediaTable}` of the built library. */
 export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, starts }) {
@@ -166,9 +173,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
       )
     } finally {
       // its local upstream ends with it
-      const ended = new Promise(resolve => child.once('exit', resolve))
-      child.kill('SIGTERM')
-      await ended
+      await stopped(child)
       modbus.close()
     }
   }
@@ -188,22 +193,28 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
 
   /**
    * `port` of the uplink; `receiver`: the options of the upstream's receiver, besides its own UDP; `listening` runs once
-   * it does.
+   * it does; `core`: the text of its cores.json.
    */
-  async function sending(medium, port, receiver, listening = () => undefined) {
-    const path = `out/${medium.toLowerCase()}`
-    const home = join(dir, path.replace('/', '-'))
+  async function sending(medium, port, receiver, listening = () => undefined, core = undefined) {
+    const path = `out/${medium.toLowerCase()}${core ? '/rscore' : ''}`
+    const home = join(dir, path.replaceAll('/', '-'))
     await backlog(FlashLog, join(home, 'data', 'log'), PACKETS, 'GW', 4711)
     const gateway = { sources: [], uplinks: [{ name: 'up', medium, host: '127.0.0.1', port }] }
     const config = { device_id: 'GW', assigned_id: 4711, gateway }
-    const { child } = start(home, config, 'run', '--port', String(await freeTcp()))
+    if (core) writeFileSync(join(home, 'data', 'cores.json'), core)
+    const { child, dataDir } = start(home, config, 'run', '--port', String(await freeTcp()))
     let upstream
     try {
       const pass = async () => {
         const udp = receiver ? await freeUdp() : port
         const where = ['--host', '127.0.0.1', '--port', String(udp), '--web-port', String(await freeTcp())]
         const receivers = receiver ? [{ name: 'in', medium, ...receiver }] : []
-        upstream = fleet.start(`end-${medium}`, 'serve', { RESOURCES: MEDIA, gateway: { receivers } }, ...where)
+        upstream = fleet.start(
+          `end-${path.replaceAll('/', '-')}`,
+          'serve',
+          { RESOURCES: MEDIA, gateway: { receivers } },
+          ...where,
+        )
         await until('the upstream listens', async () => {
           const { links } = await ask(upstream, 'status')
           return Object.values(links).every(({ state }) => state === 'up')
@@ -212,9 +223,34 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
         await until('every fact arrives', async () => (await factsOf(upstream)()) >= PACKETS)
       }
       await measure(path, child, pass, async () => (upstream ? factsOf(upstream)() : 0))
+      if (core && (await ask(dataDir, 'status')).core.uplinks !== 'rscore')
+        problems.push(`gateway/heap: ${path} did not use rscore`)
     } finally {
       child.kill('SIGKILL')
     }
+  }
+
+  /** A cores.json in which the native core is the faster one for uplinks; null: no gateway measured within its budget. */
+  async function measuredCores() {
+    const file = join(dir, 'cores', 'data', 'cores.json')
+    for (let k = 0; k < 5 && !existsSync(file); k++) {
+      const { child, dataDir } = start(
+        join(dir, 'cores'),
+        {},
+        'serve',
+        '--host',
+        '127.0.0.1',
+        '--port',
+        '0',
+        '--web-port',
+        '0',
+      )
+      await until('the gateway answers', () => ask(dataDir, 'status').catch(() => false))
+      await stopped(child)
+    }
+    if (!existsSync(file)) return null
+    const { key, measured } = JSON.parse(readFileSync(file, 'utf8'))
+    return JSON.stringify({ key, measured: { ...measured, uplinks: { pycore: 2, rscore: 1 } } })
   }
 
   const wanted = path => starts(`gateway/heap_bytes_per_packet/${path}`)
@@ -226,7 +262,12 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
       await receiving('in/tcp', receiver, over(mediaTable.TCP, { host: '127.0.0.1', port }))
     }
     if (wanted('in/source')) await polling()
-    if (wanted('out/udp')) await sending('UDP', await freeUdp())
+    if (wanted('out/udp')) {
+      await sending('UDP', await freeUdp())
+      const cores = await measuredCores()
+      if (cores) await sending('UDP', await freeUdp(), undefined, undefined, cores)
+      else problems.push('gateway/heap: out/udp/rscore was not measured, no gateway had the time to measure its cores')
+    }
     if (wanted('out/tcp')) {
       const port = await freeTcp()
       await sending('TCP', port, { listen_host: '127.0.0.1', port })

@@ -1,4 +1,4 @@
-// Bytes of heap that a packet costs the media whose gateways the bench does not start (heap.mjs): serial lines, CAN, LoRa, Bluetooth, QUIC.
+// Bytes of heap that a packet costs the media whose gateways the bench does not start (heap.mjs): serial lines, IWIP, CAN, LoRa, Bluetooth, QUIC.
 // With `--profile` also where their processor time goes. See media/inside.ts. What this machine cannot carry is printed as not measured.
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -17,6 +17,9 @@ const needs = path => () => (existsSync(path) ? process.execPath : `this machine
 /** medium: the most a packet may cost, sender and receiver together, and the Node that runs it, or why none does */
 const MEDIA = {
   serial: [4200, needs('/usr/bin/socat')],
+  rs485: [6400, needs('/usr/bin/socat')],
+  uip: [4000, needs('/usr/bin/socat')],
+  iwip: [400, () => process.execPath],
   can: [3400, () => process.execPath],
   lora: [72_000, () => process.execPath],
   bluetooth: [6000, () => process.execPath],

@@ -1,9 +1,11 @@
 // Bytes of heap that a packet costs a pair of media, one of which sends to the other: both halves, and nothing of the gateways behind them.
-// Loaded by ../media.mjs with a young generation so large that no collection falls in. Serial lines are pseudo-terminals, QUIC is the
-// loopback; CAN, radio and Bluetooth are buses in memory where the driver meets the kernel.
+// Loaded by ../media.mjs with a young generation so large that no collection falls in. Serial lines are pseudo-terminals, QUIC and IWIP are
+// the loopback; CAN, radio and Bluetooth are buses in memory where the driver meets the kernel.
 // `node inside.cjs MEDIUM FOLDER` prints `{bytes, packets, collections}`; with `profile` it writes FOLDER/profile.json:
 // `{profile, user, system, waits}`, the last three for each packet, measured before the profile.
 import { spawn } from 'node:child_process'
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
 import { existsSync, writeFileSync } from 'node:fs'
 import { Session } from 'node:inspector/promises'
 import { join } from 'node:path'
@@ -14,12 +16,15 @@ import type { ConnectOptions, Radio, RadioEvents } from '../../drivers/bluetooth
 import { CanMedium } from '../../drivers/can/medium'
 import type { PeerSocket } from '../../drivers/can/peer'
 import { createLora } from '../../drivers/lora'
+import { rs485Driver } from '../../drivers/rs485'
+import { iwipDriver, uipDriver } from '../../drivers/slip'
 import { uartDriver } from '../../drivers/uart'
 import type { Clock } from '../../src/lib/clock'
 import { silentLogger } from '../../src/lib/logger'
 import { systemTimers, type Timers } from '../../src/lib/timers'
-import type { Medium } from '../../src/links/contracts'
+import type { Medium, MediumDriver } from '../../src/links/contracts'
 import { createQuic } from '../../src/media/quic'
+import { udpDriver } from '../../src/media/udp'
 import { AGAIN, READABLE, WRITABLE } from '../../src/native'
 import type { CanLink } from '../../src/native/can-link'
 import { UplinkEncoder } from '../../src/pipeline/sender'
@@ -157,8 +162,10 @@ function bluetooth(): Pair {
   return { sends: sends!, hears: hears!, packets: PACKETS }
 }
 
-/** Two pseudo-terminals that socat joins. */
-async function serial(dir: string): Promise<Pair> {
+type Driver = Pick<MediumDriver, 'create'>
+
+/** A sender and a receiver of a serial driver, on two pseudo-terminals that socat joins. */
+async function onLine(dir: string, driver: Driver, own: (k: number, port: string) => object): Promise<Pair> {
   const ends = ['a', 'b'].map(name => join(dir, name))
   const socat = spawn(
     'socat',
@@ -166,9 +173,30 @@ async function serial(dir: string): Promise<Pair> {
   )
   await until('pseudo-terminals', () => ends.every(existsSync))
   const [sends, hears] = (['send', 'listen'] as const).map((mode, k) =>
-    uartDriver.create(mode, { mode, port: ends[k], baudrate: 4_000_000 }, context),
+    driver.create(mode, { mode, baudrate: 4_000_000, ...own(k, ends[k]!) }, context),
   )
   return { sends: sends!, hears: hears!, packets: PACKETS, end: () => void socat.kill() }
+}
+
+const serial = (dir: string): Promise<Pair> => onLine(dir, uartDriver, (_, port) => ({ port }))
+const uip = (dir: string): Promise<Pair> =>
+  onLine(dir, uipDriver, (k, device) => ({ device, address: `10.0.0.${k + 1}`, host: '10.0.0.2', port: 7000 }))
+/** Both ends keep the silence before they send. */
+const rs485 = async (dir: string): Promise<Pair> => ({
+  ...(await onLine(dir, rs485Driver, (_, port) => ({ port, direction: 'auto_hardware', turnaround_ms: 0 }))),
+  packets: 400,
+})
+
+/** Without a serial line it is UDP with packets bounded by the MTU. */
+async function iwip(): Promise<Pair> {
+  const driver = iwipDriver(udpDriver)
+  const socket = createSocket('udp4').bind(0, '127.0.0.1')
+  await once(socket, 'listening')
+  const { port } = socket.address()
+  socket.close()
+  const sends = driver.create('send', { mode: 'send', host: '127.0.0.1', port }, context)
+  const hears = driver.create('listen', { mode: 'listen', listen_host: '127.0.0.1', port }, context)
+  return { sends, hears, packets: PACKETS }
 }
 
 async function quic(dir: string): Promise<Pair> {
@@ -179,7 +207,16 @@ async function quic(dir: string): Promise<Pair> {
   return { sends: createQuic('sends', { host: 'localhost', port, tls: { ca } }, context), hears, packets: PACKETS }
 }
 
-const MEDIA: Readonly<Record<string, (dir: string) => Pair | Promise<Pair>>> = { serial, can, lora, bluetooth, quic }
+const MEDIA: Readonly<Record<string, (dir: string) => Pair | Promise<Pair>>> = {
+  serial,
+  rs485,
+  uip,
+  iwip,
+  can,
+  lora,
+  bluetooth,
+  quic,
+}
 
 /** Frames of one node, four sensors, all values changing. */
 function frames(count: number): Buffer[] {
