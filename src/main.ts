@@ -4,7 +4,7 @@
 // Errors: a command that cannot be run ends the process with the exit status of its error's code, and says what to do.
 import { isMainThread, workerData } from 'node:worker_threads'
 import type { CommandContext, TerminalUiLike } from './commands'
-import { logOf, nodeLike } from './commands/adapters'
+import { closedLog, nodeLike } from './commands/adapters'
 import type { ConfigStore } from './config'
 import type { SectionReader } from './display'
 import type { SourcesApi } from './gateway/api'
@@ -71,7 +71,7 @@ async function chooseBoard({ config }: ConfigStore): Promise<void> {
 async function localSections(config: ConfigStore, logger: Logger): Promise<SectionReader> {
   const { filesSource, getDisplayRegistry, RegistryReader, useDisplaySource } = await import('./display')
   const transport = localTransport(config, logger)
-  const log = logOf(config.dataDir)
+  const log = closedLog(config)
   useDisplaySource(
     filesSource({ config, version: __VERSION__, transport: () => transport.view(), log: () => log.summary() }),
   )
@@ -118,7 +118,7 @@ async function localContext({ config, logger, signal, print }: LocalParts, stop:
     via: 'local',
     linkProblems: () => linkProblems(config.config, registry()),
     signal,
-    log: logOf(config.dataDir),
+    log: closedLog(config),
     node: async () => nodeLike(node()),
     plugins: async () =>
       (plugins ??= makePlugins({

@@ -1,9 +1,20 @@
 // Adapters from other rooms to commands: the log (from files, or of a running gateway) and the library's node.
 import { join } from 'node:path'
+import type { ConfigStore } from '../config'
 import type { Gateway } from '../gateway/gateway'
 import { OsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
-import { exportFacts, exportRow, type Selection, segmentsIn, verify, verifying } from '../log'
+import {
+  exportFacts,
+  exportRow,
+  type LogLimits,
+  logSettings,
+  type Selection,
+  segmentsIn,
+  settle,
+  verify,
+  verifying,
+} from '../log'
 import type { NodeBase } from '../node/node'
 import type { LogAccess, NodeLike, Watch } from './context'
 
@@ -11,8 +22,8 @@ import type { LogAccess, NodeLike, Watch } from './context'
 const ROWS_A_REPORT = 256
 
 /** The gateway continues its work between two segments. */
-async function verifyInSteps(dir: string, selection: Selection, { signal, progress }: Watch) {
-  const steps = verifying(dir, realFiles, selection)
+async function verifyInSteps(dir: string, selection: Selection, { signal, progress }: Watch, limits?: LogLimits) {
+  const steps = verifying(dir, realFiles, selection, limits)
   for (;;) {
     const { done, value } = steps.next()
     if (done) return value
@@ -22,8 +33,8 @@ async function verifyInSteps(dir: string, selection: Selection, { signal, progre
   }
 }
 
-/** The log in the files of a data directory. */
-export const logOf = (dataDir: string): LogAccess => {
+/** The log in the files of a data directory; `limits`: those of a log that no gateway has open. */
+export const logOf = (dataDir: string, limits?: LogLimits): LogAccess => {
   const dir = join(dataDir, 'log')
   return {
     summary: async () => {
@@ -37,17 +48,21 @@ export const logOf = (dataDir: string): LogAccess => {
         bytes_written_today: 0,
       }
       if (!realFiles.exists(dir)) return empty as never
-      const { records, first_seq, last_seq, lost, damaged, gaps: all } = verify(dir)
+      const { records, first_seq, last_seq, lost, damaged, gaps: all } = verify(dir, realFiles, undefined, limits)
       const bytes = segmentsIn(dir, realFiles).reduce((sum, { size }) => sum + size, 0)
       const gaps = all.filter(({ reason }) => reason === 'damaged')
       return { ...empty, records, first_seq, last_seq, committed_seq: last_seq, bytes, lost, damaged, gaps } as never
     },
-    verify: (selection, watch) => verifyInSteps(dir, selection, watch),
+    verify: (selection, watch) => verifyInSteps(dir, selection, watch, limits),
     export: async function* (from, { progress }) {
       yield* exportFacts(dir, from, realFiles, progress)
     },
   }
 }
+
+/** The log that no gateway has open. */
+export const closedLog = ({ dataDir, config }: ConfigStore): LogAccess =>
+  logOf(dataDir, settle({ dir: dataDir, ...logSettings(config.gateway.log) }))
 
 /** The log of a running gateway: export reads it while the gateway writes. */
 export const logOfGateway = (gateway: Gateway): LogAccess => ({

@@ -60,7 +60,8 @@ interface Gone {
   created: number
 }
 
-type Bounds = Pick<LogSettings, 'maxBytes' | 'segmentBytes' | 'maxAgeMs' | 'clock'>
+/** The limits that may have dropped the oldest segments. */
+export type Bounds = Pick<LogSettings, 'maxBytes' | 'segmentBytes' | 'maxAgeMs' | 'clock'>
 
 const FULL_SCANS = 2
 /** large enough for most headers */
@@ -285,23 +286,29 @@ function compare(files: Files, found: Recovered, snapshot: SegmentSnapshot): voi
   }
 }
 
-/**
- * A log at one of its limits drops its oldest segments. Those drops are not damage, even if a kill prevented the note in the
- * ledger.
- */
+/** Drops by the limits are not damage, even if a kill prevented the note in the ledger. */
 function sortGone(found: Recovered, snapshot: SegmentSnapshot, bounds: Bounds): void {
-  const { maxBytes, segmentBytes, maxAgeMs, clock } = bounds
   const gone = found.vanished.splice(0).filter(({ to }) => !found.state.ledger.covers(to))
-  const oldest = found.segments[0]!.base
-  const listed = new Map(snapshot.segments.map(([base, , , , size]) => [base, size]))
-  const sizes = [...found.segments.map(({ size }) => size), ...gone.map(({ from }) => listed.get(from) ?? segmentBytes)]
-  // a log that refuses when full reserves a segment and the pending RAM; damaged pieces may need another
-  const full = sizes.reduce((sum, size) => sum + onMedium(size), 0) > maxBytes - 3 * segmentBytes
+  const explained = droppedByLimits(gone, found.segments, snapshot, bounds)
   for (const one of gone) {
-    const aged = maxAgeMs > 0 && one.created <= clock.wall() - maxAgeMs
-    if ((full || aged) && one.from < oldest) found.dropped.push(one)
+    if (explained(one)) found.dropped.push(one)
     else found.vanished.push({ ...one, facts: one.to - one.from + 1 })
   }
+}
+
+/** A log at one of its limits drops its oldest segments: whether that explains why one of the missing segments `gone` is missing. */
+export function droppedByLimits(
+  gone: readonly Pick<Gone, 'from'>[],
+  existing: readonly Pick<Segment, 'base' | 'size'>[],
+  snapshot: SegmentSnapshot,
+  { maxBytes, segmentBytes, maxAgeMs, clock }: Bounds,
+): (one: Pick<Gone, 'from' | 'created'>) => boolean {
+  const oldest = existing[0]!.base
+  const listed = new Map(snapshot.segments.map(([base, , , , size]) => [base, size]))
+  const sizes = [...existing.map(({ size }) => size), ...gone.map(({ from }) => listed.get(from) ?? segmentBytes)]
+  // a log that refuses when full reserves a segment and the pending RAM; damaged pieces may need another
+  const full = sizes.reduce((sum, size) => sum + onMedium(size), 0) > maxBytes - 3 * segmentBytes
+  return ({ from, created }) => from < oldest && (full || (maxAgeMs > 0 && created <= clock.wall() - maxAgeMs))
 }
 
 function headIsSound(files: Files, { path, base, size }: Segment): boolean {

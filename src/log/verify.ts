@@ -1,16 +1,19 @@
 // Checks a log folder without opening it: every record, and the chain of segments (R29). Read-only, so that it may run in
 // parallel with a gateway. An unfinished write of a running gateway looks like a torn end and is not damage; it may also be
-// dropping its oldest segments, so missing ones at the old end are only checked at its start. A selection counts the records
+// dropping its oldest segments, so missing ones at the old end are only checked in a log that no gateway has open, whose limits
+// are known. A selection counts the records
 // of a device and a time range; lost records are placed by the log times of their neighbours, and may belong to any device.
 import { join } from 'node:path'
 import { type Files, realFiles } from '../lib/files'
 import { CHAIN_FILE, lostBehind, readWitness, type Witness } from './chain-file'
 import { decodeRecord } from './decode'
 import type { LossRange, LossReason } from './record'
+import { type Bounds, droppedByLimits } from './recovery'
 import {
   decodeHeader,
   lastBefore,
   type Scan,
+  type SegmentSnapshot,
   scanSegment,
   segmentBase,
   segmentFiles,
@@ -46,8 +49,8 @@ export interface Selection {
 }
 
 /** Reads every segment of `dir`. Throws NOT_FOUND if there is no log. */
-export function verify(dir: string, files: Files = realFiles, selection?: Selection): VerifyResult {
-  const steps = verifying(dir, files, selection)
+export function verify(dir: string, files?: Files, selection?: Selection, limits?: Bounds): VerifyResult {
+  const steps = verifying(dir, files, selection, limits)
   for (;;) {
     const { done, value } = steps.next()
     if (done) return value
@@ -55,12 +58,14 @@ export function verify(dir: string, files: Files = realFiles, selection?: Select
 }
 
 /**
- * Like verify(), one segment per step, so that other work may run in between: each step yields the bytes read and the total.
+ * Like verify(), one segment per step, so that other work may run in between: each step yields the bytes read and the total. `limits`: those of
+ * a log that no gateway has open.
  */
 export function* verifying(
   dir: string,
   files: Files = realFiles,
   selection: Selection = {},
+  limits?: Bounds,
 ): Generator<[done: number, total: number], VerifyResult> {
   // before the names: a gateway may create the next segment meanwhile
   const { witness, problem } = chainOf(dir, files)
@@ -80,6 +85,8 @@ export function* verifying(
   const state = new LogState()
   const chosen = new Chosen(selection)
   const listed = new Map<number, number>()
+  const existing: { base: number; size: number }[] = []
+  let newestSnapshot: SegmentSnapshot | undefined
   const previous = names.map((name, k) => {
     const head =
       k > 0 && decodeHeader(unlessDropped(() => files.readAt(join(dir, name), 0, 64 * 1024)) ?? Buffer.alloc(0))
@@ -91,6 +98,7 @@ export function* verifying(
     const base = segmentBase(name)!
     const bytes = unlessDropped(() => files.read(join(dir, name)))
     if (!bytes) continue
+    existing.push({ base, size: bytes.length })
     const next = names[k + 1]
     const named = !next && witness?.base === base
     const knownLast = named ? witness.last : previous[k + 1]
@@ -108,8 +116,10 @@ export function* verifying(
       },
     )
     if (scan.header) {
-      state.load(scan.header.snapshot)
-      for (const [from, to] of scan.header.snapshot.segments) listed.set(from, to)
+      const { snapshot } = scan.header
+      state.load(snapshot)
+      if (!snapshot.partial) newestSnapshot = snapshot
+      for (const [from, to] of snapshot.segments) listed.set(from, to)
     }
     report(result, state, name, scan)
     done += bytes.length
@@ -123,6 +133,13 @@ export function* verifying(
     fault(result, { file: segmentName(from), offset: 0, length: 0, from, to })
   }
   for (const [base, last] of listed) if (base > bases[0]! && !bases.includes(base)) gone(base, last)
+  if (limits && newestSnapshot) {
+    const older = newestSnapshot.segments
+      .map(([from, to, , created]) => ({ from, to, created }))
+      .filter(({ from, to }) => from < bases[0]! && to >= from && !state.ledger.covers(to))
+    const explained = droppedByLimits(older, existing, newestSnapshot, limits)
+    for (const one of older) if (!explained(one)) gone(one.from, one.to)
+  }
   if (witness && (newest === undefined || witness.base > newest))
     for (const { from, to } of lostBehind(witness, newest === undefined ? 0 : result.last_seq)) gone(from, to)
   const { totals, ranges } = state.ledger
