@@ -18,7 +18,7 @@ export function* beyond({ plan }: World, machine: Machine, status: boolean): Ite
   const over = (what: string, value: number, most: number): string[] =>
     value > most ? [`${machine.name}: ${what}: ${value}, of ${most}`] : []
   yield* over('committed', log.committedSeq, log.lastSeq)
-  const most = machine.isUpstream ? MAX_BYTES : (plan.tuning.maxBytes ?? MAX_BYTES)
+  const most = (machine.isUpstream ? plan.upstreamBytes : plan.tuning.maxBytes) || MAX_BYTES
   const files = ['/data/log', '/data/log/damaged'].flatMap(dir =>
     machine.disk.list(dir).map(file => machine.disk.size(`${dir}/${file}`)),
   )

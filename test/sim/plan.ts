@@ -105,6 +105,8 @@ export interface Plan {
   readonly tuning: Tuning
   /** the upstream has a SQL view, whose windows are sealed after so many packets; 0: none */
   readonly windowPackets: number
+  /** of the upstream's log: it fills, and drops the oldest; 0: what the product has */
+  readonly upstreamBytes: number
   readonly config: {
     gateway: Record<string, unknown>
     uplink: Record<string, unknown>
@@ -121,9 +123,9 @@ export interface Plan {
   readonly faults: readonly Fault[]
 }
 
-/** Situations that a run can be given in each seed: a disk that refuses to the end; readings repeated before their commit; a full log; runs
- *  of a gateway with the ports of the run before and an upstream that stays; clocks that are set again and again */
-export const AIMS = ['last', 'repeat', 'full', 'ports', 'clock'] as const
+/** Situations that a run can be given in each seed: a disk that refuses to the end; readings repeated before their commit; a full log of a gateway; runs
+ *  of a gateway with the ports of the run before and an upstream that stays; clocks that are set again and again; a full log of the upstream */
+export const AIMS = ['last', 'repeat', 'full', 'ports', 'clock', 'upstream'] as const
 export type Aim = (typeof AIMS)[number]
 
 /** Share of the seeds with a relay. */
@@ -290,6 +292,9 @@ export function planOf(
       faults.push({ kind: 'after-roll', at: full.between(0.2, 0.9) * end, ms: 0, ...direct, seed: full.below(2 ** 31) })
   }
   const refuses = fills && full.chance(0.5)
+  // not with a SQL view, which then lacks what was dropped before it was stored
+  const small = drawn.fork('upstream')
+  const upstreamBytes = has('upstream', small, 0.05) && windowPackets === 0 ? small.pick([65_536, 98_304]) : 0
   // each run of a gateway has a numbering of its own, which an upstream that stays must tell from that of the run before
   const ports = drawn.fork('numbering')
   const again = has('ports', ports, 0.04)
@@ -317,7 +322,7 @@ export function planOf(
     hours,
     gateways,
     diskMode,
-    intervalMs: fills ? 250 : drawn.pick([500, 1000, 2000, 2000, 5000]),
+    intervalMs: fills || upstreamBytes > 0 ? 250 : drawn.pick([500, 1000, 2000, 2000, 5000]),
     samePorts: drawn.fork('ports').chance(0.3) || again,
     afterglow,
     idPool,
@@ -328,6 +333,7 @@ export function planOf(
     mqtt: { qos: drawn.pick([1, 1, 2]), protocol_version: drawn.pick([4, 5]), keepalive_s: drawn.pick([5, 30]) },
     tuning,
     windowPackets,
+    upstreamBytes,
     config: {
       gateway: {
         commit_interval_ms: drawn.pick([1000, 1000, 200, 3000, 10_000]),

@@ -391,7 +391,9 @@ export class Truth {
     }
     for (const [name, device] of this.devices)
       for (const n of device.upstream.committed)
-        if (!there.get(name)?.has(n) && !this.#named(upstream.gateway, device.upstream.list.get(n)!.seq))
-          this.#broken(`the upstream's log no longer has reading ${n} of ${name}`)
+        if (!there.get(name)?.has(n)) {
+          if (this.#named(upstream.gateway, device.upstream.list.get(n)!.seq)) this.counts.dropped++
+          else this.#broken(`the upstream's log no longer has reading ${n} of ${name}`)
+        }
   }
 }

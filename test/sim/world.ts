@@ -168,7 +168,11 @@ export class Machine {
         host: this.host,
         wall: () => this.wall,
         tuning: this.isUpstream
-          ? { ...world.plan.tuning, maxBytes: undefined!, windowPackets: world.plan.windowPackets }
+          ? {
+              ...world.plan.tuning,
+              maxBytes: world.plan.upstreamBytes || undefined!,
+              windowPackets: world.plan.windowPackets,
+            }
           : {
               ...world.plan.tuning,
               settled: seq => world.truth.settled(this, seq),
