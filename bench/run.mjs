@@ -7,6 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { against } from './against.mjs'
 import { benchAllocator } from './allocator.mjs'
+import { benchBalancers } from './balancers.mjs'
 import { benchCan } from './can.mjs'
 import { benchCodec } from './codec.mjs'
 import { benchCounted } from './counted.mjs'
@@ -109,6 +110,8 @@ await benchCounted({ put, problems, wanted })
 if (starts('spi/')) await benchSpi({ put, gate })
 
 if (starts('nodes/')) await benchNodes({ put, gate, mark })
+
+if (starts('balancers/')) await benchBalancers({ put, problems, wanted })
 
 if (starts('recovery/')) await benchRecovery({ FlashLog }, require.resolve('../dist/os-node.js'), { put, mark })
 
