@@ -21,6 +21,7 @@ import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { usageError } from './command.mjs'
 import { NODE_VERSION, nodeRuntime, tool } from './node-runtime.mjs'
+import { ARTEFACT } from './place.mjs'
 
 /** Debian's name of a processor → Node's, and whether Node is carried */
 const PROCESSORS = { amd64: ['x64', true], arm64: ['arm64', true], armhf: ['arm', false] }
@@ -28,8 +29,7 @@ const PROGRAMS = ['os-web', 'os-transmit', 'os-tui']
 /** files that a person edits: dpkg asks before it replaces one */
 const CONFFILES = ['/etc/os-node/Config.json', '/etc/os-node/can0.conf']
 /** what the bundle does not read, and what is for other processors */
-const LEFT_OUT =
-  /^(native|types|os-node\.d\.ts|os-node\.1|NOTICE|.*\.(cache|deb|img|update|xz|sha256|imager\.json|rpi-imager-manifest))$/
+const LEFT_OUT = /^(native|types|os-node\.d\.ts|os-node\.1|NOTICE|.*\.cache)$/
 
 function put(to, from) {
   mkdirSync(dirname(to), { recursive: true })
@@ -47,7 +47,8 @@ function layOut(root, tree, { arch, carriesNode, say }) {
   const dist = join(root, 'dist')
   const program = join(tree, 'usr/lib/os-node')
   cpSync(join(root, 'rootfs'), tree, { recursive: true })
-  for (const name of readdirSync(dist)) if (!LEFT_OUT.test(name)) put(join(program, name), join(dist, name))
+  for (const name of readdirSync(dist))
+    if (!LEFT_OUT.test(name) && !ARTEFACT.test(name)) put(join(program, name), join(dist, name))
   const native = join(dist, 'native', `linux-${arch}`)
   if (!existsSync(native)) throw new Error(`E_TOOL: no addon for linux-${arch}: see what the build said`)
   cpSync(native, join(program, 'native', `linux-${arch}`), { recursive: true })

@@ -7,6 +7,8 @@ import { dirname, join, relative, sep } from 'node:path'
 import { compilerFor, PROCESSORS } from '../../drivers/native/build.mjs'
 
 export const FRESH = 'dist.new'
+/** images, updates and packages in dist, and what lies beside them: their names have a version */
+export const ARTEFACT = /^os-node[-_].*\d+\.\d+\.\d+/
 
 /** What the bundle and what lies beside it are made of; of the tests, vectors and names. */
 const SOURCES = ['build.mjs', 'package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.types.json']
@@ -64,7 +66,7 @@ export function begin(root) {
   mkdirSync(join(root, FRESH))
 }
 
-/** The files of dist.new take their places, the bundle last; what the build did not make goes. */
+/** The files of dist.new take their places, the bundle last; what earlier builds made goes, but no image and no package. */
 export function publish(root, made) {
   const fresh = filesBelow(root, FRESH).map(file => relative(FRESH, file))
   const isBundle = file => file === 'os-node.js'
@@ -74,7 +76,7 @@ export function publish(root, made) {
   }
   rmSync(join(root, FRESH), { recursive: true })
   for (const entry of readdirSync(join(root, 'dist'), { recursive: true }))
-    if (!fresh.some(file => file === entry || file.startsWith(entry + sep)))
+    if (!ARTEFACT.test(entry) && !fresh.some(file => file === entry || file.startsWith(entry + sep)))
       rmSync(join(root, 'dist', entry), { recursive: true, force: true })
   const placed = fresh.map(file => join('dist', file))
   writeFileSync(madeFile(root), JSON.stringify({ made, files: stampsOf(root, placed) }))

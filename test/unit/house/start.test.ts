@@ -173,8 +173,12 @@ test('npm start builds only what changed, and does not disturb a running gateway
     dist().filter(name => /\./.test(name)),
     ['native/linux-x64/os_node.node', 'os-node.js', 'types/old.d.ts'],
   )
+  // an image and a package, made before
+  const artefacts = ['os-node-rpi-4-0.1.0.img.xz', 'os-node-rpi-4-0.1.0.sbom.cdx.json', 'os-node_0.1.0_arm64.deb']
+  for (const name of artefacts) writeFileSync(join(dir, 'dist', name), '')
   build({ 'os-node.js': 'two', 'native/linux-x64/os_node.node': 'other' })
-  assert.deepEqual(dist(), ['native', 'native/linux-x64', 'native/linux-x64/os_node.node', 'os-node.js'])
+  const kept = [...artefacts.slice(0, 2), 'os-node.js', artefacts[2]]
+  assert.deepEqual(dist(), ['native', 'native/linux-x64', 'native/linux-x64/os_node.node', ...kept])
   assert.equal(readFileSync(loaded, 'utf8'), 'addon', 'who has a file open keeps it')
   closeSync(loaded)
   assert.equal(isMade(dir, inputs(dir)), true)
