@@ -1,4 +1,4 @@
-// Simulated gateways for tests: the real exchange from a separate address for each, 127.16.0.1 upwards. Each gets its id over UDP,
+// Simulated gateways for tests: the real exchange, and over UDP and TCP a separate address for each, 127.16.0.1 upwards. Each gets its id over UDP,
 // then sends its facts over its own medium until all are acknowledged.
 import { createSocket, type Socket as UdpSocket } from 'node:dgram'
 import { connect, type Socket as TcpSocket } from 'node:net'

@@ -28,6 +28,8 @@ export interface SessionsReport {
   moved: number
   bad_key: number
   forgotten: number
+  /** keys of devices that made room for other devices: more than 16,384 send here */
+  evicted: number
 }
 
 /** first character of a sensor's status in a text */
@@ -132,6 +134,7 @@ export class ReceiveSession {
       moved,
       bad_key: badKey,
       forgotten,
+      evicted: sessions.evicted,
     }
   }
 

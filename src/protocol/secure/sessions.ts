@@ -59,6 +59,8 @@ const MAX_SESSIONS = 16_384
 export class SecureSessions {
   readonly expireSeconds: number
   readonly timeSyncThreshold: number
+  /** sessions that others took the place of, since there are more than the limit */
+  evicted = 0
   readonly #now: () => number
   readonly #mono: (() => number) | undefined
   readonly #store: SessionStore | null
@@ -367,6 +369,7 @@ export class SecureSessions {
   #dropOldest(): void {
     const aid = this.#unproven.values().next().value ?? this.#sessions.keys().next().value
     if (aid === undefined) return
+    this.evicted++
     this.#sessions.delete(aid)
     this.#unproven.delete(aid)
   }

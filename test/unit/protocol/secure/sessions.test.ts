@@ -160,6 +160,7 @@ test('the number of sessions is limited; those that no secure packet confirmed a
   for (const aid of [48, 49]) sessions.markSecureChannel(aid)
   sessions.establishRemotePlaintext(50, T)
   assert.deepEqual(sessions.aids(), [48, 49, 50], 'all confirmed: the oldest')
+  assert.equal(sessions.evicted, 47)
 })
 
 test('the key of the next packet is returned without an allocation', () => {
