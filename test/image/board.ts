@@ -142,13 +142,13 @@ export class Board {
     execFileSync('mcopy', ['-o', '-i', `${this.card}@@${PLACES.start}`, join(this.place, name), `::${name}`])
   }
 
-  /** Fills each free cluster of the start partition with `text`, as removed files leave it. */
-  fillFreeSpace(text: string): void {
+  /** Fills each free cluster of the start partition with `text`, as removed files leave it; `stays`: in a file that stays. */
+  fillFreeSpace(text: string, stays = false): void {
     const partition = ['-i', `${this.card}@@${PLACES.start}`]
     const said = execFileSync('mdir', [...partition, '::'], { encoding: 'utf8' })
     const free = Number(/([\d ]+) bytes free/.exec(said)![1]!.replaceAll(' ', ''))
     this.write('removed', text.repeat(Math.ceil(free / text.length)).slice(0, free))
-    execFileSync('mdel', [...partition, '::removed'])
+    if (!stays) execFileSync('mdel', [...partition, '::removed'])
   }
 
   /** Adds `words` to the kernel's command line of the slot whose boot partition is at `place`. */
