@@ -26,8 +26,8 @@ import { ARTEFACT } from './place.mjs'
 /** Debian's name of a processor → Node's, and whether Node is carried */
 const PROCESSORS = { amd64: ['x64', true], arm64: ['arm64', true], armhf: ['arm', false] }
 const PROGRAMS = ['os-web', 'os-transmit', 'os-tui']
-/** files that a person edits: dpkg asks before it replaces one */
-const CONFFILES = ['/etc/os-node/Config.json', '/etc/os-node/can0.conf']
+/** files that only a person edits: dpkg asks before it replaces one. Config.json is none: the service writes it (postinst) */
+const CONFFILES = ['/etc/os-node/can0.conf']
 /** what the bundle does not read, and what is for other processors */
 const LEFT_OUT = /^(native|types|os-node\.d\.ts|os-node\.1|NOTICE|.*\.cache)$/
 
@@ -67,7 +67,7 @@ function layOut(root, tree, { arch, carriesNode, say }) {
   const script = tool('nodejs', process.execPath, [join(dist, 'os-node.js'), ...shell])
   put(join(share, 'bash-completion/completions/os-node'), Buffer.from(script))
   for (const name of PROGRAMS) symlinkSync('os-node', join(share, 'bash-completion/completions', name))
-  put(join(tree, 'etc/os-node/Config.json'), join(root, 'Config.json'))
+  put(join(share, 'os-node/Config.json'), join(root, 'Config.json'))
   if (carriesNode) {
     const runtime = nodeRuntime(root, arch, say)
     put(join(program, 'node'), join(runtime, 'node'))

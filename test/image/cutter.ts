@@ -3,15 +3,19 @@
 import { randomInt } from 'node:crypto'
 import { sleep } from '../lib/gateway'
 import { prng, QUARTER } from '../lib/random'
-import type { Cut, VolatileDisk } from '../lib/volatile-disk'
+import { type Cut, SECTOR, type VolatileDisk } from '../lib/volatile-disk'
 import { type Answer, BOOT_MS, type Board, PLACES, type Power, until } from './board'
+import { CHOOSER, type Phase, UpdatePhase } from './update-phase'
 
 export const whole = process.env.OS_NODE_IMAGE === 'all'
-/** `npm run test:image` cuts 40 times, `npm run test:long` five times, `.ci/run` twice, OS_NODE_CUTS=N another number; so many of them during a first start */
-export const CUTS = Number(process.env.OS_NODE_CUTS ?? (whole ? 40 : QUARTER ? 2 : 5))
+/** `npm run test:long` cuts five times, `.ci/run` twice, OS_NODE_CUTS=N another number: a half of them during a first start. `npm run test:image`: see below. */
+const CUTS = Number(process.env.OS_NODE_CUTS ?? (whole ? 40 : QUARTER ? 2 : 5))
+/** cuts during a first start; for `npm run test:image` they are further ones */
 export const FIRST = whole ? Math.ceil(CUTS / 5) : Math.floor(CUTS / 2)
-/** writes of a first start, of a later one, of ten seconds of load, and of an update until it is confirmed */
-export const WRITES = { first: 600, start: 60, load: 150, update: 1500 }
+/** cuts of a board under load, and during its starts */
+export const LOADED = whole ? CUTS : CUTS - FIRST
+/** writes of a first start, of a later one, of ten seconds of load, of an update until it is confirmed, and that its two phases have in any case */
+export const WRITES = { first: 600, start: 60, load: 150, update: 1500, writing: 200, trial: 20 }
 /** with fewer writes, the power is cut after this time */
 const LATEST_MS = 60_000
 export const seed = Number(process.env.OS_NODE_SEED ?? randomInt(2 ** 31))
@@ -21,7 +25,11 @@ export class Cutter {
   readonly lost: Cut = { kept: 0, dropped: 0, torn: 0 }
   /** seconds of each start until the page answered */
   readonly starts: number[] = []
+  /** cuts by what an update did at that moment */
+  readonly phases: Record<Phase, number> = { 'no update': 0, writing: 0, trial: 0 }
   readonly board: Board
+  readonly #update = new UpdatePhase()
+  #onWrite: ((at: number) => void) | undefined
   #power: Power | undefined
   #disk: VolatileDisk | undefined
 
@@ -40,10 +48,16 @@ export class Cutter {
 
   /** From now on the card loses unflushed data. */
   async loseUnflushed(): Promise<void> {
-    this.#disk = await this.board.loseUnflushed(random)
+    const disk = await this.board.loseUnflushed(random)
+    this.#disk = disk
+    disk.onWrite = (at, length) => {
+      this.#update.wrote(at, length, () => disk.read(CHOOSER, SECTOR))
+      this.#onWrite?.(at)
+    }
   }
 
   on(): void {
+    this.#update.powerOn()
     this.#power = this.board.power()
   }
 
@@ -54,19 +68,35 @@ export class Cutter {
   }
 
   /** Cuts the power at a random one of the next `writes` writes, whatever the speed of this machine; `before` is called first. Resolves to the console. */
-  cutAmong(writes: number, before = (): void => {}): Promise<string> {
-    const disk = this.#disk!
+  cutAmong(writes: number, before?: () => void): Promise<string> {
+    return this.#cutAt(Math.ceil(writes * random()), before)
+  }
+
+  /** Cuts the power at a random one of the first `writes` writes in that phase of an update. Throws if it does not come, or has fewer. */
+  cutIn(phase: Phase, writes: number, before?: () => void): Promise<string> {
+    return this.#cutAt(Math.ceil(writes * random()), before, phase)
+  }
+
+  #cutAt(nth: number, before = (): void => {}, phase?: Phase): Promise<string> {
     const power = this.#power!
-    let left = Math.ceil(writes * random())
+    let left = nth
     return new Promise((resolve, reject) => {
-      const now = (): void => {
+      const end = (then: () => void): void => {
         clearTimeout(timer)
-        disk.onWrite = undefined
+        this.#onWrite = undefined
         before()
-        this.cut().then(() => resolve(power.said()), reject)
+        then()
       }
-      const timer = setTimeout(now, LATEST_MS)
-      disk.onWrite = () => {
+      const now = (): void =>
+        end(() => {
+          this.phases[this.#update.phase]++
+          this.cut().then(() => resolve(power.said()), reject)
+        })
+      const late = (): void =>
+        end(() => reject(new Error(`no cut in '${phase}', seed ${seed}\n${power.said().slice(-3000)}`)))
+      const timer = setTimeout(phase ? late : now, phase ? 2 * BOOT_MS : LATEST_MS)
+      this.#onWrite = () => {
+        if (phase && this.#update.phase !== phase) return void (left < nth && late())
         if (--left <= 0) now()
       }
     })
@@ -74,15 +104,14 @@ export class Cutter {
 
   /** Switches the board on and cuts the power at the `nth` write to the start partition; false if the page answered before that. */
   async cutAtStartWrite(nth: number): Promise<boolean> {
-    const disk = this.#disk!
     let left = nth
     let cutting: Promise<void> | undefined
     this.on()
-    disk.onWrite = at => {
+    this.#onWrite = at => {
       if (at >= PLACES.start && at < PLACES.bootA && --left === 0) cutting = this.cut()
     }
     await until('the cut', () => cutting !== undefined || this.board.health())
-    disk.onWrite = undefined
+    this.#onWrite = undefined
     await (cutting ?? this.cut())
     return cutting !== undefined
   }

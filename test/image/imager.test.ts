@@ -1,5 +1,5 @@
 // Raspberry Pi Imager: the files that it reads next to an image, and how the board uses the files that it writes. The folders
-// imager/1.9 and imager/2.0 have the output of these versions for one set of answers.
+// imager/1.9 and imager/2.0 have what these versions write for one set of answers, written by hand after their source: no Imager ran here.
 // Needs: linux rigtools
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'

@@ -1,8 +1,8 @@
 // D17: every command through a running gateway and without one, with the built file: the same keys and exit code, and `via`
-// says which way was used. And behaviour that only a real process shows: the program names after `npm i`, the token of a
-// first start, repair-config under a running gateway, watch until Ctrl-C, demo.
+// says which way was used. And behaviour that only a real process shows: the token of a first start, repair-config under
+// a running gateway, watch until Ctrl-C, demo.
 import assert from 'node:assert/strict'
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
 import { join } from 'node:path'
@@ -395,34 +395,6 @@ test('run --lan: the page is encrypted, and the QR code of the first start is a 
   const { code, stderr } = open.run('run', '--lan')
   assert.equal(code, 3)
   assert.match(stderr, /open to the whole network[\s\S]*config-set web_user\.auth_enabled true/)
-})
-
-test('after npm i of the packed file every program of package.json is installed and works', () => {
-  const place = join(dir, 'installed')
-  mkdirSync(place)
-  writeFileSync(join(place, 'package.json'), '{"private":true}')
-  const npm = (cwd: string, ...args: string[]): string =>
-    execFileSync('npm', [...args, '--ignore-scripts', '--loglevel=error'], { cwd, encoding: 'utf8' })
-  const packed = npm(root, 'pack', '--pack-destination', place).trim().split('\n').at(-1)!
-  npm(place, 'install', '--offline', '--omit=optional', '--no-audit', '--no-fund', `./${packed}`)
-  const bin = join(place, 'node_modules/.bin')
-  const { bin: programs, version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  assert.deepEqual(readdirSync(bin).sort(), Object.keys(programs).sort())
-  const run = (program: string, ...args: string[]): string =>
-    execFileSync(join(bin, program), args, {
-      cwd: place,
-      encoding: 'utf8',
-      env: { ...process.env, OS_NODE_CONFIG: '' },
-    })
-  for (const program of Object.keys(programs)) assert.equal(run(program, '--version').trim(), version)
-  assert.match(run('os-transmit', '--help'), /^os-node transmit:/)
-  assert.match(run('os-web', '--help'), /^os-node web-user:/)
-  const local = ['--config', alone.config, '--data-dir', alone.dataDir]
-  assert.equal(JSON.parse(run('os-web', '--cmd', 'status', '--json', ...local)).running, false)
-  assert.match(run('os-tui', 'render', '--section', 'identity', ...local), /^assigned_id +7$/m)
-  const sent = run('os-transmit', '--value', '3', ...local)
-  assert.equal(JSON.parse(sent).sent, true)
-  assert.equal(JSON.parse(run('os-node', 'id-info', '--json', '--config', alone.config)).assigned_id, 7)
 })
 
 test('a log reader that disconnects ends nothing: the gateway continues and stops cleanly', async () => {

@@ -1,12 +1,22 @@
 // The Debian packages: installed into a fresh Debian, where the command of the unit runs as its user, keeps its data over an
-// upgrade and leaves nothing after a purge; the content of those for other processors; and equal bytes from equal sources.
+// upgrade and leaves nothing after a purge; those for other processors run under qemu's user mode; and equal bytes from equal sources.
 // Needs: x64 boards debs
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync } from 'node:fs'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { type Board as Arch, BOARDS, nodeFor, run } from '../lib/board-nodes'
 import { freePort, removeDir, root, until } from '../lib/gateway'
 
 const skip = process.getuid?.() === 0 ? false : 'needs root to make a root file system'
@@ -69,6 +79,28 @@ function startUnit(): ChildProcess {
   return spawn('chroot', [user, groups, fresh, ...unit('ExecStart').split(' ')], { env, stdio: 'ignore' })
 }
 
+const CONFIG = 'etc/os-node/Config.json'
+const SHIPPED = 'usr/share/os-node/Config.json'
+
+/** A package like the one at `path`, of another version, with what `change` does to its files. */
+function rework(path: string, version: string, change: (tree: string) => void): string {
+  const tree = mkdtempSync(join(place, 'rework-'))
+  execFileSync('dpkg-deb', ['-R', path, tree])
+  const control = join(tree, 'DEBIAN/control')
+  writeFileSync(control, readFileSync(control, 'utf8').replace(/^Version: .*$/m, `Version: ${version}`))
+  change(tree)
+  execFileSync('dpkg-deb', ['--root-owner-group', '-Zgzip', '-z1', '--build', tree, `${tree}.deb`], { stdio: 'pipe' })
+  removeDir(tree)
+  return `${tree}.deb`
+}
+
+/** The Config.json that is shipped, with another default. */
+function otherDefault(path: string): void {
+  const config = JSON.parse(readFileSync(path, 'utf8')) as { RESOURCES: { service_plugins: { web_user: object } } }
+  Object.assign(config.RESOURCES.service_plugins.web_user, { port: 8099 })
+  writeFileSync(path, JSON.stringify(config, null, 2))
+}
+
 interface Status {
   device_id: string
   log: { records: number }
@@ -110,8 +142,11 @@ test('the package is installed, runs as its user, is upgraded with its data, and
   const { records } = status().log
   inside(...(unit('ExecStopPost').split(' ') as [string]))
 
-  install((await make('0.1.1', ['amd64']))[0]!)
+  // dpkg has no terminal here: a question would be an error
+  const kept = readFileSync(join(fresh, CONFIG), 'utf8')
+  install(rework(packages[0]!, '0.1.1', tree => otherDefault(join(tree, SHIPPED))))
   assert.match(inside('dpkg-query', '-W', 'os-node'), /0\.1\.1/)
+  assert.equal(readFileSync(join(fresh, CONFIG), 'utf8'), kept)
   const second = startUnit()
   t.after(() => second.kill('SIGKILL'))
   await until('it listens on the same port', async () => (await health()) === 200)
@@ -127,26 +162,66 @@ test('the package is installed, runs as its user, is upgraded with its data, and
   })
 })
 
-test('the arm64 package contains Node and runs; armhf uses Node of Debian 13', { skip }, () => {
+test('an upgrade of a package whose Config.json was a conffile leaves it as the service wrote it; keys it lacks have their defaults', {
+  skip,
+}, () => {
+  const older = rework(packages[0]!, '0.0.9', tree => {
+    const { web_user: _, ...config } = JSON.parse(readFileSync(join(tree, SHIPPED), 'utf8')) as Record<string, unknown>
+    writeFileSync(join(tree, CONFIG), JSON.stringify(config, null, 2))
+    removeDir(join(tree, SHIPPED))
+    const conffiles = join(tree, 'DEBIAN/conffiles')
+    writeFileSync(conffiles, `/${CONFIG}\n${readFileSync(conffiles, 'utf8')}`)
+    const script = readFileSync(join(tree, 'DEBIAN/postinst'), 'utf8')
+    writeFileSync(join(tree, 'DEBIAN/postinst'), script.replace(/^if \[ ! -e \$config \][\s\S]*?^fi$/m, ''))
+  })
+  install(older)
+  inside('os-node', 'config-set', '--key', 'gateway.sources', '--value', '[{"name":"cpu","type":"cpu"}]')
+  const kept = readFileSync(join(fresh, CONFIG), 'utf8')
+  install(packages[0]!)
+  assert.equal(readFileSync(join(fresh, CONFIG), 'utf8'), kept)
+  assert.doesNotMatch(kept, /redirect_port|auth_enabled/)
+  assert.match(inside('os-node', 'config-get', 'web_user.auth_enabled', '--json'), /true/)
+  install(rework(packages[0]!, '0.1.1', tree => otherDefault(join(tree, SHIPPED))))
+  assert.equal(readFileSync(join(fresh, CONFIG), 'utf8'), kept)
+
+  // one that a person removed is there again, readable by nobody else
+  removeDir(join(fresh, CONFIG))
+  install(packages[0]!)
+  assert.equal(readFileSync(join(fresh, CONFIG), 'utf8'), readFileSync(join(fresh, SHIPPED), 'utf8'))
+  assert.equal(inside('stat', '-c', '%U:%G %a', `/${CONFIG}`).trim(), 'os-node:os-node 640')
+  inside('dpkg', '--purge', 'os-node')
+  assert.equal(existsSync(join(fresh, 'etc/os-node')), false)
+})
+
+test('the arm64 package contains Node and runs; the armhf package runs on nodejs of Debian 13', { skip }, async () => {
   const [, arm64, armhf] = packages as [string, string, string]
   const field = (path: string, name: string): string =>
     execFileSync('dpkg-deb', ['-f', path, name], { encoding: 'utf8' }).trim()
   assert.deepEqual([field(arm64, 'Architecture'), field(armhf, 'Architecture')], ['arm64', 'armhf'])
   assert.match(field(armhf, 'Depends'), /nodejs \(>= 20\.19\)/)
   assert.doesNotMatch(field(arm64, 'Depends'), /nodejs/)
-  const unpacked = join(place, 'arm64')
-  execFileSync('dpkg-deb', ['-x', arm64, unpacked])
-  const node = [join(unpacked, 'usr/lib/os-node/node'), join(unpacked, 'usr/lib/os-node/os-node.js')]
-  const said = execFileSync(
-    'qemu-aarch64-static',
-    ['-L', '/usr/aarch64-linux-gnu', ...node, 'doctor', '--json', '--data-dir', place],
-    {
-      encoding: 'utf8',
-      env: { ...env, HOME: place },
-      cwd: place,
-    },
-  )
-  assert.match(said, /native addon loaded/)
+  const unpacked = (path: string, name: string): string => {
+    execFileSync('dpkg-deb', ['-x', path, join(place, name)])
+    return join(place, name, 'usr/lib/os-node')
+  }
+  const [arm64Node, armhfNode] = BOARDS as [Arch, Arch]
+  const base = await nodeFor(armhfNode)
+  const program = [unpacked(arm64, 'arm64'), unpacked(armhf, 'armhf')] as const
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+  for (const [emulator, libraries, node, files] of [
+    [arm64Node.emulator, arm64Node.libraries, join(program[0], 'node'), program[0]],
+    [armhfNode.emulator, join(base, armhfNode.libraries), join(base, armhfNode.node), program[1]],
+  ] as const) {
+    const ask = (...args: string[]) =>
+      run(emulator, ['-L', libraries, node, join(files, 'os-node.js'), ...args], {
+        env: { ...env, HOME: place },
+        cwd: place,
+      })
+    assert.deepEqual(await ask('--version'), { status: 0, output: `${version}\n` })
+    const { status, output } = await ask('doctor', '--json', '--data-dir', place)
+    assert.equal(status, 0, output)
+    assert.match(output, /native addon loaded/)
+  }
   for (const [path, arch] of [
     [arm64, 'arm64'],
     [armhf, 'arm'],

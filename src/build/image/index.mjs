@@ -180,12 +180,12 @@ export function makeImage(
     // of a kernel of Raspberry Pi the device trees, too, have the names that its firmware knows
     const configOf = text => (theirs ? text.replace('upstream_kernel=1\n', '') : text) + switchedOn
     step('early system')
-    const init = readFileSync(join(root, 'src/build/image/init'))
-    const conf = readFileSync(join(root, 'src/build/image/os-node.conf'))
+    const own = name => readFileSync(join(root, 'src/build/image', name))
+    const [init, erase, conf] = ['init', 'erase', 'os-node.conf'].map(own)
     const initramfs = join(work, 'initramfs')
     // what another kernel has inside, or does not need, is known to its maker
     const modules = kernel ? recipe.early.map(name => (MUST.includes(name) ? name : `${name}?`)) : recipe.early
-    writeFileSync(initramfs, makeInitramfs(tree, { release, modules, init, conf }))
+    writeFileSync(initramfs, makeInitramfs(tree, { release, modules, init, erase, conf }))
     step('root file system (packing takes a minute)')
     // the same salt for every version: a block that stays has the same hash in the tree, and an update does not transfer it
     const salt = createHash('sha256').update(board).digest('hex')

@@ -1,5 +1,5 @@
 // The early system: an archive (cpio "newc") of busybox, blkdiscard, dmsetup and sfdisk with their libraries, the modules a board needs to reach its card,
-// and the script `init`. Files have no owner but root and no time, so the same files give the same bytes.
+// and the scripts `init` and `erase`. Files have no owner but root and no time, so the same files give the same bytes.
 // What fails: a module or a library that the base system does not have (E_IMAGE).
 import { spawnSync } from 'node:child_process'
 import { lstatSync, readFileSync, readlinkSync } from 'node:fs'
@@ -99,8 +99,8 @@ function libraries(tree, program, found = new Set()) {
   return found
 }
 
-/** Makes the archive of one kernel, packed with zstd, from the base system in `tree`, the script `init`, the os-node.conf of a new card and the names of modules. */
-export function makeInitramfs(tree, { release, modules, init, conf }) {
+/** Makes the archive of one kernel, packed with zstd, from the base system in `tree`, the scripts `init` and `erase`, the os-node.conf of a new card and the names of modules. */
+export function makeInitramfs(tree, { release, modules, init, erase, conf }) {
   const folder = join('usr/lib/modules', release)
   const read = path => readFileSync(join(tree, real(tree, path)))
   const order = modulesInOrder(join(tree, folder), modules)
@@ -114,6 +114,7 @@ export function makeInitramfs(tree, { release, modules, init, conf }) {
     ...[...new Set(parents)].map(path => [path, DIRECTORY]),
     ['dev/console', DEVICE, '', [5, 1]],
     ['init', PROGRAM, init],
+    ['erase', PROGRAM, erase],
     ['os-node.conf', FILE, conf],
     ['bin/busybox', PROGRAM, read('usr/bin/busybox')],
     ...APPLETS.map(name => [`bin/${name}`, LINK, 'busybox']),
