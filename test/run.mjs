@@ -7,7 +7,7 @@
 // which only `npm run test:long` (--long) runs; the group rig, whose kernels are slow processes, runs there too, or when it
 // is named. A file with a line `// Long: REASON` (its own or a helper's) runs in both, in test:long with OS_NODE_LONG=1: more
 // rounds of a property, a longer search (`rounds` of test/lib/random.ts). With OS_NODE_LONG=quarter, as in .ci/run, test:long
-// runs a quarter of all that, and of the .long files of the rig the one of the day.
+// runs a quarter of all that, and of the .long files of the rig one, chosen by the commit.
 // What a test needs from the machine: a line `// Needs: cc mosquitto` in the file or in the helper that uses it; the names
 // are in test/needs.mjs. As root on Debian, missing packages are installed; otherwise the file is listed as NOT RUN with the
 // command that would make it run. That fails the run only with CI=true.
@@ -34,6 +34,7 @@ import { availableParallelism, cpus, tmpdir, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { allNeeds, install, lacking, needsOf, quicNode, remedies, runsInBoth } from './needs.mjs'
+import { turnOf } from './turn.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const args = process.argv.slice(2)
@@ -109,13 +110,13 @@ const isLong = file => isLongFile(file) || (groupOf(file) === 'rig' && args.leng
 const isNamed = file => !only || only.split(',').some(text => file.includes(text))
 const named = all.filter(file => asked.includes(groupOf(file)) && isNamed(file))
 const longOnes = named.filter(file => (long ? isLong(file) || runsInBoth(file) : !isLong(file)))
-// a quarter: of the long files of the rig the one of the day, because each takes minutes, many of them on slow kernels
-const DAY = Math.floor(Date.now() / 86_400_000)
+// a quarter: of the long files of the rig one, because each takes minutes, many of them on slow kernels
+const TURN = turnOf(root)
 const inTurns = long && process.env.OS_NODE_LONG === 'quarter' && !only
 const rigFiles = longOnes.filter(file => inTurns && groupOf(file) === 'rig' && (isLongFile(file) || runsInBoth(file)))
-const ofOtherDays = rigFiles.filter((_, k) => k !== DAY % rigFiles.length)
-const chosen = longOnes.filter(file => !ofOtherDays.includes(file))
-if (ofOtherDays.length > 0) console.log(`one long file of the rig today; of other days: ${ofOtherDays.join(' ')}`)
+const ofOthers = rigFiles.filter((_, k) => k !== TURN % rigFiles.length)
+const chosen = longOnes.filter(file => !ofOthers.includes(file))
+if (ofOthers.length > 0) console.log(`one long file of the rig; of other commits: ${ofOthers.join(' ')}`)
 if (chosen.length === 0 && (only || args.length > 0)) {
   const other = named.length > 0 ? `; ${long ? 'without' : 'with'} --long there is ${named.join(' ')}` : ''
   stop(`no test file of ${asked.join(' ')}${only ? ` has ${only} in its name` : ''}${other}`, 1)
@@ -285,7 +286,7 @@ function start(files, next) {
       TMPDIR: TMP,
       OS_NODE_TEST_ROOT: root,
       NO_COLOR: '1',
-      ...(long ? { OS_NODE_LONG: process.env.OS_NODE_LONG ?? '1' } : {}),
+      ...(long ? { OS_NODE_LONG: process.env.OS_NODE_LONG ?? '1', OS_NODE_TURN: `${TURN}` } : {}),
       ...(needs.get(file).includes('quicnode') ? { OS_NODE_QUIC_NODE: quicNode(nodePath) } : {}),
     },
     detached: true,

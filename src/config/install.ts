@@ -10,6 +10,13 @@ import type { Logger } from '../lib/logger'
 
 const INSTALL_FILE = 'install-id'
 
+/** What is stored, undefined unless it is an id. Throws the system's error. */
+export function storedInstallId(dataDir: string, files: Files): string | undefined {
+  const path = join(dataDir, INSTALL_FILE)
+  const kept = files.exists(path) ? files.read(path).toString('utf8').trim() : ''
+  return /^[0-9A-Za-z]{8,32}$/.test(kept) ? kept : undefined
+}
+
 /**
  * The same id for the lifetime of the data folder. Never throws; `later` gets the function that writes an id that could
  * not be stored.
@@ -23,8 +30,8 @@ export function installIdOf(
 ): string {
   const path = join(dataDir, INSTALL_FILE)
   try {
-    const kept = files.exists(path) ? files.read(path).toString('utf8').trim() : ''
-    if (/^[0-9A-Za-z]{8,32}$/.test(kept)) return kept
+    const kept = storedInstallId(dataDir, files)
+    if (kept) return kept
   } catch (error) {
     logger.warn(`${path} cannot be read, a new one is created: ${asOsError(error).message}`)
   }

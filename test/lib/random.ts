@@ -6,6 +6,9 @@ export const LONG = Boolean(process.env.OS_NODE_LONG)
 /** OS_NODE_LONG=quarter, as in `.ci/run`: `npm run test:long` runs a quarter of the rounds, boots, faults and minutes. */
 export const QUARTER = process.env.OS_NODE_LONG === 'quarter'
 
+/** Which part a quarter run takes of what runs in turns: `all[TURN % all.length]`; chosen by the commit (test/turn.mjs). */
+export const TURN = Number(process.env.OS_NODE_TURN ?? 0)
+
 /** Rounds of a property: `usual` in `npm test`, `long` in `npm run test:long` (the file has a line `// Long: REASON`). */
 export function rounds(usual: number, long: number): number {
   if (!LONG) return usual

@@ -17,6 +17,13 @@ interface Build {
   buildImage(patches?: Patches): Promise<string>
   buildWorld(file: string): Promise<void>
 }
+type Run = (order: RunOptions & { seed: number }) => Promise<RunResult>
+interface Shrink {
+  seedProcess(worldFile: string, imageFile: string): { run: Run; end(): void }
+  shrink(
+    run: (keep?: number[]) => Promise<RunResult>,
+  ): Promise<{ keep: number[]; of: string; failure: string } | undefined>
+}
 interface Variant {
   readonly id: string
   readonly what: string
@@ -48,6 +55,25 @@ export async function variants(): Promise<readonly Variant[]> {
   return VARIANTS.filter(({ id }) => !UNNOTICED.includes(id) && !HARMLESS[id])
 }
 
+const imageFile = async (fault?: string | Patches): Promise<string> => {
+  const { buildImage } = await load<Build>('build.mjs')
+  const patches = typeof fault === 'string' ? (await variants()).find(({ id }) => id === fault)!.patches : fault
+  const image = join(mkdtempSync(join(tmpdir(), 'os-sim-')), 'image.js')
+  writeFileSync(image, await buildImage(patches))
+  return image
+}
+
+/** What `npm run test:sim` makes of a seed that fails. */
+export async function shrunk(seed: number, options: RunOptions, fault: Patches): ReturnType<Shrink['shrink']> {
+  const { seedProcess, shrink } = await load<Shrink>('shrink.mjs')
+  const runner = seedProcess(await worldFile(), await imageFile(fault))
+  try {
+    return await shrink(keep => runner.run({ ...options, seed, ...(keep && { keep }) }))
+  } finally {
+    runner.end()
+  }
+}
+
 /**
  * The results of the seeds from 1 to `last`, in order, until a promise is broken; `fault`: of the variants, or patches of the source. Rejects if the
  * process of the world ends, or a program reaches around the world: that is no way to notice a fault.
@@ -59,12 +85,7 @@ export async function simulate(
   /** each seed runs a second time, with texts apart, and fails where the traces differ */
   twice = fault === undefined,
 ): Promise<RunResult[]> {
-  const { buildImage } = await load<Build>('build.mjs')
-  const file = await worldFile()
-  const patches = typeof fault === 'string' ? (await variants()).find(({ id }) => id === fault)!.patches : fault
-  const image = join(mkdtempSync(join(tmpdir(), 'os-sim-')), 'image.js')
-  writeFileSync(image, await buildImage(patches))
-  const child = fork(file, ['--image', image])
+  const child = fork(await worldFile(), ['--image', await imageFile(fault)])
   const results: RunResult[] = []
   try {
     await new Promise<void>((resolve, reject) => {

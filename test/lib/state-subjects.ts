@@ -1,6 +1,7 @@
-// The small files of a gateway for tests of power cuts: configuration, identity, token, users, sessions.
+// The small files of a gateway for tests of power cuts: configuration, identity, install id, token, users, sessions.
 import assert from 'node:assert/strict'
 import { ConfigStore } from '../../src/config'
+import { storedInstallId } from '../../src/config/install'
 import { Identity } from '../../src/gateway/identity'
 import type { Files } from '../../src/lib/files'
 import { silentLogger } from '../../src/lib/logger'
@@ -56,6 +57,20 @@ export const subjects = (dir: string): Record<string, Subject> => ({
       assert.equal(store.problem, undefined)
       return store.get('assigned_id')
     },
+  },
+  'install id': {
+    changes: 1,
+    open: files => {
+      const store = config(dir, files)
+      let write: (() => void) | undefined
+      const identity = new Identity(store, silentLogger, files, (_, again, error) => {
+        write = again
+        throw error
+      })
+      // an id that the disk refused is valid, and written later
+      return { change: () => (write ? write() : void identity.installId) }
+    },
+    read: files => storedInstallId(dir, files),
   },
   token: {
     // a hash intentionally takes a tenth of a second

@@ -1,5 +1,5 @@
-// The tests of net/weather in the rig, whose kernel delays and reorders packets; a quarter: two media, those of the day.
-import { QUARTER } from '../lib/random'
+// The tests of net/weather in the rig, whose kernel delays and reorders packets; a quarter: two media, those of the commit.
+import { QUARTER, TURN } from '../lib/random'
 import { inTheRig } from '../lib/rig'
 import { roadTests } from '../lib/road-tests'
 import { allMedia, type Medium } from '../lib/roads'
@@ -8,6 +8,6 @@ const PAIRS: readonly (readonly Medium[])[] = [
   ['UDP', 'QUIC'],
   ['TCP', 'MQTT'],
 ]
-const media = QUARTER ? PAIRS[Math.floor(Date.now() / 86_400_000) % 2]! : allMedia
+const media = QUARTER ? PAIRS[TURN % 2]! : allMedia
 
 inTheRig(() => roadTests(media, { delayMs: 50, jitterMs: 20 }), { memory: 1536, seconds: 1200 })

@@ -1,13 +1,12 @@
 #!/usr/bin/env node
 // The simulated world: `npm run test:sim -- [--seeds N] [--first N] [--hours H] …` (docs/simulation.md). Builds the image and the world, and runs
 // one seed after the other in two worker processes. One seed in twenty runs twice, and its traces must be equal. A failing seed is shrunk: faults
-// are left out as long as it still fails; the command that runs the remaining ones is printed. Status 1 then.
-import { fork } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
+// are left out as long as it still fails; the command that runs the remaining ones is printed. Status 1 then. A process that ends fails its seed.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { buildImage, buildWorld, root } from './build.mjs'
+import { seedProcess, shrink } from './shrink.mjs'
 import { VARIANTS } from './variants.mjs'
 
 const HELP = `npm run test:sim -- [options]
@@ -84,10 +83,6 @@ if (options.variant && !variant) {
 const TWICE = 20
 /** A process is restarted after so many seeds: its memory grows. */
 const SEEDS_PER_PROCESS = 250
-/** Functions are compiled immediately, and their garbage is collected in large steps. A quarter less time. */
-const V8 = ['--max-old-space-size=1500', '--min-semi-space-size=64', '--max-semi-space-size=64', '--always-sparkplug']
-/** runs of a shrink at most */
-const SHRINK_RUNS = 150
 
 const dir = mkdtempSync(join(root, '.build/sim-'))
 process.on('exit', () => rmSync(dir, { recursive: true, force: true }))
@@ -128,30 +123,16 @@ const command = (seed, keep, differs) =>
   `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}${options.sql ? ' --sql' : ''}${options.aim ? ` --aim ${options.aim}` : ''}${options.relays ? ' --relays' : ''}${options.ids ? ' --ids' : ''}${options.core === 'rscore' ? ' --core rscore' : ''}` +
   `${options.apart ? ' --apart' : ''}${differs ? ' --twice' : ''}${variant ? ` --variant ${variant.id}` : ''}${keep ? ` --keep ${keep.join() || 'none'}` : ''}`
 
-/** Leaves out faults as long as the seed still fails; `differs`: as long as its two runs do. */
-async function shrink(world, compiled, seed, differs) {
-  const all = differs ? world.simulateTwice : world.simulate
-  const { failure, faults } = await all(seed, compiled, common)
-  if (failure === undefined) return undefined
-  let keep = faults.map((_, k) => k)
-  let last = failure
-  let runs = 0
-  const fails = async list => {
-    runs++
-    const result = await all(seed, compiled, { ...common, keep: list })
-    if (result.failure !== undefined) last = result.failure
-    return result.failure !== undefined
-  }
-  for (
-    let size = Math.ceil(faults.length / 2);
-    size >= 1 && runs < SHRINK_RUNS;
-    size = size === 1 ? 0 : Math.ceil(size / 2)
+/** Shrinks a failing seed in a process of its own, and prints the command that runs the remaining faults. */
+async function tellShrunk(seed, differs) {
+  const runner = seedProcess(worldFile, imageFile)
+  const small = await shrink(keep => runner.run({ seed, twice: differs, ...common, ...(keep && { keep }) }))
+  runner.end()
+  console.log(
+    small
+      ? `seed ${seed} shrunk to ${small.keep.length} of ${small.of}: ${command(seed, small.keep, differs)}\n${small.failure}`
+      : `seed ${seed} holds at the second run`,
   )
-    for (let at = keep.length; at > 0 && runs < SHRINK_RUNS; at -= size) {
-      const without = [...keep.slice(0, Math.max(0, at - size)), ...keep.slice(at)]
-      if (without.length < keep.length && (await fails(without))) keep = without
-    }
-  return { keep, faults, failure: last, first: failure }
 }
 
 /** Committed readings that a disk without syncs lost. */
@@ -163,30 +144,20 @@ const tell = ({ seed, failure, hash, ms, events, packets, starts, counts, settle
       `${plan.gateways} gateways, ${faults.length} faults, ${starts} starts, ${events} events, ${packets} packets, ` +
       `${counts.readings} readings, ${counts.arrived} arrived, ${counts.dropped} dropped${lied(counts)}, in step after ${(settled / 1000).toFixed(0)} s`,
   )
-  if (failure !== undefined) console.log(failure)
 }
 
 if (seeds === 1) {
-  const world = createRequire(import.meta.url)(worldFile)
-  const compiled = world.compile(readFileSync(imageFile, 'utf8'))
   const keep = options.keep?.split(',').filter(Boolean).map(Number).filter(Number.isInteger)
-  const result = await (options.twice ? world.simulateTwice : world.simulate)(first, compiled, {
-    ...common,
-    ...(keep && { keep }),
-    ...(options.trace && { trace: line => console.log(line) }),
-    ...(options.said && { said: line => process.stdout.write(line) }),
-  })
-  if (options.faults) console.log(JSON.stringify({ ...result.plan, faults: undefined }, null, 1))
-  if (options.faults) for (const [k, fault] of result.faults.entries()) console.log(k, JSON.stringify(fault))
-  tell(result)
-  if (result.failure !== undefined && !keep) {
-    const small = await shrink(world, compiled, first, result.differs)
-    console.log(
-      small
-        ? `shrunk to ${small.keep.length} of ${small.faults.length} faults: ${command(first, small.keep, result.differs)}\n${small.failure}`
-        : 'it holds at the second run',
-    )
-  }
+  const { twice = false, trace = false, said = false } = options
+  const runner = seedProcess(worldFile, imageFile)
+  const result = await runner.run({ seed: first, twice, ...common, ...(keep && { keep }), trace, said })
+  runner.end()
+  if (options.faults && result.plan) console.log(JSON.stringify(result.plan, null, 1))
+  if (options.faults) for (const [k, fault] of result.faults?.entries() ?? []) console.log(k, JSON.stringify(fault))
+  if (result.ended) console.log(`seed ${first} BROKEN`)
+  else tell(result)
+  if (result.failure !== undefined) console.log(result.failure)
+  if (result.failure !== undefined && !keep) await tellShrunk(first, result.differs)
   process.exit(result.failure === undefined ? 0 : 1)
 }
 
@@ -212,45 +183,27 @@ const total = {
 const hashes = []
 
 /** Gives one process seeds until it has had enough, or there are no more. */
-function work() {
-  return new Promise((resolve, reject) => {
-    const child = fork(worldFile, ['--image', imageFile], { execArgv: V8 })
-    let left = SEEDS_PER_PROCESS
-    let seed
-    const order = () => {
-      if (next >= end || left-- === 0 || failed.length >= 10) return child.disconnect()
-      seed = next++
-      const twice = options.twice || seed % TWICE === 0
-      total.twice += Number(twice)
-      child.send({ seed, twice, ...common })
+async function work() {
+  const runner = seedProcess(worldFile, imageFile)
+  for (let left = SEEDS_PER_PROCESS; left > 0 && next < end && failed.length < 10; left--) {
+    const seed = next++
+    const twice = options.twice || seed % TWICE === 0
+    total.twice += Number(twice)
+    const result = await runner.run({ seed, twice, ...common })
+    total.seeds++
+    if (result.failure !== undefined) {
+      failed.push(result)
+      console.log(`seed ${seed} BROKEN: ${result.failure}\n  ${command(seed, undefined, result.differs)}`)
     }
-    child.on('message', result => {
-      if (result !== 'ready') {
-        seed = undefined
-        const { counts } = result
-        total.seeds++
-        hashes[result.seed - first] = result.hash
-        if (total.seeds % 100 === 0 && total.seeds < seeds) console.log(`${total.seeds} seeds ran`)
-        total.slowest = Math.max(total.slowest, result.settled)
-        for (const key of ['ms', 'events', 'packets', 'starts', 'faults']) total[key] += result[key]
-        for (const key of ['readings', 'arrived', 'dropped', 'lied']) total[key] += counts[key]
-        if (result.failure !== undefined) {
-          failed.push(result)
-          console.log(
-            `seed ${result.seed} BROKEN: ${result.failure}\n  ${command(result.seed, undefined, result.differs)}`,
-          )
-        }
-      }
-      order()
-    })
-    child.on('error', reject)
-    child.on('exit', code => {
-      if (seed === undefined) return resolve()
-      failed.push({ seed, failure: `its process ended with ${code}` })
-      console.log(`seed ${seed} BROKEN: its process ended with ${code}\n  ${command(seed)}`)
-      resolve()
-    })
-  })
+    if (result.ended) continue
+    hashes[seed - first] = result.hash
+    if (total.seeds % 100 === 0 && total.seeds < seeds) console.log(`${total.seeds} seeds ran`)
+    total.slowest = Math.max(total.slowest, result.settled)
+    total.faults += result.faults.length
+    for (const key of ['ms', 'events', 'packets', 'starts']) total[key] += result[key]
+    for (const key of ['readings', 'arrived', 'dropped', 'lied']) total[key] += result.counts[key]
+  }
+  runner.end()
 }
 
 const line = async () => {
@@ -265,14 +218,7 @@ console.log(
     `all traces ${hashes.reduce((sum, hash) => Math.imul(sum ^ hash, 0x0100_0193), 0x811c_9dc5) >>> 0}`,
 )
 if (failed.length > 0) {
-  const world = createRequire(import.meta.url)(worldFile)
-  const compiled = world.compile(readFileSync(imageFile, 'utf8'))
-  const { seed, differs } = failed[0]
-  const small = await shrink(world, compiled, seed, differs)
-  if (small)
-    console.log(
-      `seed ${seed} shrunk to ${small.keep.length} of ${small.faults.length} faults: ${command(seed, small.keep, differs)}\n${small.failure}`,
-    )
+  await tellShrunk(failed[0].seed, failed[0].differs)
   process.exit(1)
 }
 process.exit(0)

@@ -15,9 +15,13 @@ export async function simulateTwice(seed: number, compiled: Compiled, options: R
   return { ...result, differs: true, failure: again.failure === undefined ? failure : `${failure}\n${again.failure}` }
 }
 
-interface Order extends RunOptions {
+interface Order extends Omit<RunOptions, 'trace' | 'said'> {
   seed: number
   twice: boolean
+  /** prints every event */
+  trace?: boolean
+  /** prints what the gateways log */
+  said?: boolean
 }
 
 if (process.argv[2] === '--image') {
@@ -26,8 +30,14 @@ if (process.argv[2] === '--image') {
     void (async () => {
       const started = performance.now()
       const run = order.twice ? simulateTwice : simulate
-      const { plan: _, faults, ...result } = await run(order.seed, compiled, order)
-      process.send!({ ...result, faults: faults.length, realMs: performance.now() - started })
+      const { trace, said, ...options } = order
+      const result = await run(order.seed, compiled, {
+        ...options,
+        ...(trace && { trace: line => console.log(line) }),
+        ...(said && { said: line => process.stdout.write(line) }),
+      })
+      const plan = { ...result.plan, faults: undefined }
+      process.send!({ ...result, plan, realMs: performance.now() - started })
     })()
   })
   process.send!('ready')

@@ -80,6 +80,20 @@ test('last_seen of a sealed window is its newest fact up to a day after the newe
   }
 })
 
+const LOSSES: readonly (readonly [number, boolean])[] = [
+  ...([
+    [0, false],
+    [1, false],
+    [1, true],
+  ] as const),
+  ...(LONG
+    ? ([
+        [0.5, false],
+        [0.5, true],
+      ] as const)
+    : []),
+]
+
 test('after a power cut at any moment a start counts what the log counts', () => {
   const records = randomLog(5, 160)
   const done = openView(new MemFiles(), { maxPackets: 40 })
@@ -87,7 +101,8 @@ test('after a power cut at any moment a start counts what the log counts', () =>
   const operations = done.files.operations
   assert.ok(operations > 15)
   for (let cut = 1; cut <= operations; cut += rounds(2, 1))
-    for (const kept of LONG ? [0, 0.5, 1] : [0, 1]) {
+    // the share of unsynced bytes that is kept, and whether as zeros
+    for (const [kept, zeros] of LOSSES) {
       const files = new MemFiles()
       files.tear = kept
       let cutOff = false
@@ -102,7 +117,7 @@ test('after a power cut at any moment a start counts what the log counts', () =>
       for (const batch of batches(records, 30)) dying.view.apply(batch)
       assert.ok(cutOff)
       for (const survives of [() => false, () => true, (name: string) => name.endsWith('.window')]) {
-        const left = files.afterPowerCut(kept, false, survives)
+        const left = files.afterPowerCut(kept, zeros, survives)
         const view = restarted(left, records)
         assert.deepEqual(
           names(left).filter(name => name.includes('tmp')),
