@@ -163,7 +163,7 @@ if (starts('small_board/')) await benchSmallBoard({ put, mark, problems })
 
 if (starts('can/')) benchCan({ put, mark, gateLeast, problems })
 
-if (['start/', 'memory/', 'idle/'].some(starts)) await benchStart({ put, gate, mark, wanted: starts })
+if (['start/', 'memory/', 'idle/'].some(starts)) await benchStart({ put, gate, mark, problems, wanted: starts })
 
 printTable(results, notes)
 if (before) {
