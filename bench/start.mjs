@@ -13,7 +13,7 @@ const script = fileURLToPath(new URL('../dist/os-node.js', import.meta.url))
 const ROUNDS = 15
 /** times `node -e 0` */
 const START_TIMES = 2
-const MEMORY_MB = { default: 110, traffic: 160, every_medium: 170 }
+const MEMORY_MB = { default: 100, traffic: 160, every_medium: 120 }
 const MEMORY_MARK = { default: '≤ 70', traffic: '≤ 110' }
 const WAKEUPS_PER_S = 14
 /** by then it has released the memory of the start */
