@@ -9,6 +9,11 @@ const COUNTED = [
   { keys: /^(bytes_per_packet|bytes_per_reading)\//, share: 0.005, most: 0.01 },
   { keys: /^growth\/readings\/\d+\/bytes$/, share: 0.005, most: 1 },
   { keys: /^flash_bytes_per_reading\//, share: 0.1, most: 4 },
+  { keys: /^nodes\/\d+\/written_bytes_per_packet$/, share: 0.05, most: 4 },
+  // not those of SQLite; the file system's own writes are in it
+  { keys: /^flash\/bytes_per_record\//, share: 0.1, most: 10 },
+  { keys: /^flash\/sectors_per_record\//, share: 0.1, most: 0.02 },
+  { keys: /^sql\/file_bytes_per_packet$/, share: 0.02, most: 1 },
   { keys: /(^|\/)bytes_per_(id|device)$/, share: 0.05, most: 4 },
   { keys: /^instructions_per_packet\//, share: 0.02, most: 10 },
   { keys: /\/syscalls_per_packet$/, share: 0.1, most: 0.05 },

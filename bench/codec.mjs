@@ -5,12 +5,14 @@ import { createRequire } from 'node:module'
 import { benchDecode, decodeRate, HEAP_RUNS, inTurn } from './decode.mjs'
 import { probe } from './limit.mjs'
 import { peers, SIZES } from './peers.mjs'
+import { benchTransmit } from './transmit.mjs'
 
 const require = createRequire(import.meta.url)
 const {
   createNativeChecks,
   createNativeCore,
   createPureCore,
+  Node,
   Receiver,
   ucumUnits: units,
   UplinkEncoder,
@@ -324,4 +326,5 @@ export async function benchCodec({ put, gate, mark, problems, wanted }) {
     benchUplink(size, rows)
     await benchPeers(size, rows)
   }
+  benchTransmit({ Node }, { mark, put, wanted, rows: readings, rate, check })
 }

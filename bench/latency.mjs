@@ -17,8 +17,8 @@ const MOSQUITTO = '/usr/sbin/mosquitto'
 export const REGISTERS = 40
 const SETTLE_MS = 8000
 const MEASURE_MS = 30_000
-/** p50 and p99 in ms; the kernel's bytes for one reading: 133, and four pages that happen to be in the window */
-const MARKS = { p50: 10, p99: 60, flash: 147 }
+/** p50 and p99 in ms; the kernel's bytes for one reading: 133, and four pages that happen to be in the window; bytes both ways through MQTT */
+const MARKS = { p50: 10, p99: 60, flash: 147, mqttBytes: 10 }
 /** an interval between polls that is shorter than a poll */
 const HIGHEST_MS = 2
 const TENTH_MS = 100
@@ -164,7 +164,7 @@ export async function benchLatency({ mqttDriver, context }, { put, mark, gate, p
     gate(`latency/${way}/p50_ms`, at(0.5), MARKS.p50)
     mark(`latency/${way}/p99_ms`, at(0.99), `≤ ${MARKS.p99}`)
     const readings = measured.length * REGISTERS
-    if (wire) mark('bytes_per_reading/mqtt/40', Math.round((run.wire / readings) * 100) / 100, '≤ 10')
+    if (wire) gate('bytes_per_reading/mqtt/40', Math.round((run.wire / readings) * 100) / 100, MARKS.mqttBytes)
     if (way !== 'udp') return
     mark('gateway/cpu_ms_per_reading/40', Math.round((run.cpuMs / readings) * 1000) / 1000, '≤ 0.08')
     gate('flash_bytes_per_reading/40', Math.round(run.bytes / (measured.length * REGISTERS)), MARKS.flash)

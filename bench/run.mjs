@@ -22,6 +22,7 @@ import { benchNodeRed } from './node-red.mjs'
 import { benchNodes } from './nodes.mjs'
 import { benchPostgresql } from './postgresql.mjs'
 import { benchQueries } from './queries.mjs'
+import { ratioProblems } from './ratios.mjs'
 import { benchRecovery } from './recovery.mjs'
 import { benchSmallBoard } from './small-board.mjs'
 import { benchSpi } from './spi.mjs'
@@ -163,8 +164,9 @@ if (starts('small_board/')) await benchSmallBoard({ put, mark, problems })
 
 if (starts('can/')) benchCan({ put, mark, gateLeast, problems })
 
-if (['start/', 'memory/', 'idle/'].some(starts)) await benchStart({ put, gate, mark, wanted: starts })
+if (['start/', 'memory/', 'idle/'].some(starts)) await benchStart({ put, gate, mark, problems, wanted: starts })
 
+problems.push(...ratioProblems(results, notes))
 printTable(results, notes)
 if (before) {
   // growth with load is measured only when it is named

@@ -110,8 +110,8 @@ async function slowProcessor({ put, mark, problems }) {
     const polled = reads - before
     const { p99, max, cpu_s, rss_mb } = await answer(board.child, 'tell')
     mark('small_board/readings_per_s', Math.round((polled * REGISTERS * 1000) / MEASURE_MS), `≥ ${READINGS_PER_S}`)
-    mark('small_board/lag_ms/p99', Math.round(p99 - LAG_RESOLUTION_MS), '≤ 100')
-    put('small_board/lag_ms/max', Math.round(max - LAG_RESOLUTION_MS))
+    put('small_board/lag_ms/p99', Math.round(p99 - LAG_RESOLUTION_MS))
+    mark('small_board/lag_ms/max', Math.round(max - LAG_RESOLUTION_MS), '≤ 100')
     put('small_board/cpu_percent', Math.round((cpu_s * 100_000) / MEASURE_MS))
     put('small_board/rss_mb', rss_mb)
     // a stop delivers what was read; one read may be in progress

@@ -7,7 +7,7 @@ const RATE = '/s'
 const PARTS = [
   [
     'Codec, one sensor or more (beside: the limit probe and other codecs on the same readings)',
-    /^(probe|encode|encode_into|encode_batch256|decode|uplink|peer(?!\/node-red))\//,
+    /^(probe|encode|encode_into|encode_batch256|transmit|transmit_batch|decode|uplink|peer(?!\/node-red))\//,
   ],
   [
     'Bytes, heap and instructions of a packet',
@@ -62,6 +62,7 @@ function against(key) {
   const [what, how, third, size] = key.split('/')
   if (what === 'encode' || what === 'encode_into' || what === 'uplink') return [`probe/${how}/${third}`]
   if (what === 'encode_batch256') return [`encode/${how}/${third}/pycore`]
+  if (what === 'transmit_batch') return [`transmit/${how}/${third}/rscore`]
   if (what === 'decode' && size === 'rscore' && how === 'diff')
     return ['msgpackr', 'cbor-x'].map(name => `peer/${name}/decode/${third}`)
   if (what === 'decode') return [`encode/${how}/${third}/pycore`]
@@ -85,9 +86,14 @@ const PEER_KEYS = [
   ),
 ]
 
+/** A mark of the comparison at 40 readings/s for which the peer has no figure: its JSON goes by UDP. */
+const AT_40 = { key: 'peer/node-red/cpu_ms_per_reading/40', also: 'bytes_per_reading/mqtt/40' }
+
 /** Where these prefixes name a figure of a peer: the keys of our figures next to it, which are measured with it. */
 export const partners = prefixes =>
-  PEER_KEYS.filter(key => prefixes.some(prefix => key.startsWith(prefix))).flatMap(against)
+  PEER_KEYS.filter(key => prefixes.some(prefix => key.startsWith(prefix))).flatMap(key =>
+    key === AT_40.key ? [...against(key), AT_40.also] : against(key),
+  )
 
 const number = value =>
   Math.abs(value) >= 1000

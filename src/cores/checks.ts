@@ -37,22 +37,16 @@ export function createNativeChecks(): FrameChecks | null {
  */
 export type PacketSums = (raw: Uint8Array, at: number, n: number) => Uint8Array | null
 
-/** Null without WebAssembly. */
+/** Null without WebAssembly. No view and no copy of a packet: the frame goes in as it is, at some 10,000 packets a second. */
 export function createPacketSums(): PacketSums | null {
-  const checks = createNativeChecks()
-  if (!checks) return null
-  const ends = new Int32Array(255)
-  let bytes = new Uint8Array(0)
+  const module = nativeModule()
+  if (!module) return null
+  const { bytes, input, inputSize, output, checkPackets } = module
   return (raw, at, n) => {
-    if (bytes.length < raw.length) bytes = new Uint8Array(raw.length)
-    let end = 0
-    for (let k = 0; k < n; k++) {
-      const length = (raw[at]! << 8) | raw[at + 1]!
-      bytes.set(raw.subarray(at + 2, at + 2 + length), end)
-      at += 2 + length
-      ends[k] = end += length
-    }
+    if (raw.length > inputSize) return null
+    bytes.set(raw, input)
+    checkPackets(at, raw.length, n)
     // the next call may come while the caller reads these
-    return checks(bytes, ends, n).slice(0, n)
+    return bytes.slice(output, output + n)
   }
 }

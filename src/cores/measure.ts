@@ -1,5 +1,5 @@
 // Which core is faster on this processor for what a gateway does: frames of an uplink, 16 at a time, of four readings that all changed; and the
-// checksums of 16 packets of one delivery frame, with the copies they need. Bounded by rounds and time. No errors.
+// checksums of 16 packets of one delivery frame, with the copy they need. Bounded by rounds and time. No errors.
 import { systemClock } from '../lib/clock'
 import type { Fact } from '../pipeline/fact'
 import { plainFrame } from '../pipeline/receive'

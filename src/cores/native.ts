@@ -15,6 +15,7 @@ interface Exports {
   readonly memory: { readonly buffer: ArrayBuffer }
   encode(frames: number): number
   check(frames: number): void
+  checkPackets(at: number, size: number, packets: number): void
   readonly ENDS: Value
   readonly MOST_FRAMES: Value
   readonly INPUT: Value
@@ -35,6 +36,7 @@ export interface NativeModule {
   readonly output: number
   encode(frames: number): number
   check(frames: number): void
+  checkPackets(at: number, size: number, packets: number): void
 }
 
 const NONE = 'this Node runs without WebAssembly'
@@ -59,6 +61,7 @@ export function nativeModule(): NativeModule | null {
       output: e.OUTPUT.value,
       encode: e.encode,
       check: e.check,
+      checkPackets: e.checkPackets,
     })
   } catch (error) {
     problem = asOsError(error).message

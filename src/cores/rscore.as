@@ -271,24 +271,41 @@ export function encode(frames: i32): i32 {
   return <i32>(p - OUTPUT)
 }
 
-/**
- * Looks at `frames` received frames in INPUT, their ends (from INPUT on) in ENDS: to OUTPUT goes a byte for each, 1 for plaintext
- * data of one route whose sums are right.
- */
+/** 1 for plaintext data of one route whose sums are right. */
+// @ts-ignore: decorator
+@inline
+function sound(start: usize, end: usize): u32 {
+  if (end < start + 16) return 0
+  const head = <u32>load<u16>(start)
+  if (head != (DIFF | 256) && head != (HEART | 256) && head != (FULL | 256)) return 0
+  return <u32>(
+    (crc8(start + 13, end - 3) == <u32>load<u8>(end - 3) &&
+      crc16(start, end - 2, 0xffff) == <u32>bswap(load<u16>(end - 2)))
+  )
+}
+
+/** Looks at `frames` received frames in INPUT, their ends (from INPUT on) in ENDS: sound() of each goes to OUTPUT, a byte each. */
 export function check(frames: i32): void {
   let start: usize = INPUT
   for (let k = 0; k < frames; k++) {
     const end: usize = INPUT + load<u32>(ENDS + 4 * k)
-    let good: u32 = 0
-    if (end >= start + 16) {
-      const head = <u32>load<u16>(start)
-      if (head == (DIFF | 256) || head == (HEART | 256) || head == (FULL | 256))
-        good = <u32>(
-          (crc8(start + 13, end - 3) == <u32>load<u8>(end - 3) &&
-            crc16(start, end - 2, 0xffff) == <u32>bswap(load<u16>(end - 2)))
-        )
-    }
-    store<u8>(OUTPUT + k, <u8>good)
+    store<u8>(OUTPUT + k, <u8>sound(start, end))
+    start = end
+  }
+}
+
+/**
+ * The same for `packets` packets in a frame of `size` bytes in INPUT, from `at` on, each after its length (u16). One that
+ * would end after the frame is not sound, nor is any after it.
+ */
+export function checkPackets(at: i32, size: i32, packets: i32): void {
+  let start: usize = INPUT + at
+  const most: usize = INPUT + size
+  memory.fill(OUTPUT, 0, packets)
+  for (let k = 0; k < packets && start + 2 <= most; k++) {
+    const end: usize = start + 2 + <usize>bswap(load<u16>(start))
+    if (end > most) return
+    store<u8>(OUTPUT + k, <u8>sound(start + 2, end))
     start = end
   }
 }

@@ -36,7 +36,7 @@ export const engineEntries = {
     core_backend: choice(
       ['pycore', 'rscore'],
       'pycore',
-      'pycore is the pure core, rscore makes batches in WebAssembly',
+      'for nodes of the library: pycore is the pure core, rscore makes batches in WebAssembly; a gateway chooses by itself',
       {
         restart: true,
       },

@@ -4,6 +4,8 @@
 // Long: a million frames; `npm test` runs one per cent of them
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { createNativeChecks, createNativeCore } from '../../../src/cores'
 import { createPacketSums } from '../../../src/cores/checks'
 import type { Core } from '../../../src/pipeline/core'
@@ -286,4 +288,34 @@ test('packets of a delivery frame, each after its length, give what plainFrame g
   assert.ok(good > 10_000, `${good}`)
   const first = sums(Buffer.from('0001ff', 'hex'), 0, 1)!
   assert.notEqual(sums(Buffer.from('0001ff', 'hex'), 0, 1), first, 'a result is of its call')
+})
+
+test('a packet that would end after its frame is not sound, and a frame too large for the module is not looked at', () => {
+  const core = createPureCore({ units, precision: 4, resolver: { resolve, resolveList }, registryDir: null })
+  const packet = core.transmitFast([['a', 'OK', 1, 'K']], 'd', 'ONLINE', T0, 7, 'DIFF')
+  const sums = createPacketSums()!
+  const frame = Buffer.concat([Buffer.of(0, packet.length), packet, Buffer.of(0, packet.length), packet])
+  assert.deepEqual([...sums(frame, 0, 2)!], [1, 1])
+  // the memory behind it has what the frame before left there
+  assert.deepEqual([...sums(frame.subarray(0, -1), 0, 2)!], [1, 0])
+  assert.deepEqual([...sums(frame.subarray(0, packet.length + 3), 0, 3)!], [1, 0, 0])
+  assert.equal(sums(Buffer.alloc(98_305), 0, 1), null)
+})
+
+test('sums of a frame allocate their result and nothing for a packet', () => {
+  const frame = Buffer.alloc(14 + 64 * 32)
+  for (let at = 14; at < frame.length; at += 32) frame[at + 1] = 30
+  const sums = createPacketSums()!
+  setFlagsFromString('--expose-gc')
+  const gc = runInNewContext('gc') as () => void
+  const grown = (): number => {
+    gc()
+    const before = process.memoryUsage().heapUsed
+    for (let k = 0; k < 1000; k++) sums(frame, 14, 64)
+    return process.memoryUsage().heapUsed - before
+  }
+  grown()
+  // the least: a collection in between makes it negative
+  const perPacket = Math.min(...Array.from({ length: 9 }, grown).filter(bytes => bytes > 0)) / 64_000
+  assert.ok(perPacket < 20, `${perPacket} bytes a packet`)
 })

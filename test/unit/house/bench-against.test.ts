@@ -40,6 +40,33 @@ test('compared with an earlier run: ratios of the common figures, and a problem 
   assert.equal(problems[0], 'heap_bytes_per_packet/encode/diff/1/pycore: 211, and it was 200')
 })
 
+test('bytes and sectors written to flash, and bytes of the SQL files, are counts', async () => {
+  const { against } = await load()
+  const before = {
+    'nodes/20000/written_bytes_per_packet': 120,
+    'flash/bytes_per_record/10': 676,
+    'flash/sectors_per_record/1000': 0.17,
+    'sql/file_bytes_per_packet': 54,
+  }
+  const grown = {
+    'nodes/20000/written_bytes_per_packet': 127,
+    'flash/bytes_per_record/10': 744,
+    'flash/sectors_per_record/1000': 0.2,
+    'sql/file_bytes_per_packet': 56,
+  }
+  assert.deepEqual(against(before, before).problems, [])
+  assert.deepEqual(against(before, grown).problems, [
+    'nodes/20000/written_bytes_per_packet: 127, and it was 120',
+    'flash/bytes_per_record/10: 744, and it was 676',
+    'flash/sectors_per_record/1000: 0.2, and it was 0.17',
+    'sql/file_bytes_per_packet: 56, and it was 54',
+  ])
+  assert.deepEqual(
+    against({ 'flash/sqlite_wal/sectors_per_record/1': 20 }, { 'flash/sqlite_wal/sectors_per_record/1': 30 }).problems,
+    [],
+  )
+})
+
 test('a count that was zero is a problem as soon as it grows', async () => {
   const { against } = await load()
   const key = 'heap_bytes_per_packet/uplink/diff/1/pycore'
