@@ -11,8 +11,14 @@ const DUPLICATE_BYTES = 4096 * 20 + 500
 /** of one device: 8 runs of it (src/pipeline/sources.ts) with some templates each, of 2 KB */
 const TEMPLATE_BYTES = 8 * 16 * 2100
 
+/** ids that a relay asks for unless the seed draws another size (id_pool.size) */
+const POOL = 32
+/** of one address: a serial line has one for all senders (src/protocol/delivery/receiver.ts) */
+const EPOCHS = 64
+
 /** What is beyond a bound; `status`: the figures that cost as much as everything else in these seconds too. */
-export function* beyond({ plan }: World, machine: Machine, status: boolean): Iterable<string> {
+export function* beyond(world: World, machine: Machine, status: boolean): Iterable<string> {
+  const { plan } = world
   const gateway = machine.gateway!
   const { log } = gateway
   const over = (what: string, value: number, most: number): string[] =>
@@ -36,6 +42,7 @@ export function* beyond({ plan }: World, machine: Machine, status: boolean): Ite
     uplinks,
     received,
     sessions,
+    ids,
     log: { bytes, max_bytes },
   } = gateway.status()
   yield* over('bytes of the log by its status', bytes, max_bytes + FILE_BYTES)
@@ -48,4 +55,11 @@ export function* beyond({ plan }: World, machine: Machine, status: boolean): Ite
   yield* over('bytes of the duplicate filter', received['duplicate_bytes']!, plan.gateways * DUPLICATE_BYTES)
   yield* over('bytes of templates', received['template_bytes']!, plan.gateways * TEMPLATE_BYTES)
   yield* over('senders with a session', sessions?.aids ?? 0, plan.gateways)
+  // each opening of an uplink is a peer, by its address or its epoch
+  const lines = plan.ways.some(({ media }) => media.includes('UART')) ? plan.gateways * EPOCHS : 0
+  yield* over('peers of the receiver', received['peers']!, world.net.opened + lines)
+  // a relay whose answer was lost, or which died before it was written, asks for its pool again
+  const pooled = machine.isUpstream && plan.ways.some(({ to }) => to > 0)
+  const pools = pooled ? (plan.idPool || POOL) * world.machines.reduce((sum, { starts }) => sum + starts, 0) : 0
+  yield* over('ids in use', ids?.allocated ?? 0, plan.gateways + pools)
 }

@@ -38,6 +38,8 @@ export class Net {
   /** additional loss of one direction: share */
   readonly lossy = new Map<string, number>()
   packets = 0
+  /** UDP ports bound and connections made, so far */
+  opened = 0
   /** a socket gets the lowest free port, so that of the process before it; otherwise no port is reused */
   samePorts = false
   /** every packet passed to the network */
@@ -73,6 +75,7 @@ export class Net {
     if (old && !old.owner.dead) return false
     socket.port = port
     this.#sockets.set(key, socket)
+    this.opened++
     return true
   }
   /** of a connection: they wait for its end, so none is reused soon */

@@ -132,6 +132,7 @@ export class Streams {
 
   connect(host: Host, owner: Owner, address: string, port: number): SimSocket {
     const socket = this.#socket(host, owner, this.net.nextPort())
+    this.net.opened++
     const peer = this.net.host(address)
     const since = this.engine.now
     let wait = 1000
