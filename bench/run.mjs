@@ -20,6 +20,7 @@ import { benchMedia } from './media.mjs'
 import { benchMqtt } from './mqtt.mjs'
 import { benchNodeRed } from './node-red.mjs'
 import { benchNodes } from './nodes.mjs'
+import { benchOpening } from './opening.mjs'
 import { benchPostgresql } from './postgresql.mjs'
 import { benchQueries } from './queries.mjs'
 import { ratioProblems } from './ratios.mjs'
@@ -116,6 +117,9 @@ if (starts('balancers/')) await benchBalancers({ put, problems, wanted })
 
 if (starts('recovery/')) await benchRecovery({ FlashLog }, require.resolve('../dist/os-node.js'), { put, mark })
 
+const opens = named.some(prefix => prefix.startsWith('opening/'))
+if (opens) await benchOpening({ put, problems })
+
 if (starts('exchange/'))
   await benchExchange({ FlashLog }, require.resolve('../dist/os-node.js'), { mark, put, problems })
 
@@ -169,8 +173,8 @@ if (['start/', 'memory/', 'idle/'].some(starts)) await benchStart({ put, gate, m
 problems.push(...ratioProblems(results, notes))
 printTable(results, notes)
 if (before) {
-  // growth with load is measured only when it is named
-  const due = key => wanted(key) && (grows || !key.startsWith('growth/'))
+  // growth with load and the opening of a large log are measured only when they are named
+  const due = key => wanted(key) && (grows || !key.startsWith('growth/')) && (opens || !key.startsWith('opening/'))
   const compared = against(before, results, due)
   console.log(`\nThis run as a multiple of ${earlier}`)
   for (const line of compared.lines) console.log(line)

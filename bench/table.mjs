@@ -20,6 +20,7 @@ const PARTS = [
   ['SPI register reads in the kernel rig, beside a plain C loop in the same boot', /^spi\//],
   ['A whole gateway and 20 000 nodes of six sensors, reporting in turn over UDP', /^nodes\//],
   ['Recovery: a backlog of 200 000 facts when the upstream comes back', /^recovery\//],
+  ['Opening a log of 1 GiB after a kill, in a fresh process with an empty page cache', /^opening\//],
   ['The exchange both ways: through a gateway that receives and sends on, both acknowledged', /^exchange\//],
   ['MQTT QoS 1 through mosquitto', /^mqtt\//],
   ['Packets of four sensors from a log into the SQL view, and questions to a million of them', /^sql\//],

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { QUARTER, TURN } from '../lib/random'
 import { simulate, variants } from '../lib/simulated'
 
-/** seeds that a fault may take; most are noticed by the first five, one by the 46th */
+/** seeds that a fault may take; most are noticed by the first five */
 const SEEDS = 50
 
 test('the simulated world notices faults built into the gateway', async t => {

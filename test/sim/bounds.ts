@@ -58,8 +58,8 @@ export function* beyond(world: World, machine: Machine, status: boolean): Iterab
   // each opening of an uplink is a peer, by its address or its epoch
   const lines = plan.ways.some(({ media }) => media.includes('UART')) ? plan.gateways * EPOCHS : 0
   yield* over('peers of the receiver', received['peers']!, world.net.opened + lines)
-  // a relay whose answer was lost, or which died before it was written, asks for its pool again
-  const pooled = machine.isUpstream && plan.ways.some(({ to }) => to > 0)
+  // a relay may send to a relay; one whose answer was lost, or which died before it was written, asks for its pool again
+  const pooled = plan.ways.some(({ to }) => to > 0)
   const pools = pooled ? (plan.idPool || POOL) * world.machines.reduce((sum, { starts }) => sum + starts, 0) : 0
   yield* over('ids in use', ids?.allocated ?? 0, plan.gateways + pools)
 }

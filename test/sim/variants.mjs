@@ -8,7 +8,8 @@ const RECEIVE = 'src/gateway/receive/receive.ts'
 const BROKER_FAULTS = ['acknowledged-to-broker-early', 'broker-refusal-ignored']
 const LINE_FAULTS = ['hung-up-unnoticed']
 const ID_FAULTS = ['ids-not-written']
-const RELAY_FAULTS = ['relay-answers-early', 'relayed-under-own-id']
+/** the last needs a DIFF that comes late: with relays seed 6 has one, without them seed 46 */
+const RELAY_FAULTS = ['relay-answers-early', 'relayed-under-own-id', 'base-of-newest']
 
 /** The situation that shows a fault, where the seeds as they are drawn show it too rarely. */
 const AIMS = {
