@@ -3,11 +3,11 @@
 // Needs: openssl quic quicnode
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { block } from '../lib/deploy-page'
-import { freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
+import { freePort, freeUdpPort, Machine, removeDir, script, tempDir, until } from '../lib/gateway'
 import { startMosquitto } from '../lib/servers'
 import { SqlServer } from '../lib/sqlservers'
 
@@ -64,6 +64,9 @@ test('receiver, broker and gateway of the page: TLS and passwords fit, all liste
   const prefix = root ? ['setpriv', `--reuid=${NOBODY}`, '--clear-groups'] : []
   const receiver = new Machine(own, 'serve', JSON.parse(receiverJson), prefix)
   receiver.node = process.env.OS_NODE_QUIC_NODE ?? process.execPath
+  // a folder above the repository may be closed to that user
+  receiver.program = join(own, 'os-node.js')
+  copyFileSync(script, receiver.program)
   machines.push(receiver)
   mkdirSync(receiver.dataDir)
   if (root) chownSync(receiver.dataDir, NOBODY, NOBODY)
