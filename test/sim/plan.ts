@@ -294,7 +294,7 @@ export function planOf(
   const refuses = fills && full.chance(0.5)
   // not with a SQL view, which then lacks what was dropped before it was stored
   const small = drawn.fork('upstream')
-  const upstreamBytes = has('upstream', small, 0.05) && windowPackets === 0 ? small.pick([65_536, 98_304]) : 0
+  const upstreamBytes = aim === 'upstream' && windowPackets === 0 ? small.pick([65_536, 98_304]) : 0
   // each run of a gateway has a numbering of its own, which an upstream that stays must tell from that of the run before
   const ports = drawn.fork('numbering')
   const again = has('ports', ports, 0.04)
