@@ -81,7 +81,9 @@ test(`${KILLS} kills of a gateway under load lose and duplicate nothing`, async 
   // the upstream also has what a kill took before the gateway's commit
   const inUpLog = up.logFacts()
   assertSame(inLog, inUpLog)
-  assert.deepEqual(inView, inLog.map(keyOf).sort())
-  assert.deepEqual(above, inUpLog.map(keyOf).sort())
+  // a log may have what came again after 4,096 others of its device (D16); a view has it once
+  const once = (facts: typeof inLog): string[] => [...new Set(facts.map(keyOf))].sort()
+  assert.deepEqual(inView, once(inLog))
+  assert.deepEqual(above, once(inUpLog))
   for (const machine of machines) assert.equal(machine.json('log', 'verify').ok, true)
 })
