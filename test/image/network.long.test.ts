@@ -81,12 +81,14 @@ test('a board joins the Wi-Fi of os-node.conf and takes its address by DHCP; scr
   board.extra = []
   t.after(power.cut)
   await until('the token', () => /Your token:\s+[\w-]{43}\n/.test(power.said()))
-  assert.ok(
-    power
-      .said()
-      .split('\n')
-      .filter(line => /[\u2580\u2584\u2588]{8}/.test(line)).length > 10,
+  const blocks = (line: string): number => line.replace(/[^\u2580\u2584\u2588]/g, '').length
+  await until(
     'a code on the console',
+    () =>
+      power
+        .said()
+        .split('\n')
+        .filter(line => blocks(line) > 15).length > 10,
   )
   await until('the reason', () => power.said().includes('The start partition is full or cannot be written'))
   await shownOnScreen(power)
