@@ -105,6 +105,7 @@ const asked = args.length > 0 ? args : Object.keys(GROUPS)
 const unknown = asked.filter(group => !(group in GROUPS))
 if (unknown.length > 0) stop(`no test group ${unknown.join(', ')}; groups: ${Object.keys(GROUPS).join(' ')}`, 2)
 
+const ONLY_IMAGE = /^\/\/ Only: npm run test:image$/m
 const isLongFile = file => file.endsWith('.long.test.ts')
 const isLong = file => isLongFile(file) || (groupOf(file) === 'rig' && args.length === 0)
 const isNamed = file => !only || only.split(',').some(text => file.includes(text))
@@ -115,7 +116,13 @@ const TURN = turnOf(root)
 const inTurns = long && process.env.OS_NODE_LONG === 'quarter' && !only
 const rigFiles = longOnes.filter(file => inTurns && groupOf(file) === 'rig' && (isLongFile(file) || runsInBoth(file)))
 const ofOthers = rigFiles.filter((_, k) => k !== TURN % rigFiles.length)
-const chosen = longOnes.filter(file => !ofOthers.includes(file))
+// they take an hour: listed, since files that return at once would count as passed
+const ofImage =
+  process.env.OS_NODE_IMAGE === 'all'
+    ? []
+    : longOnes.filter(file => ONLY_IMAGE.test(readFileSync(join(root, 'test', file), 'utf8')))
+if (ofImage.length > 0) console.log(`not run here, but by npm run test:image: ${ofImage.join(' ')}`)
+const chosen = longOnes.filter(file => !ofOthers.includes(file) && !ofImage.includes(file))
 if (ofOthers.length > 0) console.log(`one long file of the rig; of other commits: ${ofOthers.join(' ')}`)
 if (chosen.length === 0 && (only || args.length > 0)) {
   const other = named.length > 0 ? `; ${long ? 'without' : 'with'} --long there is ${named.join(' ')}` : ''

@@ -1,6 +1,7 @@
 // The image on a board of 512 MB: what the system and the gateway use while idle, and while 200 packets a second arrive for ten minutes.
 // Every packet is received once, memory stays within limits, and the compressed swap does not thrash. Only `npm run test:image` runs it;
 // OS_NODE_FLOOD_SECONDS is a shorter time.
+// Only: npm run test:image
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
@@ -8,7 +9,6 @@ import { sleep } from '../lib/gateway'
 import { Board, shown, type Use, until, use } from './board'
 import { Load } from './load'
 
-const whole = process.env.OS_NODE_IMAGE === 'all'
 const SECONDS = Number(process.env.OS_NODE_FLOOD_SECONDS ?? 600)
 const PER_SECOND = 200
 /** MB (2^20 bytes) */
@@ -21,11 +21,10 @@ const board = new Board()
 // as on a real board. Without it Node was killed three times in ten minutes of this load under qemu 7.2, twice by a check of V8 for
 // WebAssembly code (WasmTriggerTierUp); whether qemu or V8 is at fault is not known
 board.separated = true
-before(() => (whole ? board.make('hostname=greenhouse-1\n', '20min') : undefined))
+before(() => board.make('hostname=greenhouse-1\n', '20min'))
 after(() => board.remove())
 
 test('512 MB: small while idle; 200 packets a second for ten minutes are all received, without swap thrashing', async t => {
-  if (!whole) return
   const power = board.power()
   t.after(power.cut)
   const at = performance.now()

@@ -1,6 +1,7 @@
 // A board as its owner set it up in os-node.conf, on the emulated board: it joins the Wi-Fi of the file, whose access point is a second radio of
 // the same kernel, and takes its address by DHCP; the screen shows token, address and code; then a fixed address. Both with what a card can be: a
 // full start partition, a full data partition. Only `npm run test:image` runs it.
+// Only: npm run test:image
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -10,14 +11,12 @@ import { after, before, test } from 'node:test'
 import { freePort } from '../lib/gateway'
 import { Board, PLACES, type Power, until } from './board'
 
-const whole = process.env.OS_NODE_IMAGE === 'all'
 const board = new Board()
 /** characters that shells and configuration files read as syntax */
 const SSID = 'Home & "garden" #1'
 const PASSWORD = 'pass word $x\\9'
 
 before(async () => {
-  if (!whole) return
   await board.make(`hostname=greenhouse-1\r\nwifi_ssid=${SSID}\r\nwifi_password=${PASSWORD}\r\n`, '240s')
   board.addToCommandLine(PLACES.bootA, 'modules_load=mac80211_hwsim')
 })
@@ -74,7 +73,6 @@ async function shownOnScreen(power: Power): Promise<void> {
 }
 
 test('a board joins the Wi-Fi of os-node.conf and takes its address by DHCP; screen and console show a code; a full start partition is named', async t => {
-  if (!whole) return
   board.fillFreeSpace('x', true)
   board.extra = ['-device', 'virtio-gpu-pci']
   const power = board.power()
@@ -119,7 +117,6 @@ const page = (port: number): Promise<number> =>
   })
 
 test('with a fixed address in os-node.conf the page is there; a full data partition is named, and the gateway works in RAM', async t => {
-  if (!whole) return
   const port = await freePort()
   board.write('os-node.conf', 'hostname=greenhouse-1\naddress=10.0.2.77/24\ngateway=10.0.2.2\ndns=10.0.2.3\n')
   board.network = `hostfwd=tcp:127.0.0.1:${port}-10.0.2.77:443,`

@@ -1,12 +1,11 @@
 // The images of Raspberry Pi 3 and 4 on the emulated board (raspberry.ts): the one by its own U-Boot, the other by a player of the firmware's
 // rules, which starts the kernel of the boot partition that autoboot.txt and the flag of the module choose. `npm run test:image`.
+// Only: npm run test:image
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { BOOT_MS, Board, PLACES, type Power, until } from './board'
 import { NO_WATCHDOG, playFirmware, tryTheOther, ubootMachine } from './raspberry'
-
-const whole = process.env.OS_NODE_IMAGE === 'all'
 
 async function boardOf(t: TestContext, kind: string): Promise<Board> {
   const board = new Board(kind)
@@ -23,7 +22,6 @@ async function opens(board: Board, power: Power): Promise<void> {
 }
 
 test('Raspberry Pi 3: U-Boot of the card starts the system, and the token on the console opens the page', async t => {
-  if (!whole) return
   const board = await boardOf(t, 'rpi-3')
   board.addToCommandLine(PLACES.bootA, NO_WATCHDOG)
   board.machine = () => ubootMachine(board)
@@ -45,7 +43,6 @@ test('Raspberry Pi 3: U-Boot of the card starts the system, and the token on the
 })
 
 test('Raspberry Pi 4: an update is tried by the flag and stays; one that panics is rolled back to the old slot', async t => {
-  if (!whole) return
   const board = await boardOf(t, 'rpi-4')
   const starts = await playFirmware(board)
   const { url, server } = await board.serve([])

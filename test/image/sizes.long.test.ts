@@ -1,5 +1,6 @@
 // Images as `npm run image` makes them for a Raspberry Pi: one is packed, with its checksum and the lists of Raspberry Pi Imager, and has the size that
 // docs/flash.md names; those of the boards that no emulator has are built, with every partition. Only `npm run test:image` makes them.
+// Only: npm run test:image
 // Needs: x64 boards debs image
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -17,7 +18,6 @@ interface Maker {
 interface OsList {
   os_list: [Record<string, unknown>]
 }
-const whole = process.env.OS_NODE_IMAGE === 'all'
 const URL_OF = 'https://example.org/os-node'
 
 /** Makes the image of a board: where it is, what was said, and the seconds it took. */
@@ -57,7 +57,6 @@ function checkPartitions(path: string): void {
 }
 
 test('the image of Raspberry Pi 4 has at most 90 MB packed and 512 MB unpacked, its checksum and the lists of Imager', async t => {
-  if (!whole) return
   const { path, said, seconds } = await make('rpi-4', { url: URL_OF })
   const packed = `${path}.xz`
   const sizes = { packed: statSync(packed).size, unpacked: statSync(path).size }
@@ -87,7 +86,6 @@ test('the image of Raspberry Pi 4 has at most 90 MB packed and 512 MB unpacked, 
 
 for (const board of ['rpi-5', 'rpi-zero-2-w', 'cm4'])
   test(`the image of ${board} is built, with all of its partitions`, async t => {
-    if (!whole) return
     const { path, said, seconds } = await make(board, { quick: true })
     t.diagnostic(`${board}: ${seconds} s, ${said.at(-1)}`)
     checkPartitions(path)
