@@ -36,7 +36,7 @@ export const engineEntries = {
     core_backend: choice(
       ['pycore', 'rscore'],
       'pycore',
-      'for nodes of the library: pycore is the pure core, rscore makes batches in WebAssembly; a gateway chooses by itself',
+      'core of the library: pycore is plain JavaScript, rscore makes batches in WebAssembly; a gateway measures both and takes the faster one',
       {
         restart: true,
       },
