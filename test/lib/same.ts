@@ -12,6 +12,12 @@ const close = (a: number | null, b: number | null): boolean =>
 /** Packets per device that a receiver recognises as duplicates (D16). */
 const REMEMBERED = 4096
 
+/**
+ * Facts of one millisecond get rising times (D18), so those of a killed process are up to this many ms later than its
+ * kill. No process starts in less.
+ */
+const AHEAD_MS = 100
+
 /** One of each fact, duplicates within the receiver's memory, and later duplicates. */
 function counted(got: LoggedFact[]) {
   const places = new Map<string, number>()
@@ -49,13 +55,14 @@ function assertSameFact(sent: LoggedFact, got: LoggedFact): void {
 export function assertSame(sent: LoggedFact[], got: LoggedFact[]): void {
   const left = sorted(sent)
   const ids = new Set([...left, ...got].map(({ id }) => id))
-  const gaps = kills.flatMap(kill =>
-    [...ids].map(id => ({
+  const gaps = kills.flatMap(kill => {
+    const to = kill + AHEAD_MS
+    return [...ids].map(id => ({
       id,
-      from: left.reduce((last, f) => (f.id === id && f.t_raw <= kill ? Math.max(last, f.t_raw) : last), 0),
-      to: kill,
-    })),
-  )
+      from: left.reduce((last, f) => (f.id === id && f.t_raw <= to ? Math.max(last, f.t_raw) : last), 0),
+      to,
+    }))
+  })
   const unwritten = ({ id, t_raw }: LoggedFact): boolean =>
     gaps.some(gap => gap.id === id && t_raw > gap.from && t_raw <= gap.to)
   const { once, twice, late } = counted(got.filter(fact => !unwritten(fact)))
