@@ -1,6 +1,7 @@
 // Bytes of heap that a packet costs a complete gateway on each of its paths: in from UDP, TCP and MQTT and from a source to the log, and out of the
 // log over them to an upstream that acknowledges. The young generation is so large that no collection happens between the two samples; both are taken
-// in the gateway's own process, and nothing is queried meanwhile.
+// in the gateway's own process, and nothing is queried meanwhile. With `--profile` the same paths of a gateway with V8's memory as it is delivered, and
+// where its main thread's time goes instead of bytes.
 import { fork, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -10,6 +11,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ask, backlog, Fleet, freeTcp, freeUdp, until } from './fleet.mjs'
 import { modbusServer } from './latency.mjs'
+import { printShares, shares } from './profile.mjs'
 import { answer, field, pause } from './udp/gateway.mjs'
 
 const require = createRequire(import.meta.url)
@@ -40,19 +42,21 @@ const BUDGETS = {
   'out/tcp': 6000,
   'out/mqtt': 20_000,
 }
+/** times as many packets for a profile */
+const PROFILED = 8
 /** a collection may fall into a measurement */
 const TRIES = 3
 /** until everything is on flash and the work after a commit is done */
 const REST_MS = 3000
 
-function start(dir, config, verb, ...where) {
+function start(flags, dir, config, verb, ...where) {
   mkdirSync(dir, { recursive: true })
   const path = join(dir, 'Config.json')
   const common = { storage: { sql: { enabled: false } }, web_user: { auth_enabled: false }, RESOURCES: MEDIA }
   writeFileSync(path, JSON.stringify({ ...common, ...config }))
   const dataDir = join(dir, 'data')
   const child = fork(script, [verb, '--config', path, '--data-dir', dataDir, ...where], {
-    execArgv: [...YOUNG, '--require', join(root, 'bench/udp/watch.cjs')],
+    execArgv: [...flags, '--require', join(root, 'bench/udp/watch.cjs')],
     env: { ...process.env, OS_NODE_CONFIG: '' },
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
   })
@@ -112,8 +116,10 @@ function stopped(child) {
   return ended
 }
 
-/** `{FlashLog, mediaTable}` of the built library. */
-export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, starts }) {
+/** `{FlashLog, mediaTable}` of the built library; `profiled`: profiles and no bytes. */
+export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, starts }, profiled) {
+  const flags = profiled ? [] : YOUNG
+  const packetsOf = count => (profiled ? PROFILED * count : count)
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-heap-'))
   const fleet = new Fleet(script, dir)
   const quiet = () => undefined
@@ -126,8 +132,9 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
    * Lets `pass` transfer the packets, and takes the growth of the heap; `came` returns how many arrived. False if a collection happened meanwhile
    * and the caller has `more` tries.
    */
-  async function measureOnce(path, child, pass, came, more, packets = PACKETS) {
+  async function measureOnce(path, child, pass, came, more, packets = packetsOf(PACKETS)) {
     await pause(REST_MS)
+    if (profiled) return printProfile(path, child, pass, packets)
     const began = await came()
     const before = await answer(child, 'heap')
     await pass()
@@ -141,6 +148,16 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
     return true
   }
 
+  async function printProfile(path, child, pass, packets) {
+    await answer(child, 'profile')
+    await pass()
+    await pause(REST_MS)
+    const { profile, cpu_s } = await answer(child, 'profile')
+    console.log(`\n${path}: ${((1e6 * cpu_s) / packets).toFixed(1)} us of processor time a packet, all threads`)
+    printShares(shares(profile, readFileSync(`${script}.map`, 'utf8')))
+    return true
+  }
+
   async function measure(path, child, pass, came, packets) {
     for (let k = 1; !(await measureOnce(path, child, pass, came, k < TRIES, packets)); k++);
   }
@@ -150,7 +167,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
   async function receiving(path, receiver, connect) {
     const where = ['--host', '127.0.0.1', '--port', String(await freeUdp()), '--web-port', '0']
     const config = receiver ? { gateway: { receivers: [{ name: 'in', ...receiver }] } } : {}
-    const { child, dataDir } = start(join(dir, path.replace('/', '-')), config, 'serve', ...where)
+    const { child, dataDir } = start(flags, join(dir, path.replace('/', '-')), config, 'serve', ...where)
     try {
       await until('it listens', async () =>
         Object.values((await ask(dataDir, 'status')).links).every(({ state }) => state === 'up'),
@@ -158,7 +175,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
       const { pass, close } = await connect(Number(where[3]))
       // memory allocated with the first packets does not count
       await pass(2000)
-      await measure(path, child, () => pass(PACKETS), factsOf(dataDir))
+      await measure(path, child, () => pass(packetsOf(PACKETS)), factsOf(dataDir))
       await close()
     } finally {
       child.kill('SIGKILL')
@@ -173,7 +190,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
     const where = { type: 'modbus_tcp', host: '127.0.0.1', port: modbus.address().port }
     const sources = [{ name: 'plc', ...where, interval_ms: 2, registers }]
     const config = { device_id: 'GW', assigned_id: 4711, gateway: { sources, uplinks: [] } }
-    const { child } = start(join(dir, 'in-source'), config, 'run', '--port', String(await freeTcp()))
+    const { child } = start(flags, join(dir, 'in-source'), config, 'run', '--port', String(await freeTcp()))
     const pass = count => {
       const end = polls + count
       return until('the source is polled', async () => polls >= end)
@@ -183,9 +200,9 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
       await measure(
         'in/source',
         child,
-        () => pass(POLLS),
+        () => pass(packetsOf(POLLS)),
         async () => polls,
-        POLLS,
+        packetsOf(POLLS),
       )
     } finally {
       // its local upstream ends with it
@@ -221,11 +238,11 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
     const name = `${path.replaceAll('/', '-')}-${k}`
     const home = join(dir, name)
     const receiver = receiverOf?.(port)
-    await backlog(FlashLog, join(home, 'data', 'log'), PACKETS, 'GW', 4711)
+    await backlog(FlashLog, join(home, 'data', 'log'), packetsOf(PACKETS), 'GW', 4711)
     const gateway = { sources: [], uplinks: [{ name: 'up', medium, host: '127.0.0.1', port }] }
     const config = { device_id: 'GW', assigned_id: 4711, gateway }
     if (core) writeFileSync(join(home, 'data', 'cores.json'), core)
-    const { child, dataDir } = start(home, config, 'run', '--port', String(await freeTcp()))
+    const { child, dataDir } = start(flags, home, config, 'run', '--port', String(await freeTcp()))
     let upstream
     try {
       const pass = async () => {
@@ -238,7 +255,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
           return Object.values(links).every(({ state }) => state === 'up')
         })
         await listening(port)
-        await until('every fact arrives', async () => (await factsOf(upstream)()) >= PACKETS)
+        await until('every fact arrives', async () => (await factsOf(upstream)()) >= packetsOf(PACKETS))
       }
       const came = async () => (upstream ? factsOf(upstream)() : 0)
       if (!(await measureOnce(path, child, pass, came, k < TRIES))) return false

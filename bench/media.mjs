@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { buildSync } from 'esbuild'
 import { quicNode } from '../test/needs.mjs'
-import { shares } from './profile.mjs'
+import { printShares, shares } from './profile.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const inside = join(root, '.build/bench/media.mjs')
@@ -85,7 +85,5 @@ function printProfile(medium, node) {
   console.log(
     `\n${medium}: ${user} us of user time and ${system} us of system time a packet, all threads; they waited ${waits} times`,
   )
-  console.log('in percent of the time that the main thread did not wait:')
-  const parts = shares(said.profile, readFileSync(`${inside}.map`, 'utf8'))
-  for (const [part, percent] of parts) console.log(`  ${percent.toFixed(1).padStart(5)}  ${part}`)
+  printShares(shares(said.profile, readFileSync(`${inside}.map`, 'utf8')))
 }

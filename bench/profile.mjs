@@ -25,6 +25,12 @@ export function shares({ nodes, samples, timeDeltas }, mapText) {
   return [...parts.filter(([, percent]) => percent >= LEAST), [`${rest.length} smaller parts`, sum]]
 }
 
+/** Prints what `shares` returned. */
+export function printShares(parts) {
+  console.log('in percent of the time that the main thread did not wait:')
+  for (const [part, percent] of parts) console.log(`  ${percent.toFixed(1).padStart(5)}  ${part}`)
+}
+
 /** Functions of Node's own programs that are called for timers and promises. */
 const OF_NODE = ['(program)', 'getLibuvNow', 'now', 'runMicrotasks', 'toggleImmediateRef', 'scheduleTimer']
 

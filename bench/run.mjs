@@ -45,6 +45,7 @@ const {
 
 const args = process.argv.slice(2)
 const option = name => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined)
+const profiled = args.includes('--profile')
 /** one prefix, or several separated by commas */
 const named = (option('--only') ?? '').split(',')
 const only = [...named, ...partners(named)]
@@ -160,9 +161,9 @@ if (parts.some(starts)) {
 
 if (starts('peer/node-red/')) await benchNodeRed({ put, problems })
 
-if (starts('gateway/heap_bytes_per_packet/')) await benchHeap({ FlashLog, mediaTable }, { gate, problems, starts })
+if (starts('gateway/heap_bytes_per_packet/')) await benchHeap({ FlashLog, mediaTable }, { gate, problems, starts }, profiled)
 
-if (starts('medium/')) benchMedia({ gate, problems, wanted }, args.includes('--profile'))
+if (starts('medium/')) benchMedia({ gate, problems, wanted }, profiled)
 
 if (starts('small_board/')) await benchSmallBoard({ put, mark, problems })
 

@@ -1,12 +1,15 @@
 // Loaded into the gateway under test (node --require): reports the lag of its loop, its processor time and its memory. BENCH_LAG_MS:
 // the resolution of lag, 1 ms. `heap`, with --expose-gc: the size of the heap, the first time after a collection, and the collections
-// since.
+// since. `profile` starts a CPU profile, and the next one ends it.
+const { Session } = require('node:inspector')
 const { monitorEventLoopDelay, PerformanceObserver } = require('node:perf_hooks')
 
 const lag = monitorEventLoopDelay({ resolution: Number(process.env.BENCH_LAG_MS ?? 1) })
 lag.enable()
 let cpu = process.cpuUsage()
 let collections = -1
+/** of the profile that is being made */
+let session
 process.on('message', what => {
   if (what === 'reset') {
     lag.reset()
@@ -21,6 +24,18 @@ process.on('message', what => {
       }).observe({ entryTypes: ['gc'] })
     }
     process.send({ used: process.memoryUsage().heapUsed, collections })
+  } else if (what === 'profile' && !session) {
+    session = new Session()
+    session.connect()
+    session.post('Profiler.enable')
+    session.post('Profiler.setSamplingInterval', { interval: 200 })
+    session.post('Profiler.start', () => process.send({}))
+    cpu = process.cpuUsage()
+  } else if (what === 'profile') {
+    const { user, system } = process.cpuUsage(cpu)
+    session.post('Profiler.stop', (_, { profile }) => process.send({ profile, cpu_s: (user + system) / 1e6 }))
+    session.disconnect()
+    session = undefined
   } else {
     const { user, system } = process.cpuUsage(cpu)
     const ms = percent => Math.round(lag.percentile(percent) / 1e4) / 100
