@@ -31,6 +31,9 @@ export function printShares(parts) {
   for (const [part, percent] of parts) console.log(`  ${percent.toFixed(1).padStart(5)}  ${part}`)
 }
 
+/** All functions of the addon have one address in memory, and V8 shows the name that it saw there last. */
+const OF_ADDON = 'holdLe'
+
 /** Functions of Node's own programs that are called for timers and promises. */
 const OF_NODE = ['(program)', 'getLibuvNow', 'now', 'runMicrotasks', 'toggleImmediateRef', 'scheduleTimer']
 
@@ -39,6 +42,7 @@ function partName({ functionName, url, lineNumber, columnNumber }, map) {
   // the profiler's own start and end
   if (url === 'node:inspector' || (url === '' && functionName === 'dispatch')) return '(idle)'
   if (url.startsWith('node:') || OF_NODE.includes(functionName)) return 'V8 and Node'
+  if (url === '' && functionName === OF_ADDON) return 'native: the addon'
   if (url === '') return `native: ${functionName || 'of an addon'}`
   const { originalSource: source } = map.findEntry(lineNumber, columnNumber)
   if (!source || source.includes('bench/') || source.includes('test/')) return 'bench'

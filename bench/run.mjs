@@ -161,7 +161,8 @@ if (parts.some(starts)) {
 
 if (starts('peer/node-red/')) await benchNodeRed({ put, problems })
 
-if (starts('gateway/heap_bytes_per_packet/')) await benchHeap({ FlashLog, mediaTable }, { gate, problems, starts }, profiled)
+if (starts('gateway/heap_bytes_per_packet/'))
+  await benchHeap({ FlashLog, mediaTable }, { gate, problems, starts }, profiled)
 
 if (starts('medium/')) benchMedia({ gate, problems, wanted }, profiled)
 
