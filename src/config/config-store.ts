@@ -23,7 +23,7 @@ import {
   withoutLines,
 } from './edit'
 import { baseOf, findConfig, missing, startCopy } from './find'
-import { getAt, joinKey, leaves, nearest, refuseForbidden, same, splitKey } from './keys'
+import { getAt, joinKey, KeyPaths, leaves, nearest, refuseForbidden, same, splitKey } from './keys'
 import { meantPath } from './normalize'
 import {
   type ConfigSnapshot,
@@ -54,6 +54,7 @@ export class ConfigStore {
   /** undefined: none is stored */
   readonly lastGood: LastGood | undefined
   readonly #listeners = new Set<(changes: readonly Changed[]) => void>()
+  readonly #paths = new KeyPaths()
   #snapshot: ConfigSnapshot
   #problem: OsError | undefined
   /** the last logged warnings, by their texts without the line */
@@ -136,7 +137,7 @@ export class ConfigStore {
 
   /** The value of a dotted key, defaults included; undefined if there is none. Throws CONFIG_KEY for an invalid key. */
   get<T = unknown>(key: string): T {
-    return getAt(this.#snapshot.config, splitKey(key)) as T
+    return getAt(this.#snapshot.config, this.#paths.of(key)) as T
   }
 
   has(key: string): boolean {
@@ -146,8 +147,7 @@ export class ConfigStore {
   /** The complete configuration, or one key, with secrets as ********. */
   masked(key?: string): unknown {
     const path = key === undefined ? [] : splitKey(key)
-    const { config } = this.#snapshot
-    return mask(this.#walk, getAt(config, path), path, config)
+    return mask(this.#walk, getAt(this.config, path), path, this.config)
   }
 
   /** The file's text, unchanged and without secrets. Throws CONFIG_SYNTAX while it is broken. */

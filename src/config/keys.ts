@@ -26,6 +26,19 @@ export function splitKey(key: string): string[] {
   return parts
 }
 
+/** splitKey for keys that are asked for with each packet: remembers the first 500. */
+export class KeyPaths {
+  readonly #known = new Map<string, readonly string[]>()
+
+  of(key: string): readonly string[] {
+    const known = this.#known.get(key)
+    if (known) return known
+    const path = splitKey(key)
+    if (this.#known.size < 500) this.#known.set(key, path)
+    return path
+  }
+}
+
 export const joinKey = (path: readonly (string | number)[]): string => path.join('.')
 
 /** Throws CONFIG_KEY when a value from outside contains a forbidden name at any depth. */
