@@ -4,6 +4,7 @@ import type { Fact, LinkMetadata } from '../../src/pipeline/fact'
 
 interface MemRecord {
   seq: number
+  boot: number
   fact: Fact
   medium: string
   quality: string
@@ -28,12 +29,13 @@ export class MemLog {
   }
 
   /** of appended records */
+  boot = 1
   quality = 'synced'
 
   appendFact = (fact: Fact, link: LinkMetadata): number => {
     const seq = this.records.length + 1
     const alarm = this.isAlarm(fact) && ({ alarm: true } as const)
-    this.records.push({ seq, fact, medium: link.medium, quality: this.quality, ...alarm })
+    this.records.push({ seq, boot: this.boot, fact, medium: link.medium, quality: this.quality, ...alarm })
     return seq
   }
   committed = (): Promise<void> => Promise.resolve()

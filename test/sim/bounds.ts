@@ -13,6 +13,10 @@ const TEMPLATE_BYTES = 8 * 16 * 2100
 
 /** ids that a relay asks for unless the seed draws another size (id_pool.size) */
 const POOL = 32
+/** most segments of a log (src/log/log-options.ts) */
+const SEGMENTS = 256
+/** longest record of these worlds */
+const RECORD = 1024
 /** of one address: a serial line has one for all senders (src/protocol/delivery/receiver.ts) */
 const EPOCHS = 64
 
@@ -34,9 +38,11 @@ export function* beyond(world: World, machine: Machine, status: boolean): Iterab
     most + FILE_BYTES,
   )
   const { segmentBytes = 2 ** 20, bufferBytes = 2 ** 23 } = plan.tuning
-  // as src/log/log-options.ts says; neither the chunks of a running commit, whose last one still fills, nor the newest one are dropped
-  const chunk = Math.min(65_536, segmentBytes / 4)
-  yield* over('bytes of the log in RAM', log.pendingBytes, Math.max(bufferBytes, 4 * chunk) + 2 * chunk)
+  // as src/log/log-options.ts says; neither the chunks of a running commit, whose last one still fills, nor the newest one are dropped, and the
+  // record that begins another chunk is there before the one before is dropped
+  const segment = Math.min(Math.max(segmentBytes, Math.ceil(most / SEGMENTS)), Math.floor(most / 8))
+  const chunk = Math.min(65_536, Math.floor(segment / 4))
+  yield* over('bytes of the log in RAM', log.pendingBytes, Math.max(bufferBytes, 4 * chunk) + 2 * chunk + RECORD)
   if (!status) return
   const {
     uplinks,

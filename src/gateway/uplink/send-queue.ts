@@ -123,7 +123,7 @@ export class SendQueue {
     if (oversizedOnly) return alarmsOnly ? null : this.#nextOversized(want)
     this.#look()
     const alarm = this.#alarms.head(this.#main.front, this.#isTaken) as FactRecord | null
-    if (alarm && this.#parts.holdMs(alarm.quality) <= 0 && want.mayGo(alarm)) return this.#take(alarm, this.#alarms)
+    if (alarm && this.#hold(alarm) <= 0 && want.mayGo(alarm)) return this.#take(alarm, this.#alarms)
     if (alarmsOnly) return null
     const last = this.#turn % TURNS !== TURNS / 2
     return (
@@ -246,7 +246,7 @@ export class SendQueue {
       else if (alarm?.done) lane.pass(record)
       else if (alarm) lane.take(alarm)
       else {
-        const hold = holdMs(record.quality)
+        const hold = this.#hold(record)
         if (hold <= 0) return record
         lane.heldUntil = clock.mono() + Math.min(hold, 1000)
         // its correction waits for the disk, and live data does not (R3)
@@ -254,6 +254,11 @@ export class SendQueue {
         return null
       }
     }
+  }
+
+  /** Only clock records of the same run correct a record: one of an earlier run has its correction, or gets none. */
+  #hold({ boot, quality }: FactRecord): number {
+    return boot === this.#parts.log.boot ? this.#parts.holdMs(quality) : 0
   }
 
   readonly #isTaken = (seq: number): boolean => {

@@ -233,3 +233,13 @@ test('queues over backlogs, alarms, oversized facts, rewinds and restarts send w
   }
   trace.compare()
 })
+
+test('a record of an earlier run is not held: its correction is in the log, or there is none', () => {
+  const { log, append, queue, want, holdUnsynced } = world(0)
+  log.quality = 'unsynced'
+  append()
+  log.boot = 2
+  append()
+  holdUnsynced(50)
+  assert.deepEqual(seqs(take(queue, want())), [1])
+})
