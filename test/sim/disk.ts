@@ -94,12 +94,14 @@ export class Disk {
   size(path: string): number {
     return this.names.get(path)?.data.used ?? 0
   }
-  /** As a user with a card reader would: on the medium immediately. */
-  put(path: string, bytes: string | Uint8Array): void {
+  /** As a user with a card reader would: on the medium immediately. Zeros at the end are a hole. */
+  put(path: string, content: string | Uint8Array): void {
     for (let dir = dirname(path); dir !== '/'; dir = dirname(dir)) this.#dirs.add(dir)
     const inode = new Inode()
-    inode.change({ at: 0, bytes: Buffer.from(bytes as Uint8Array) })
-    inode.synced(1)
+    const bytes = Buffer.from(content as Uint8Array)
+    inode.change({ at: 0, bytes: bytes.subarray(0, bytes.findLastIndex(byte => byte !== 0) + 1) })
+    inode.change({ size: bytes.length })
+    inode.synced(2)
     this.names.set(path, inode)
     this.#durable.set(path, inode)
   }
