@@ -134,7 +134,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
    */
   async function measureOnce(path, child, pass, came, more, packets = packetsOf(PACKETS)) {
     await pause(REST_MS)
-    if (profiled) return printProfile(path, child, pass, packets)
+    if (profiled) return printProfile(path, child, pass)
     const began = await came()
     const before = await answer(child, 'heap')
     await pass()
@@ -148,13 +148,12 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
     return true
   }
 
-  async function printProfile(path, child, pass, packets) {
+  async function printProfile(path, child, pass) {
     await answer(child, 'profile')
     await pass()
     await pause(REST_MS)
-    const { profile, cpu_s } = await answer(child, 'profile')
-    console.log(`\n${path}: ${((1e6 * cpu_s) / packets).toFixed(1)} us of processor time a packet, all threads`)
-    printShares(shares(profile, readFileSync(`${script}.map`, 'utf8')))
+    console.log(`\n${path}:`)
+    printShares(shares(await answer(child, 'profile'), readFileSync(`${script}.map`, 'utf8')))
     return true
   }
 

@@ -4,7 +4,7 @@ import { SourceMap } from 'node:module'
 /** µs, twice the interval of samples: what is longer is time that other processes had */
 const MOST = 400
 /** parts with less than this percent are added up */
-const LEAST = 2
+const LEAST = 0.2
 
 /** `profile` of node:inspector, of one bundle with this source map. Returns `[part, percent]`, the largest first. */
 export function shares({ nodes, samples, timeDeltas }, mapText) {

@@ -137,7 +137,7 @@ if (starts('flash/')) await benchFlash({ FlashLog }, { put, mark, gate, problems
 if (['sql/packets', 'sql/worker'].some(starts)) await benchSql({ FlashLog, DatabaseManager }, { put, mark, problems })
 
 if (['sql/newest', 'sql/old', 'sql/history', 'sql/pause', 'sql/rss', 'sql/file'].some(starts))
-  await benchQueries({ FlashLog, DatabaseManager }, { put, mark, problems })
+  await benchQueries({ FlashLog, DatabaseManager }, require.resolve('../dist/os-node.js'), { put, mark, problems })
 
 if (starts('postgresql/')) await benchPostgresql({ FlashLog, DatabaseManager }, { put, mark, problems })
 

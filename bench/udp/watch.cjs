@@ -30,10 +30,8 @@ process.on('message', what => {
     session.post('Profiler.enable')
     session.post('Profiler.setSamplingInterval', { interval: 200 })
     session.post('Profiler.start', () => process.send({}))
-    cpu = process.cpuUsage()
   } else if (what === 'profile') {
-    const { user, system } = process.cpuUsage(cpu)
-    session.post('Profiler.stop', (_, { profile }) => process.send({ profile, cpu_s: (user + system) / 1e6 }))
+    session.post('Profiler.stop', (_, { profile }) => process.send(profile))
     session.disconnect()
     session = undefined
   } else {
