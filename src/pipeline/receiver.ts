@@ -174,10 +174,7 @@ export class Receiver extends ReceiverMemory {
     if (history.rebuilt && !late && !isBelow(scope!.source.minTimestamps, history.shape.hash, ts))
       return this.#rebuilt(history, header, heart ? null : opened, ts, meta)
     // the earlier states of a rebuilt template are unknown
-    let from = history.rebuilt ? -1 : history.stateFor(ts)
-    // a clock that was set back: in the exchange the refused frame comes again as FULL
-    if (from < 0 && epoch === BARE && !history.rebuilt && history.newest - ts > STEP_BACK_MS)
-      from = history.lateState(ts)
+    const from = history.rebuilt ? -1 : history.stateFor(ts)
     if (from < 0 && !late && !history.rebuilt)
       return this.#refuse('NEED_FULL', `TID=${meta.tid} waits for a FULL`, meta)
     if (from < 0) {
@@ -195,7 +192,6 @@ export class Receiver extends ReceiverMemory {
     }
     if (late) {
       history.lateRun++
-      history.lateTs = ts
       this.counters.late++
     } else this.#keep(history, ts)
     if (history.unitChanged && epoch === BARE) this.learned(sourceAid)
@@ -312,7 +308,6 @@ export class Receiver extends ReceiverMemory {
     history.fill(read.sensors, this.#metaText)
     if (same) this.memory.weigh(scope, tid, history.weight - before)
     if (late) {
-      history.lateTs = ts
       if (known) {
         known.lateRun++
         // two meanings of one TID whose times do not show which is newer: neither may be a base

@@ -125,8 +125,6 @@ export class SlotHistory {
   weight = 0
   /** late frames since the last one in order */
   lateRun = 0
-  /** time of the state in the row for late frames, -1 if it has none: see lateState() */
-  lateTs = -1
   /** number of the newest FULL in the exchange; 0 outside of it */
   fullSeq = 0
   /** highest number of a frame in its run */
@@ -177,14 +175,6 @@ export class SlotHistory {
     return -1
   }
 
-  /**
-   * For a frame older than every kept state: the row of the late frame before it, -1 if there is none. A sender whose clock was set back
-   * builds on that one.
-   */
-  lateState(ts: number): number {
-    return this.lateTs >= 0 && this.lateTs <= ts ? SCRATCH : -1
-  }
-
   /** Its values may be out of date: only shape, states and units of its newest state are used. */
   rebuild(): void {
     if (this.#head >= 0) this.rebuilt = true
@@ -205,7 +195,6 @@ export class SlotHistory {
   invalidate(): void {
     this.#ts.fill(-1)
     this.#head = -1
-    this.lateTs = -1
     this.rebuilt = false
   }
 
@@ -224,8 +213,7 @@ export class SlotHistory {
     this.#touched = null
     this.#work = late ? SCRATCH : (this.#head + 1) % KEPT_STATES
     // the row replaces the oldest state; if the frame is broken, nothing may build on the remains
-    if (late) this.lateTs = -1
-    else this.#ts[this.#work] = -1
+    if (!late) this.#ts[this.#work] = -1
     if (from < 0) return
     const source = from * count
     const target = this.#work * count

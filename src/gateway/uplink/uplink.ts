@@ -224,22 +224,26 @@ export class Uplink {
     const { pace } = this.#channel
     const may = this.#takes && pace.urgentMay
     let took = false
+    let batch = false
     this.#encoders.begin(() => this.#waiting - this.#channel.inFlight)
     try {
       // a batch is packed completely before it is sent
       while (this.#channel.room) {
-        const over = pace.readyAt(now) > now || this.#batchAt(now) > now
-        const again = over ? null : this.#nextRefused()
-        const item = again ?? (may ? this.#next(over) : null)
+        const late = pace.readyAt(now) > now
+        // a refused record waits for no batch: none may come
+        const again = late ? null : this.#nextRefused()
+        const item = again ?? (may ? this.#next(late || this.#batchAt(now) > now) : null)
         if (!item) break
         took = true
         this.#channel.take(item.packet!, again ? null : item)
-        if (!again) this.#tookOversized ||= !this.#active
+        if (again) continue
+        batch = true
+        this.#tookOversized ||= !this.#active
       }
     } finally {
       this.#channel.finish()
     }
-    if (took) pace.batchDone()
+    if (batch) pace.batchDone()
     return took
   }
 

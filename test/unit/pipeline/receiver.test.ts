@@ -84,27 +84,6 @@ test('late frames: FULL is decoded from its own text and not learned, DIFF and H
   assert.deepEqual([r.counters.late, r.counters.lateDropped], [3, 1])
 })
 
-test('a sender whose clock was set back by more than ten minutes: its bare DIFFs build on its late FULL, and on each other', () => {
-  for (const [epoch, back, codes] of [
-    [-1, 5_400_000, ['fact', 'fact']],
-    [-1, 500_000, ['LATE_DROPPED', 'LATE_DROPPED']],
-    [7, 5_400_000, ['LATE_DROPPED', 'LATE_DROPPED']],
-  ] as const) {
-    const r = receiver()
-    r.receive(full(T0, '10'), epoch, 1)
-    assert.equal(code(r.receive(diff(T0 - back, '20'), epoch, 2)), 'LATE_DROPPED', 'no FULL came from there')
-    assert.equal(value(r.receive(full(T0 - back, '20'), epoch, 3)), 0.0124)
-    const got = [diff(T0 - back + 10, '21'), heart(T0 - back + 20)].map((packet, k) => r.receive(packet, epoch, 4 + k))
-    assert.deepEqual(
-      got.map(one => (one.kind === 'fact' ? 'fact' : code(one))),
-      codes,
-    )
-    if (codes[0] === 'fact') assert.deepEqual(got.map(value), [0.0125, 0.0125])
-    assert.equal(code(r.receive(diff(T0 - back - 10, '22'), epoch, 6)), 'LATE_DROPPED', 'before the late state')
-    assert.equal(value(r.receive(heart(T0 + 10), epoch, 7)), 0.0062, 'the newest state is untouched')
-  }
-})
-
 test('a receiver keeps eight states of a template', () => {
   const r = receiver()
   r.receive(full(T0, '1'))

@@ -81,14 +81,15 @@ async function connected(
     far,
     frames,
     diffBase,
+    batchWindowMs = 0,
     lost = reason => assert.fail(reason),
   }: { dir: string; log: FlashLog; far: FarEnd; lost?: (reason: string) => void } & Pick<
     UplinkSettings,
-    'frames' | 'diffBase'
+    'frames' | 'diffBase' | 'batchWindowMs'
   >,
 ): Promise<Uplink> {
   const uplink = new Uplink(
-    { name: 'up', diffBase, frames, fullEvery: 100, fullIntervalS: 60, precision: 4, delivery: 'auto' },
+    { name: 'up', diffBase, frames, batchWindowMs, fullEvery: 100, fullIntervalS: 60, precision: 4, delivery: 'auto' },
     {
       log,
       medium: far,
@@ -203,33 +204,34 @@ for (const acknowledges of [false, true])
     }
   })
 
-test('without the exchange a record is sent again when the upstream lacks its template', async t => {
-  const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
-  const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
-  const far = new FarEnd()
-  const frames: Uint8Array[] = []
-  let answer: PacketHandler
-  Object.assign(far, {
-    onPacket: (handler: PacketHandler) => {
-      answer = handler
-    },
-    send: async (bytes: Uint8Array): Promise<boolean> => {
-      const packet = bytes.slice()
-      const isProbe = packet[0] === COMMAND.PING
-      if (!isProbe) frames.push(packet)
-      const reply = isProbe
-        ? Uint8Array.of(COMMAND.PONG, packet[1]!, packet[2]!)
-        : frames.length === 1 && buildNack(0, nackReason('NEED_FULL', packet)!)
-      if (reply) setImmediate(() => answer(reply, { medium: 'UDP', address: 'server', reply: async () => true }))
-      return true
-    },
+for (const batchWindowMs of [0, 20])
+  test(`without the exchange a record is sent again when the upstream lacks its template, with a batch window of ${batchWindowMs} ms too, although no other record comes`, async t => {
+    const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
+    const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
+    const far = new FarEnd()
+    const frames: Uint8Array[] = []
+    let answer: PacketHandler
+    Object.assign(far, {
+      onPacket: (handler: PacketHandler) => {
+        answer = handler
+      },
+      send: async (bytes: Uint8Array): Promise<boolean> => {
+        const packet = bytes.slice()
+        const isProbe = packet[0] === COMMAND.PING
+        if (!isProbe) frames.push(packet)
+        const reply = isProbe
+          ? Uint8Array.of(COMMAND.PONG, packet[1]!, packet[2]!)
+          : frames.length === 1 && buildNack(0, nackReason('NEED_FULL', packet)!)
+        if (reply) setImmediate(() => answer(reply, { medium: 'UDP', address: 'server', reply: async () => true }))
+        return true
+      },
+    })
+    await connected(t, { dir, log, far, frames: 'auto', diffBase: 'sticky', batchWindowMs })
+    log.appendFact(at(1), { medium: 'local' })
+    await until('the frame is resent', () => frames.length === 2)
+    const timeOf = (frame: Uint8Array): string => Buffer.from(frame.subarray(7, 13)).toString('hex')
+    assert.equal(timeOf(frames[1]!), timeOf(frames[0]!))
   })
-  await connected(t, { dir, log, far, frames: 'auto', diffBase: 'sticky' })
-  log.appendFact(at(1), { medium: 'local' })
-  await until('the frame is resent', () => frames.length === 2)
-  const timeOf = (frame: Uint8Array): string => Buffer.from(frame.subarray(7, 13)).toString('hex')
-  assert.equal(timeOf(frames[1]!), timeOf(frames[0]!))
-})
 
 test('a record is sent as soon as it is appended; the stored cursor waits for the commit', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
