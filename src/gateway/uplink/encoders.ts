@@ -205,7 +205,7 @@ export class Encoders {
 
   /** The log record of the frame that a NACK refuses, returned once; 0: none. */
   refusedSeq(refused: RefusedFrame): number {
-    return this.#recent.takeSeq(refused, this.#clock.mono())
+    return this.#recent.takeSeq(refused)
   }
 
   /** A receiver lacks a template. It has probably lost all of them, and its next NACK counts only in 10 s. */

@@ -115,12 +115,18 @@ export class Packer {
     const seq = this.#parts.encoders.refusedSeq(refused)
     if (seq === 0) return
     const tries = (this.#tries.get(seq) ?? 0) + 1
-    if (tries > MOST_TRIES) return
+    if (tries > MOST_TRIES) {
+      this.#givenUp(seq)
+      return
+    }
     this.#tries.set(seq, tries)
     this.#again.push({ seq, aid: refused.aid })
-    if (this.#again.length <= MOST_REFUSED) return
-    this.#again.shift()
+    if (this.#again.length > MOST_REFUSED) this.#givenUp(this.#again.shift()!.seq)
+  }
+
+  #givenUp(seq: number): void {
     this.counters.refused++
+    this.#parts.logger.error(`record ${seq} is not sent again: the upstream refused it too often`)
   }
 
   /** The seq of the next refused record to send again; 0: none now. */

@@ -33,6 +33,8 @@ export class MqttListener implements Medium {
   readonly #known = new LruMap<string, Sender>(MAX_KNOWN)
   #handler: PacketHandler = () => undefined
   #connection: MqttConnection | undefined
+  /** packets of the session may come before the connection is handed over: their answers wait for it */
+  #opening: Promise<MqttConnection | undefined> | undefined
   #events: OpenableEvents | undefined
   #answers = 0
 
@@ -60,7 +62,7 @@ export class MqttListener implements Medium {
     const { options, identity, name } = this.#parts
     const { topics, compat, shared, qos, client_id, session_expiry_s = WEEK_S } = options
     const filter = compat ? COMPAT_FILTER : filterOf(topics.up)
-    const connection = await connectSession(this.#parts, {
+    const opening = connectSession(this.#parts, {
       // without the AID, which may change: the broker would store packets for a client that never returns
       clientId: client_id ?? `os-node-${identity.installId}-${name}`,
       clean: session_expiry_s === 0,
@@ -68,9 +70,12 @@ export class MqttListener implements Medium {
       onMessage: (topic, payload, settle) => this.#received(topic, payload, settle),
       onLost: reason => {
         this.#connection = undefined
+        this.#opening = undefined
         events.lost(reason)
       },
     })
+    this.#opening = opening.catch(() => undefined)
+    const connection = await opening
     if (this.#events !== events) {
       await connection.close()
       throw closedWhileOpening()
@@ -82,6 +87,7 @@ export class MqttListener implements Medium {
   async close(): Promise<void> {
     const connection = this.#connection
     this.#connection = undefined
+    this.#opening = undefined
     this.#events = undefined
     await connection?.close()
   }
@@ -143,18 +149,21 @@ export class MqttListener implements Medium {
   }
 
   async #reply(topic: string | null, packet: Uint8Array): Promise<boolean> {
-    const connection = this.#connection
-    if (!connection || topic === null || this.#answers >= MAX_ANSWERS) {
+    if (topic === null || this.#answers >= MAX_ANSWERS) {
       this.counters.errors++
       return false
     }
     this.#answers++
-    const qos = Math.min(this.#parts.options.qos, 1, connection.maximumQos) as Qos
-    const refusal = await connection.publish(topic, packet, qos)
+    const connection = this.#connection ?? (await this.#opening)
+    const sent = connection !== undefined && (await this.#publish(connection, topic, packet))
     this.#answers--
-    if (refusal === null) this.counters.tx++
-    else this.counters.errors++
-    return refusal === null
+    this.counters[sent ? 'tx' : 'errors']++
+    return sent
+  }
+
+  async #publish(connection: MqttConnection, topic: string, packet: Uint8Array): Promise<boolean> {
+    const qos = Math.min(this.#parts.options.qos, 1, connection.maximumQos) as Qos
+    return (await connection.publish(topic, packet, qos)) === null
   }
 
   /** A packet could not be stored: the broker resends it only to a new connection. */
@@ -162,6 +171,7 @@ export class MqttListener implements Medium {
     if (events !== this.#events) return
     this.#connection?.abort()
     this.#connection = undefined
+    this.#opening = undefined
     events?.lost('a packet could not be stored; it must be resent')
   }
 }

@@ -173,7 +173,7 @@ for (const version of [4, 5] as const)
     }
   })
 
-test('packets wait in the broker while the receiver is away', async t => {
+test('packets wait in the broker while the receiver is away, and an answer to one that comes with the connection is sent', async t => {
   const { port } = await broker(t)
   const first = listener(t, port)
   await first.open(heard().events)
@@ -181,11 +181,14 @@ test('packets wait in the broker while the receiver is away', async t => {
   const up = sender(t, port)
   await up.open(heard().events)
   await Promise.all(Array.from({ length: 2000 }, (_, k) => up.send(Buffer.from(String(k)))))
+  let answers = 0
+  up.onPacket(() => answers++)
   const got: number[] = []
   const second = listener(t, port)
   second.onPacket((packet, origin) => {
     got.push(Number(Buffer.from(packet).toString()))
     origin.settle?.(true)
+    if (got.length <= 20) void origin.reply(packet)
   })
   await second.open(heard().events)
   await until('all are present', () => got.length >= 2000)
@@ -193,6 +196,7 @@ test('packets wait in the broker while the receiver is away', async t => {
     got,
     Array.from({ length: 2000 }, (_, k) => k),
   )
+  await until('every answer has arrived', () => answers === 20)
 })
 
 test('the state is retained: online, offline at the close, offline by the will', async t => {

@@ -104,10 +104,10 @@ test('a refused record is sent again three times, oldest first, and waits for it
   assert.deepEqual([recalled.fact.aid, unanswered.fact.aid], [5, 99], 'what is on its way keeps its id')
   assert.deepEqual(did, ['sent 1 50', 'sent 0 50'], 'a second refusal is recognised')
   for (let k = 0; k < 5; k++) packer.refused(refusal(1))
-  assert.equal(refusedSeqs().length, 2, 'three times in all')
+  assert.equal(refusedSeqs().length, 2, 'three times in all; each later refusal counts')
   packer.refused(refusal(0))
   assert.deepEqual(refusedSeqs(), [], 'a frame of no record')
-  assert.deepEqual(packer.counters, { refused: 0, again: 1 })
+  assert.deepEqual(packer.counters, { refused: 3, again: 1 })
 })
 
 test('the number of refused records that wait, and of their tries, is limited: the oldest is dropped and counted', () => {
