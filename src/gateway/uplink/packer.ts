@@ -116,15 +116,15 @@ export class Packer {
     if (seq === 0) return
     const tries = (this.#tries.get(seq) ?? 0) + 1
     if (tries > MOST_TRIES) {
-      this.#givenUp(seq)
+      this.#dropRefused(seq)
       return
     }
     this.#tries.set(seq, tries)
     this.#again.push({ seq, aid: refused.aid })
-    if (this.#again.length > MOST_REFUSED) this.#givenUp(this.#again.shift()!.seq)
+    if (this.#again.length > MOST_REFUSED) this.#dropRefused(this.#again.shift()!.seq)
   }
 
-  #givenUp(seq: number): void {
+  #dropRefused(seq: number): void {
     this.counters.refused++
     this.#parts.logger.error(`record ${seq} is not sent again: the upstream refused it too often`)
   }
