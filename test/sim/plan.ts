@@ -124,8 +124,9 @@ export interface Plan {
 }
 
 /** Situations that a run can be given in each seed: a disk that refuses to the end; readings repeated before their commit; a full log of a gateway; runs
- *  of a gateway with the ports of the run before and an upstream that stays; clocks that are set again and again; a full log of the upstream */
-export const AIMS = ['last', 'repeat', 'full', 'ports', 'clock', 'upstream'] as const
+ *  of a gateway with the ports of the run before and an upstream that stays; clocks that are set again and again; a full log of the upstream; kills, with syncs that fail in
+ *  the next start and a power cut behind them */
+export const AIMS = ['last', 'repeat', 'full', 'ports', 'clock', 'upstream', 'adopt'] as const
 export type Aim = (typeof AIMS)[number]
 
 /** Share of the seeds with a relay. */
@@ -304,6 +305,13 @@ export function planOf(
       const machine = 1 + ports.below(gateways)
       faults.push({ kind: 'kill', at, machine, ms: 0, seed: ports.below(2 ** 31), power: false })
     }
+  }
+  // a process is killed before its commit, the syncs of the next one fail, and then the power does
+  const killed = drawn.fork('adopt')
+  for (let left = aim === 'adopt' ? 4 + killed.below(6) : 0; left > 0; left--) {
+    const [machine, at] = [killed.below(gateways + 1), killed.next() * end]
+    for (const kind of ['kill', 'failed-sync-power'] as const)
+      faults.push({ kind, at, machine, ms: 100, seed: killed.below(2 ** 31), power: false })
   }
   const clocks = drawn.fork('clocks')
   for (let left = aim === 'clock' ? 2 + clocks.below(8) : 0; left > 0; left--) {

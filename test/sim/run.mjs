@@ -17,7 +17,7 @@ const HELP = `npm run test:sim -- [options]
   --mode MODE   strict or lying: what the syncs of the disks do; left out: as each seed draws
   --media LIST  of the uplinks, best first: MQTT,UDP; left out: as each seed draws
   --sql         with a SQL view at the upstream; left out: as each seed draws
-  --aim NAME    each seed has this situation: last, repeat, full, ports, clock or upstream (test/sim/plan.ts)
+  --aim NAME    each seed has this situation: last, repeat, full, ports, clock, upstream or adopt (test/sim/plan.ts)
   --relays      a gateway sends to another gateway, which passes it on; left out: as each seed draws
   --ids         gateways request their ids; left out: each has one by its configuration
   --core NAME   which core the gateways choose for uplinks and receivers: pycore (default) or rscore, with the same traces
@@ -100,8 +100,8 @@ if (options.mode && !['strict', 'lying'].includes(options.mode)) {
   console.error(`--mode takes strict or lying, not ${options.mode}`)
   process.exit(2)
 }
-if (options.aim && !['last', 'repeat', 'full', 'ports', 'clock', 'upstream'].includes(options.aim)) {
-  console.error(`--aim takes last, repeat, full, ports, clock or upstream, not ${options.aim}`)
+if (options.aim && !['last', 'repeat', 'full', 'ports', 'clock', 'upstream', 'adopt'].includes(options.aim)) {
+  console.error(`--aim takes last, repeat, full, ports, clock, upstream or adopt, not ${options.aim}`)
   process.exit(2)
 }
 if (!['pycore', 'rscore'].includes(options.core)) {

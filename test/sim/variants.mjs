@@ -13,6 +13,7 @@ const RELAY_FAULTS = ['relay-answers-early', 'relayed-under-own-id', 'base-of-ne
 
 /** The situation that shows a fault, where the seeds as they are drawn show it too rarely. */
 const AIMS = {
+  'adopted-only-synced': 'adopt',
   'same-epoch': 'ports',
   'no-retry-of-commit': 'last',
   'room-is-damage': 'full',
