@@ -42,7 +42,7 @@ END
 wpa_supplicant -B -i wlan1 -c /run/other.conf
 printf 'start 10.9.8.20\\nend 10.9.8.30\\ninterface wlan1\\nlease_file /run/other.leases\\noption subnet 255.255.255.0\\n' >/run/other-dhcp.conf
 touch /run/other.leases
-nft insert rule inet filter input iifname wlan1 udp dport 67 accept || nft list ruleset
+nft insert rule inet os-node input iifname wlan1 udp dport 67 accept
 busybox udhcpd /run/other-dhcp.conf
 `
 
