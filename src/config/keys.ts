@@ -26,7 +26,7 @@ export function splitKey(key: string): string[] {
   return parts
 }
 
-/** splitKey for keys that are asked for with each packet: remembers the first 500. */
+/** The parts of keys, as splitKey gives them. Keeps those of the first 500 keys, since some are read with each packet. */
 export class KeyPaths {
   readonly #known = new Map<string, readonly string[]>()
 
