@@ -181,7 +181,9 @@ export class Segments {
       this.remove(active)
       removeWitness(this.files, this.dir)
     } catch {
-      // The disk refuses that too: the next start removes it.
+      // The disk refuses that too. The file stays until the next segment takes its name or the next start removes it; as a
+      // segment of the list it would be taken for damaged as soon as the file has the next one's records.
+      this.#drop(active)
     }
   }
 

@@ -13,11 +13,14 @@ export class Truth {
   readonly devices = new Map<string, Device>()
   /** counters for the summary of a run */
   readonly counts = { readings: 0, arrived: 0, dropped: 0, lied: 0 }
+  readonly #lies: boolean
   #looks = 0
   /** n of each device by seq of a log, of records that are not committed yet */
   readonly #waiting = new Map<Machine, { seq: number; device: Device; n: number }[]>()
 
-  constructor(readonly world: World) {}
+  constructor(readonly world: World) {
+    this.#lies = world.plan.diskMode === 'lying'
+  }
 
   device(name: string): Device {
     let device = this.devices.get(name)
@@ -124,6 +127,9 @@ export class Truth {
     }
   }
 
+  /** A disk that lies may lose the step of the time that corrected a reading already sent: then it is sent with another time. */
+  #uncorrected = (before: Logged, { tRaw }: Fact): boolean => this.#lies && before.tRaw !== tRaw
+
   #broken(text: string): void {
     this.world.broken(text)
   }
@@ -143,14 +149,14 @@ export class Truth {
     if (!place) return void this.#broken(`${machine.name} logs a fact of ${fact.id}, which does not send to it`)
     const n = this.#n(fact)
     if (n === undefined)
-      return void this.#broken(`${machine.name} logs a fact of ${fact.id} without its counter: ${JSON.stringify(fact)}`)
+      return void this.#broken(`${machine.name} logs a fact without its counter: ${JSON.stringify(fact)}`)
     this.#right({ machine, gateway }, device, fact, n)
     const late = place === device.own ? device.times.logged(n, fact.tRaw, unsynced) : undefined
     if (late !== undefined)
       this.#broken(`${machine.name}: reading ${n} of ${fact.id} has the time ${fact.tRaw}, and the one before ${late}`)
     const before = place.list.get(n)
     const gone = before && (machine.hasRotted(before.seq) || this.#named(gateway, before.seq))
-    if (before && before.seq >= gateway.log.firstSeq && !gone)
+    if (before && before.seq >= gateway.log.firstSeq && !gone && !this.#uncorrected(before, fact))
       this.#broken(`${machine.name} has reading ${n} of ${fact.id} twice: seq ${before.seq} and ${seq}`)
     const logged = { seq, tRaw: fact.tRaw, lost: place.committed.has(n) ? (before?.lost ?? before) : undefined }
     place.list.set(n, logged)
@@ -228,9 +234,9 @@ export class Truth {
     if (machine.isUpstream || name !== 'uplinks') return
     if (seq > gateway.log.committedSeq)
       this.#broken(`${machine.name}: cursor ${seq} is beyond the commit ${gateway.log.committedSeq}`)
-    const { diskMode, ways } = this.world.plan
+    const { ways } = this.world.plan
     // readings accepted by a broker count as delivered
-    if (diskMode === 'lying' || ways[machine.number]!.media.includes('MQTT')) return
+    if (this.#lies || ways[machine.number]!.media.includes('MQTT')) return
     const { firstSeq } = gateway.log
     for (const [, place] of this.#of(machine))
       for (const [n, logged] of place.ahead)
@@ -253,7 +259,6 @@ export class Truth {
 
   /** After a start: everything that was committed is present, or lost by a limit and named. */
   #recovered(machine: Machine, gateway: Gateway): void {
-    const { plan } = this.world
     const { log } = gateway
     const found = new Map<Device, Map<number, Logged>>()
     let lastSeq = 0
@@ -275,8 +280,9 @@ export class Truth {
       }
       let of = found.get(device)
       if (!of) found.set(device, (of = new Map()))
-      if (of.has(n))
-        this.#broken(`${machine.name} holds reading ${n} of ${fact.id} twice: seq ${of.get(n)!.seq} and ${seq}`)
+      const before = of.get(n)
+      if (before && !this.#uncorrected(before, fact))
+        this.#broken(`${machine.name} holds reading ${n} of ${fact.id} twice: seq ${before.seq} and ${seq}`)
       of.set(n, { seq, tRaw: fact.tRaw })
       if (device === own) own.times.logged(n, fact.tRaw, quality === 'unsynced')
     }
@@ -289,14 +295,16 @@ export class Truth {
         if (of.has(n)) continue
         if (committed.has(n)) this.#missing(machine, gateway, device.name, n, (was.lost ?? was).seq)
         if (was.lost) list.set(n, was.lost)
-        if (!committed.has(n) || plan.diskMode !== 'strict') {
+        if (!committed.has(n) || this.#lies) {
           list.delete(n)
           committed.delete(n)
         }
       }
       for (const [n, now] of of) {
         const was = list.get(n)
-        if (was && (was.seq !== now.seq || was.tRaw !== now.tRaw) && plan.diskMode === 'strict')
+        // a power cut may bring back an earlier record, whose commit failed
+        const differs = was && ((was.seq !== now.seq && committed.has(n)) || was.tRaw !== now.tRaw)
+        if (differs && !this.#lies)
           this.#broken(
             `${machine.name}: reading ${n} of ${device.name} has seq ${now.seq} after a start, before it ${was.seq}`,
           )
@@ -312,9 +320,8 @@ export class Truth {
   }
 
   #missing(machine: Machine, gateway: Gateway, name: string, n: number, seq: number): void {
-    const { plan } = this.world
     const { log } = gateway
-    if (plan.diskMode === 'lying') {
+    if (this.#lies) {
       this.counts.lied++
       return
     }
@@ -354,7 +361,7 @@ export class Truth {
       if (lag > 0) reasons.push(`${machine.name} has ${lag} records that its SQL view lacks`)
       if (log.committedSeq < log.lastSeq) reasons.push(`${machine.name} has records that are not committed`)
       // on disks that lie numbers are reused, and a cursor may be ahead of them
-      if (machine.isUpstream || this.world.plan.diskMode === 'lying') continue
+      if (machine.isUpstream || this.#lies) continue
       const drops = log.losses.filter(({ reason }) => reason === 'dropped')
       for (const [{ name }, place] of this.#of(machine))
         for (const n of place.committed) {
@@ -375,10 +382,10 @@ export class Truth {
 
   /** At the end, when all is quiet: the readable content of the logs. */
   async end(): Promise<void> {
-    const { upstream, plan } = this.world
+    const { upstream } = this.world
     for (const { places } of this.devices.values())
       for (const { dropped } of places.values()) this.counts.dropped += dropped.size
-    if (plan.diskMode === 'lying' || !upstream.gateway) return
+    if (this.#lies || !upstream.gateway) return
     await become(upstream.program)
     const there = new Map<string, Set<number>>()
     for (const { fact } of upstream.gateway.log.read(0, { kinds: ['fact'] })) {

@@ -277,6 +277,34 @@ test('leftovers of an aborted start that cannot be removed from a read-only disk
   assert.equal(log.status().state, 'degraded')
 })
 
+test('a segment that a faulty disk neither fills nor removes is not taken for damaged once the next one has its name', async () => {
+  const { log, files, timers } = await openLog({
+    checkBytesS: 1024 * 1024,
+    segmentBytes: 32 * 1024,
+    maxBytes: 1024 * 1024,
+  })
+  for (let k = 0; k < 100; k++) log.appendFact(factOf(k, 'x'.repeat(200)), LOCAL)
+  await log.flush()
+  let created = false
+  files.gate = operation => {
+    if (created && (operation === 'sync' || operation === 'remove')) throw systemError('EIO')
+    created ||= operation === 'syncDir'
+  }
+  for (let k = 100; k < 200; k++) log.appendFact(factOf(k, 'x'.repeat(200)), LOCAL)
+  await log.flush()
+  assert.deepEqual([created, log.degraded, files.segments(DIR).length], [true, true, 2])
+  files.gate = () => undefined
+  log.appendCursor('another header', 1)
+  await timers.advance(10_000)
+  assert.equal(log.degraded, false)
+  await timers.advance(2 * 86_400_000)
+  assert.equal(log.status().check?.damaged, 0)
+  const all = Array.from({ length: 200 }, (_, k) => k)
+  assert.deepEqual(factsOf(log), all)
+  const { log: again } = await openLog({ files: files.afterPowerCut(1) })
+  assert.deepEqual(factsOf(again), all)
+})
+
 test('random faults at every kind of operation: no acknowledged record is lost, none is duplicated', async () => {
   for (let seed = 1; seed <= 25; seed++) {
     const next = random(seed)
