@@ -11,7 +11,8 @@
 // sent in the last minute, once in ten seconds per AID; then the session restarts. BAD_KEY for plaintext says that the
 // upstream has a session with that AID from another address (X36): after a failover the key of another uplink to the same
 // server is used here too, which proves our identity (X37); without such a key, data waits in the log and key requests are
-// sent.
+// sent. Where they stay unanswered for all that sends, the next uplink takes over (`keyless`): its address may be the one that
+// the upstream has the session with, and its key is then used here too.
 import { counted } from '../../lib/counted'
 import type { Logger } from '../../lib/logger'
 import type { Fact } from '../../pipeline/fact'
@@ -31,7 +32,7 @@ interface SessionParts {
   mono: () => number
   /** of this node, unix ms: the time of a key request */
   now: () => number
-  /** the link works, but data waits for a key; empty: no longer */
+  /** the link works, but data waits for a key (again at each unanswered key request); empty: no longer */
   degraded: (reason: string) => void
   /** the upstream could not use a frame */
   refused?: (refused: RefusedFrame) => void
@@ -80,6 +81,11 @@ export class UplinkSession {
     return Math.min(request, this.#graceEnds)
   }
 
+  /** The upstream gives no key, and all that sends waits for one. */
+  get keyless(): boolean {
+    return this.#complained !== '' && [...this.#parts.encoders.aids()].every(aid => this.#requested.has(aid))
+  }
+
   /** Whether the fact may be sent now; sends a key request if it waits for a key. */
   mayGo(fact: Fact): boolean {
     const { client, encoders, send, mono, now, degraded } = this.#parts
@@ -92,8 +98,12 @@ export class UplinkSession {
     }
     if (client.mayPlain(aid)) return this.#hasRoom(aid)
     if (!client.keyRequestDue(aid, mono())) return false
-    const ts = Math.floor(now())
     const count = this.#requested.get(aid) ?? 0
+    if (count > 0 && client.useOtherKey(aid)) {
+      this.#otherKey(aid)
+      return true
+    }
+    const ts = Math.floor(now())
     if (count >= UNANSWERED) {
       this.#complained = `no secure session: no answer to ${counted(count, 'key request')} of AID ${aid}`
       degraded(this.#complained)

@@ -49,6 +49,10 @@ export interface UplinkParts
   degraded?: ChannelParts['degraded']
 }
 
+/** how long another uplink may be active before key requests are sent over this one again, doubling */
+const KEY_RETRY_MS = 60_000
+const MAX_KEY_RETRY_MS = 600_000
+
 export class Uplink {
   readonly name: string
   /** reports once how a record was sent */
@@ -64,6 +68,9 @@ export class Uplink {
   #active: boolean
   /** it took oversized facts since the link was opened */
   #tookOversized = false
+  #keyless = false
+  #keyRetryMs = KEY_RETRY_MS / 2
+  #cancelKeyRetry: (() => void) | undefined
   /** everything due by then was handled, mono ms */
   #turnAt = Number.NEGATIVE_INFINITY
 
@@ -71,7 +78,12 @@ export class Uplink {
     this.name = settings.name
     this.#parts = parts
     const { clock, logger, identity, timers = systemTimers, secure: client = new SecureClient({ clock }) } = parts
-    const { now = () => clock.wall(), degraded = () => undefined, largest = () => this.maxPacket } = parts
+    const { now = () => clock.wall(), largest = () => this.maxPacket } = parts
+    const degraded = (reason: string): void => {
+      parts.degraded?.(reason)
+      if (reason === '') this.#keyRetryMs = KEY_RETRY_MS / 2
+      this.#setKeyless(reason !== '' && session.keyless)
+    }
     this.#client = client
     this.#queue = parts.queue ?? new SendQueue(`uplink:${settings.name}`, parts)
     this.#active = !parts.queue
@@ -108,6 +120,11 @@ export class Uplink {
   /** True while the link is open and the peer answers. */
   get usable(): boolean {
     return this.#pump.open
+  }
+
+  /** The upstream gives no key over this uplink, and nothing is sent without one: another one may take over. */
+  get keyless(): boolean {
+    return this.#keyless
   }
 
   /** True while the upstream answers and does not have everything yet. */
@@ -150,6 +167,7 @@ export class Uplink {
     else {
       this.#rewind()
       this.#channel.closed()
+      this.#setKeyless(false)
     }
     this.#parts.onUsable?.()
   }
@@ -179,6 +197,7 @@ export class Uplink {
   /** Stores the current cursor; called before the log is closed, or when this uplink is removed. */
   stop(): void {
     this.#pump.set(false)
+    this.#cancelKeyRetry?.()
     this.#channel.stop()
     this.#encoders.keep()
     this.#channel.session.save(true)
@@ -308,6 +327,18 @@ export class Uplink {
     else if (this.#tookOversized) this.#queue.rewindOversized()
     this.#tookOversized = false
     this.#encoders.keyFrames()
+  }
+
+  #setKeyless(keyless: boolean): void {
+    this.#cancelKeyRetry?.()
+    const { timers = systemTimers, onUsable } = this.#parts
+    if (keyless) {
+      if (!this.#keyless) this.#keyRetryMs = Math.min(MAX_KEY_RETRY_MS, 2 * this.#keyRetryMs)
+      this.#cancelKeyRetry = timers.after(this.#keyRetryMs, () => this.#setKeyless(false))
+    }
+    if (keyless === this.#keyless) return
+    this.#keyless = keyless
+    onUsable?.()
   }
 
   /** ms until the next turn if nothing changes before. */

@@ -1,7 +1,7 @@
 // All uplinks together (D6): an ordered list with one shared send queue. The first healthy one is active; the next takes over
-// if the first has been down for a while, and hands back after that was stable again. All of them stay open: a handover costs
-// no handshake. Packets in flight at a handover may still arrive for a moment; the others are sent again over the new active
-// uplink.
+// if the first has been down for a while, or without a key that it needs (X37), and hands back after that was stable again.
+// All of them stay open: a handover costs no handshake. Packets in flight at a handover may still arrive for a moment; the
+// others are sent again over the new active uplink.
 //
 // Errors: an uplink that cannot be built is a link that is down with its reason, and the others continue. If all are down,
 // the log grows within its own limits. Only a handover waits for an uplink, and for a limited time.
@@ -313,7 +313,8 @@ export class Uplinks {
   }
 
   #usable(entry: Entry): void {
-    entry.usable = entry.uplink?.usable ?? false
+    const { usable = false, keyless = false } = entry.uplink ?? {}
+    entry.usable = usable && !keyless
     entry.since = this.#parts.clock.mono()
     this.#choose()
     this.#secondary?.pump()

@@ -58,6 +58,65 @@ test('the first uplink is active, the next takes over after 5 s and hands back a
   assert.ok(w.road('two').sent.every(({ bytes }) => bytes <= 120))
 })
 
+/** The session keys are lost. */
+async function newCard(w: UplinkWorld): Promise<void> {
+  await w.kill()
+  rmSync(join(w.dir, 'data'), { recursive: true })
+}
+
+test('an uplink that gets no key hands over to the one the upstream has the session with, and continues with its key', async t => {
+  const w = world(t)
+  await w.apply({ name: 'other' })
+  const ticks = async (s: number): Promise<void> => {
+    for (let k = 0; k < s; k++) {
+      w.fact()
+      await w.run(1000, 50)
+    }
+  }
+  await ticks(15)
+  assert.equal(w.uplinks.status()['other']!.secure, 'secure')
+  await newCard(w)
+  await w.apply({ name: 'one' }, { name: 'other' })
+  await ticks(8)
+  assert.equal(w.uplinks.active?.name, 'one')
+  assert.ok(w.uplinks.backlog > 0, 'the upstream has the session with the address of the other one')
+  await ticks(15)
+  assert.equal(w.uplinks.active?.name, 'other')
+  assert.match(w.uplinks.forwarding().reason!, /^one is degraded: no secure session/)
+  assert.ok(w.uplinks.backlog <= 1)
+  await ticks(150)
+  assert.equal(w.uplinks.active?.name, 'one')
+  assert.equal(w.uplinks.forwarding().reason, undefined)
+  assert.equal(w.uplinks.status()['one']!.secure, 'secure')
+  assert.ok(w.said.some(text => text.endsWith('one: AID 5 uses the session of another uplink')), w.said.join('\n'))
+  await w.run(3000)
+  assert.deepEqual([...new Set(w.arrived)], w.logged)
+})
+
+test('where every uplink gets no key, each is tried in turn, less and less often', async t => {
+  const w = world(t, { failover: { after_s: 1, back_s: 5 } })
+  await w.apply({ name: 'third' })
+  for (let k = 0; k < 15; k++) {
+    w.fact()
+    await w.run(1000, 50)
+  }
+  await newCard(w)
+  await w.apply({ name: 'one' }, { name: 'other' })
+  const active: string[] = []
+  for (let k = 0; k < 540; k++) {
+    w.fact()
+    await w.run(1000, 100)
+    const { name = '' } = w.uplinks.active ?? {}
+    if (active.at(-1) !== name) active.push(name)
+  }
+  assert.ok(active.length >= 4 && active.length <= 12, active.join())
+  assert.ok(w.uplinks.backlog > 500)
+  // the address of the session is silent for rekey_after_s
+  await w.run(200_000, 100)
+  assert.equal(w.uplinks.backlog, 0)
+  assert.deepEqual([...new Set(w.arrived)], w.logged)
+})
+
 test('a peer that becomes silent is replaced too, and its unanswered packets are sent over the other uplink', async t => {
   const w = world(t)
   await w.apply({ name: 'one' }, { name: 'two', medium: 'MQTT', acknowledges: true })
