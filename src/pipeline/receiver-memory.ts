@@ -66,6 +66,16 @@ export class ReceiverMemory {
     this.memory.rebuild(aid)
   }
 
+  /** Bare packets of that template need a FULL again. */
+  invalidate(aid: number, tid: number): void {
+    this.memory.bare(aid)?.templates.get(tid)?.invalidate()
+  }
+
+  /** Whether there are templates of bare packets of that AID. */
+  hasBare(aid: number): boolean {
+    return this.memory.bare(aid) !== undefined
+  }
+
   /** Bare packets of that AID need a FULL again. */
   forget(aid: number): void {
     this.memory.forget(aid)

@@ -285,16 +285,20 @@ export class Sources {
     }
   }
 
+  /** The bare templates of an AID that is in RAM. */
+  bare(aid: number): Scope | undefined {
+    return this.#byAid.get(aid)?.scopes.get(BARE)
+  }
+
   /** The bare templates of an AID are no base any more. */
   forget(aid: number): void {
-    const scopes = this.#byAid.get(aid)?.scopes
-    this.#weight -= scopes?.get(BARE)?.weight ?? 0
-    scopes?.delete(BARE)
+    this.#weight -= this.bare(aid)?.weight ?? 0
+    this.bare(aid)?.source.scopes.delete(BARE)
   }
 
   /** The values of an AID's bare templates may be out of date: they become rebuilt ones. */
   rebuild(aid: number): void {
-    for (const history of this.#byAid.get(aid)?.scopes.get(BARE)?.templates.values() ?? []) history.rebuild()
+    for (const history of this.bare(aid)?.templates.values() ?? []) history.rebuild()
   }
 
   #spill(source: Source, spill: Spill): void {

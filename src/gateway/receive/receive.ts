@@ -17,6 +17,7 @@ import type { Logger } from '../../lib/logger'
 import type { PacketOrigin } from '../../links/contracts'
 import type { FlashLog } from '../../log'
 import type { Fact, LinkMetadata } from '../../pipeline/fact'
+import { isFull } from '../../pipeline/receive'
 import type { Receiver as PacketReceiver } from '../../pipeline/receiver'
 import type { WirePickers } from '../../pipeline/wireunit'
 import { buildNack, buildTimeResponse, DELIVERY_FRAME } from '../../protocol/control'
@@ -32,8 +33,8 @@ import { contentHash } from './content-hash'
 import { EarlyCommit } from './early-commit'
 import { Epochs } from './epochs'
 import type { NewDevices } from './new-devices'
-import { type ReceiveSession, sourceAid } from './receiver-session'
-import { framed, KnownFrames, shaped, templatesMoved } from './template-recovery'
+import { type ReceiveSession, sourceAid, tidAt } from './receiver-session'
+import { KnownFrames, keeping, templatesMoved } from './template-recovery'
 import { TimeReplies } from './time-replies'
 
 export interface ReceiveOptions {
@@ -253,17 +254,13 @@ export class Receive {
     if (meta.routes) link.route = meta.routes
     if (meta.future) link.future = true
     if (received.needFull) link.template_rebuilt = true
-    // without the exchange nothing of a template is sent again: keep the packet that shapes it
-    const teaches = !peer && received.reshaped && !meta.late && !meta.future
+    // a late FULL that is new: the sender builds on it, and not on the newer state known here
+    if (!peer && meta.late && isFull(meta.base_cmd!)) receiver.invalidate(fact.aid, packet[tidAt(packet)]!)
     let record: number
     try {
       // a time of the sender is logged unchanged; only times stamped here are corrected by our sync
       const quality = meta.server_stamped ? qualityOf(time) : 'unknown'
-      record = log.appendFact(
-        fact,
-        acknowledges ? framed(link, packet, meta) : teaches ? shaped(link, packet) : link,
-        quality,
-      )
+      record = log.appendFact(fact, keeping(link, packet, received, { acknowledges, peer, receiver }), quality)
     } catch (error) {
       // not logged: a retransmit must count as new
       duplicates.forget(fact.aid, fact.tRaw, hash)

@@ -154,7 +154,7 @@ export function sourceAid(packet: Uint8Array): number {
 }
 
 /** offset of the TID in a data frame, after its route */
-const tidAt = (packet: Uint8Array): number => 2 + 4 * (packet[1] ?? 0)
+export const tidAt = (packet: Uint8Array): number => 2 + 4 * (packet[1] ?? 0)
 
 const isKeyRequest = (packet: Uint8Array, { cmd, tid, body, end }: FrameHeader): boolean =>
   cmd === COMMAND.DATA_FULL && tid === OPENER_TID && !packet.subarray(body, end).includes(SENSOR_MARK)

@@ -8,12 +8,13 @@
 // A duplicate fact in another frame (a FULL after the same fact as a DIFF) changes its template and gives no fact: the packet
 // is logged as a record of kind `packet`. If it is too large for the log, a mark is logged instead; templates from before the
 // mark are discarded, and a DIFF gives only the values it carries until the next FULL. A record of the same AID without a
-// packet was received over another medium: only shape, states and units of its templates are restored, and a DIFF gives only
-// the values it carries (X33, rebuilt). Bare packets of such media are kept if they changed a shape, a state or a unit.
+// packet was received bare over another medium: only shape, states and units of its templates are restored, and a DIFF gives
+// only the values it carries (X33, rebuilt). Bare packets of such media are kept if they changed a shape, a state or a unit.
 import { asOsError } from '../../lib/errors'
 import { type FlashLog, type LogRecord, type LossRange, RESERVE } from '../../log'
 import type { Fact, LinkMetadata } from '../../pipeline/fact'
 import type { PacketMeta } from '../../pipeline/receive'
+import type { Received } from '../../pipeline/received'
 import type { Receiver } from '../../pipeline/receiver'
 import { DuplicateFilter } from '../../protocol/duplicates'
 import { crc32c } from '../../wire/crc'
@@ -22,23 +23,26 @@ import { sourceAid } from './receiver-session'
 const MARK = 'receive:templates'
 const NOTHING = new Uint8Array(0)
 
-/** The link metadata including the packet; a late packet changed no template. */
-export const framed = (link: LinkMetadata, packet: Uint8Array, { late }: PacketMeta): LinkMetadata => ({
-  ...link,
-  frame: late ? NOTHING : packet,
-})
-
 /** precedes a kept packet that only gives the shape, states and units of its template; no command byte is 0 */
 const SHAPE_ONLY = 0
 
 /**
- * The link metadata including a packet that changed the shape of a template, on a medium without acknowledgements. Later
- * packets may be lost in a crash, so its values are never used as a base, but its units allow a DIFF to be decoded (X33).
+ * The link metadata of a fact, with what a restart needs of its packet. `acknowledges`: the medium does, so the packet itself;
+ * nothing of a late one or of one in the exchange (`peer`), which changed no bare template. Of other bare packets, those that
+ * changed the shape of a template: later ones may be lost in a crash, so its values are never a base, but its units allow a
+ * DIFF to be decoded (X33).
  */
-export const shaped = (link: LinkMetadata, packet: Uint8Array): LinkMetadata => ({
-  ...link,
-  frame: Buffer.concat([Buffer.of(SHAPE_ONLY), packet]),
-})
+export function keeping(
+  link: LinkMetadata,
+  packet: Uint8Array,
+  { meta, fact, reshaped }: Extract<Received, { kind: 'fact' }>,
+  { acknowledges, peer, receiver }: { acknowledges: unknown; peer: unknown; receiver: Receiver },
+): LinkMetadata {
+  if (acknowledges) return { ...link, frame: meta.late ? NOTHING : packet }
+  if (peer) return receiver.hasBare(fact.aid) ? { ...link, frame: NOTHING } : link
+  if (!reshaped || meta.late || meta.future) return link
+  return { ...link, frame: Buffer.concat([Buffer.of(SHAPE_ONLY), packet]) }
+}
 
 /** Logs a packet that changed a template and gave no fact, so that it is on flash before any later packet is acknowledged. */
 export function templatesMoved(log: FlashLog, packet: Uint8Array, { future }: PacketMeta): void {

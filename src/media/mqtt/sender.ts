@@ -102,6 +102,11 @@ export class MqttSender implements Medium {
       await connection.close()
       throw closedWhileOpening()
     }
+    // the id was assigned meanwhile: its topics are others
+    if (partyOf(identity).aid !== party.aid) {
+      await connection.close()
+      return this.open(events)
+    }
     this.#connection = connection
     this.#events = events
     this.#complaint = ''

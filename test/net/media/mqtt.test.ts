@@ -262,6 +262,25 @@ test('a node without an id connects as new-<install>, and under its id once it h
   assert.deepEqual(from, ['/os/new-gateway00002', '/os/new-gateway00002', '/os/42'])
 })
 
+test('a node that gets its id while it connects publishes under it', async t => {
+  const { port } = await broker(t)
+  const down = listener(t, port)
+  const from: string[] = []
+  down.onPacket((_, origin) => {
+    from.push(new URL(origin.address).pathname)
+    origin.settle?.(true)
+  })
+  await down.open(heard().events)
+  const who = identity(null, 'gateway00003')
+  const up = sender(t, port, {}, who)
+  const opening = up.open(heard().events)
+  who.assign(43)
+  await opening
+  assert.ok(await up.send(Buffer.from('it is me')))
+  await until('the packet', () => from.length === 1)
+  assert.deepEqual(from, ['/os/43'])
+})
+
 test('custom topics, compatible topics and shared receivers work', async t => {
   const { port } = await broker(t)
   const topics = { up: 'plant/<install>/<aid>/in', down: 'plant/<install>/<aid>/out', state: '' }

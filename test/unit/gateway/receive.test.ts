@@ -10,7 +10,7 @@ import { Epochs } from '../../../src/gateway/receive/epochs'
 import { NewDevices } from '../../../src/gateway/receive/new-devices'
 import { Receive, type ReceiveOptions } from '../../../src/gateway/receive/receive'
 import { sourceAid } from '../../../src/gateway/receive/receiver-session'
-import { framed, KnownFrames, Replay, shaped } from '../../../src/gateway/receive/template-recovery'
+import { KnownFrames, keeping, Replay } from '../../../src/gateway/receive/template-recovery'
 import { TimeReplies } from '../../../src/gateway/receive/time-replies'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
 import { RESERVE } from '../../../src/log'
@@ -525,6 +525,41 @@ test('the sender of a frame is read after its route; for a truncated one it is 0
   assert.equal(sourceAid(Buffer.of(0x3f, 2, 0, 0, 0, 5, 0, 0, 0)), 0)
 })
 
+const kept = (link: LinkMetadata, packet: Uint8Array, received: object, how: object): LinkMetadata =>
+  keeping(link, packet, { fact: { aid: 9 }, meta: {}, ...received } as never, how as never)
+const framed = (link: LinkMetadata, packet: Uint8Array, meta: object): LinkMetadata =>
+  kept(link, packet, { meta }, { acknowledges: true })
+const shaped = (link: LinkMetadata, packet: Uint8Array): LinkMetadata => kept(link, packet, { reshaped: true }, {})
+
+test('what a record keeps of its packet: nothing without a need; that it changed no bare template, where there are such', () => {
+  const link: LinkMetadata = { medium: 'UDP' }
+  const receiver = { hasBare: (aid: number) => aid === 9 }
+  assert.deepEqual(kept(link, FULL, { reshaped: true }, { peer: {}, receiver }).frame?.length, 0)
+  assert.equal(kept(link, FULL, { fact: { aid: 8 }, reshaped: true }, { peer: {}, receiver }), link)
+  assert.equal(kept(link, FULL, { reshaped: false }, { receiver }), link)
+  assert.equal(kept(link, FULL, { reshaped: true, meta: { late: true } }, { receiver }), link)
+  assert.equal(kept(link, FULL, { reshaped: true, meta: { future: true } }, { receiver }), link)
+  assert.equal(kept(link, FULL, { reshaped: true }, { receiver }).frame?.length, FULL.length + 1)
+})
+
+test('a late FULL that is new: a later DIFF, which may build on it, waits for a FULL; a late duplicate changes nothing', () => {
+  for (const fresh of [true, false]) {
+    const { receive, kept, replies, from } = wall()
+    const before = new UplinkEncoder({ aid: 9, units, acknowledged: true })
+    const origin = from('mqtt://broker/os/9')
+    const early = before.encode(fact(1, 1)).bytes
+    if (!fresh) receive.packet(early, origin)
+    receive.packet(before.encode(fact(50, 5), { full: true }).bytes, origin)
+    // another run of the sender, whose clock is behind for a moment
+    const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
+    receive.packet(fresh ? sender.encode(fact(2, 7)).bytes : early, origin)
+    const { length } = kept
+    receive.packet((fresh ? sender : before).encode(fact(60, 8)).bytes, origin)
+    assert.equal(kept.length, fresh ? length : length + 1)
+    if (fresh) assert.match(replies.at(-1)!.subarray(3).toString(), /^NEED_FULL;9;1;1710000000060;/)
+  }
+})
+
 test('a start replays the packets of the log: complete ones, templates only, and none before a template change that was not seen', () => {
   const calls: unknown[][] = []
   const receiver = {
@@ -552,6 +587,11 @@ test('a start replays the packets of the log: complete ones, templates only, and
   assert.deepEqual(take(11, framed(link, FULL, {} as never)), [['replay', 0x3f, 9, false]])
   assert.deepEqual(take(11, framed({ ...link, future: true }, FULL, {} as never)), [['replay', 0x3f, 9, true]])
   assert.deepEqual(take(11, framed(link, FULL, { late: true } as never)), [])
+  assert.deepEqual(
+    take(11, kept(link, FULL, {}, { peer: {}, receiver: { hasBare: () => true } })),
+    [],
+    'in the exchange',
+  )
   const shape = [
     ['replay', 0x7f, 9],
     ['rebuild', 9],

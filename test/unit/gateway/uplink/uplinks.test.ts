@@ -88,7 +88,10 @@ test('an uplink that gets no key hands over to the one the upstream has the sess
   assert.equal(w.uplinks.active?.name, 'one')
   assert.equal(w.uplinks.forwarding().reason, undefined)
   assert.equal(w.uplinks.status()['one']!.secure, 'secure')
-  assert.ok(w.said.some(text => text.endsWith('one: AID 5 uses the session of another uplink')), w.said.join('\n'))
+  assert.ok(
+    w.said.some(text => text.endsWith('one: AID 5 uses the session of another uplink')),
+    w.said.join('\n'),
+  )
   await w.run(3000)
   assert.deepEqual([...new Set(w.arrived)], w.logged)
 })
