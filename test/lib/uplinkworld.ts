@@ -67,6 +67,10 @@ export class Road implements Medium {
   onPacket(handler: PacketHandler): void {
     this.#handler = handler
   }
+  /** An answer of the upstream, whenever. */
+  answer(packet: Uint8Array): void {
+    this.#handler(packet, { medium: this.medium, address: 'up', reply: async () => false })
+  }
   /** unplugged, and it reports that */
   unplug(): void {
     this.dead = true
@@ -99,8 +103,7 @@ export class Road implements Medium {
         const copy = answer.slice()
         if (!this.cut && !this.lose(copy, false))
           this.world.timers.after(this.delayMs, () => {
-            if (this.#events === events)
-              this.#handler(copy, { medium: this.medium, address: 'up', reply: async () => false })
+            if (this.#events === events) this.answer(copy)
           })
         return true
       },

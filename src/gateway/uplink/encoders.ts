@@ -18,7 +18,7 @@ import type { RefusedFrame } from '../../protocol/nack'
 import type { SecureClient } from '../../protocol/secure/client'
 import { baseCommand, COMMAND, isSecure } from '../../wire/commands'
 import { KeyFramePlan } from './keyframes'
-import { RecentFrames } from './recent'
+import type { RecentFrames } from './recent'
 import { TidCounters } from './tids'
 
 export interface PackSettings {
@@ -39,6 +39,7 @@ interface EncodersParts {
   logger: Logger
   units: WireUnits
   client: SecureClient
+  recent: RecentFrames
   /** packing is possible again */
   changed: () => void
   /** of media with limited airtime: determines the rate of key frames */
@@ -60,7 +61,7 @@ export class Encoders {
   readonly #settings: PackSettings
   readonly #clock: Clock
   readonly #encoders = new Map<number, UplinkEncoder>()
-  readonly #recent = new RecentFrames()
+  readonly #recent: RecentFrames
   readonly #tids: TidCounters
   readonly #client: SecureClient
   /** when an AID got its key */
@@ -85,8 +86,10 @@ export class Encoders {
   #answers = false
   #diffBase: PackSettings['diffBase']
 
-  constructor(settings: PackSettings, { log, clock, logger, units, client, changed, airtime, cores }: EncodersParts) {
+  constructor(settings: PackSettings, parts: EncodersParts) {
+    const { log, clock, logger, units, client, recent, changed, airtime, cores } = parts
     this.#settings = settings
+    this.#recent = recent
     this.#diffBase = settings.diffBase
     const { precision, dialect } = settings
     this.#engine = new Engine(null, { precision, unitDialect: dialect, units, clock })
@@ -201,11 +204,6 @@ export class Encoders {
    */
   unanswered(aid: number, { tid, ordinal }: EncodedFrame): void {
     if (ordinal > 0) this.#encoders.get(aid)?.keyFrameNext(tid)
-  }
-
-  /** The log record of the frame that a NACK refuses, returned once; 0: none. */
-  refusedSeq(refused: RefusedFrame): number {
-    return this.#recent.takeSeq(refused)
   }
 
   /** A receiver lacks a template. It has probably lost all of them, and its next NACK counts only in 10 s. */

@@ -15,6 +15,7 @@ export interface Item {
   /** SendQueue.rewind() begins a new round: items of older rounds are sent again as new items */
   readonly round: number
   fact: Fact
+  /** settled: also a record that is sent again after its frame was refused */
   done: boolean
   /** sent in plaintext */
   plain: boolean

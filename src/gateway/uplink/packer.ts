@@ -5,7 +5,6 @@
 // (too large for all, no unit fits) is `refused`: counted, logged and passed, since it would block its lane for ever.
 import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
-import { LruMap } from '../../lib/lru-map'
 import type { Fact } from '../../pipeline/fact'
 import type { EncodedFrame } from '../../pipeline/sender'
 import type { RefusedFrame } from '../../protocol/nack'
@@ -13,10 +12,12 @@ import { isSecure } from '../../wire/commands'
 import type { Identity } from '../identity'
 import type { Encoders } from './encoders'
 import type { FactRecord, Item } from './lane'
+import { MOST_REFUSED, type RecentFrames } from './recent'
 import type { UplinkSession } from './session'
 
 interface PackerParts {
   encoders: Encoders
+  recent: RecentFrames
   session: UplinkSession
   identity: Identity
   logger: Logger
@@ -29,7 +30,6 @@ export type Misfit = 'oversized' | 'refused'
 
 /** how often a record is sent again after a refusal: once for an old key, once for plaintext, and once more */
 const MOST_TRIES = 3
-const MOST_REFUSED = 1024
 
 export class Packer {
   readonly counters = {
@@ -40,9 +40,6 @@ export class Packer {
   }
   readonly #parts: PackerParts
   #warned = false
-  /** records whose frame the upstream refused, oldest first, and how often each was refused */
-  readonly #again: { readonly seq: number; readonly aid: number }[] = []
-  readonly #tries = new LruMap<number, number>(MOST_REFUSED)
 
   constructor(parts: PackerParts) {
     this.#parts = parts
@@ -112,16 +109,17 @@ export class Packer {
    * A frame the upstream could not use, without an exchange that repeats it: its record is sent again when its AID may send.
    */
   refused(refused: RefusedFrame): void {
-    const seq = this.#parts.encoders.refusedSeq(refused)
+    const { recent } = this.#parts
+    const seq = recent.takeSeq(refused)
     if (seq === 0) return
-    const tries = (this.#tries.get(seq) ?? 0) + 1
+    const tries = (recent.tries.get(seq) ?? 0) + 1
     if (tries > MOST_TRIES) {
       this.#dropRefused(seq)
       return
     }
-    this.#tries.set(seq, tries)
-    this.#again.push({ seq, aid: refused.aid })
-    if (this.#again.length > MOST_REFUSED) this.#dropRefused(this.#again.shift()!.seq)
+    recent.tries.set(seq, tries)
+    recent.again.push({ seq, aid: refused.aid })
+    if (recent.again.length > MOST_REFUSED) this.#dropRefused(recent.again.shift()!.seq)
   }
 
   #dropRefused(seq: number): void {
@@ -131,9 +129,9 @@ export class Packer {
 
   /** The seq of the next refused record to send again; 0: none now. */
   nextRefused(): number {
-    const { encoders } = this.#parts
-    const at = this.#again.findIndex(({ aid }) => encoders.allowed(aid))
-    return at < 0 ? 0 : this.#again.splice(at, 1)[0]!.seq
+    const { encoders, recent } = this.#parts
+    const at = recent.again.findIndex(({ aid }) => encoders.allowed(aid))
+    return at < 0 ? 0 : recent.again.splice(at, 1)[0]!.seq
   }
 
   #misfit({ seq, fact }: Item, error: unknown, limit: number, what: string): Misfit {

@@ -134,7 +134,7 @@ export class SendQueue {
   /** A settled record that is sent again; null: the log no longer has it. */
   recall(seq: number): Item | null {
     const record = this.#parts.log.reader(seq, { kinds: ['fact'], committedOnly: false }).next()
-    return record?.fact && record.seq === seq ? this.#item(record as FactRecord) : null
+    return record?.fact && record.seq === seq ? { ...this.#item(record as FactRecord), done: true } : null
   }
 
   /**

@@ -18,6 +18,7 @@ import { Encoders, type PackSettings } from './encoders'
 import type { Item } from './lane'
 import { type Misfit, Packer } from './packer'
 import { Pump } from './pump'
+import { RecentFrames } from './recent'
 import { SendQueue, type SendQueueParts, type Want } from './send-queue'
 import { SentWatchers } from './watchers'
 import type { Delivery } from './window'
@@ -34,6 +35,8 @@ export interface UplinkParts
   /** shared with the other uplinks; default: a separate queue, which makes this uplink active from the start */
   queue?: SendQueue
   watchers?: SentWatchers
+  /** what the uplink before it under this name sent; default: nothing */
+  recent?: RecentFrames
   /** maximum packet size of the largest uplink of the list; default: of this one */
   largest?: () => number
   /** whether it takes facts that are too large for the active one */
@@ -63,6 +66,7 @@ export class Uplink {
   readonly #want: Want
   readonly #encoders: Encoders
   readonly #packer: Packer
+  readonly #recent: RecentFrames
   readonly #channel: Channel
   readonly #pump: Pump
   #active: boolean
@@ -78,19 +82,23 @@ export class Uplink {
     this.name = settings.name
     this.#parts = parts
     const { clock, logger, identity, timers = systemTimers, secure: client = new SecureClient({ clock }) } = parts
-    const { now = () => clock.wall(), largest = () => this.maxPacket } = parts
+    const { now = () => clock.wall(), largest = () => this.maxPacket, recent = new RecentFrames() } = parts
     const degraded = (reason: string): void => {
       parts.degraded?.(reason)
       if (reason === '') this.#keyRetryMs = KEY_RETRY_MS / 2
       this.#setKeyless(reason !== '' && session.keyless)
     }
     this.#client = client
+    this.#recent = recent
     this.#queue = parts.queue ?? new SendQueue(`uplink:${settings.name}`, parts)
     this.#active = !parts.queue
     this.watchers = parts.watchers ?? new SentWatchers()
     const { diffBase = 'sticky' } = settings
     const { airtime } = parts.medium
-    this.#encoders = new Encoders({ ...settings, diffBase }, { ...parts, airtime, client, changed: () => this.pump() })
+    this.#encoders = new Encoders(
+      { ...settings, diffBase },
+      { ...parts, airtime, client, recent, changed: () => this.pump() },
+    )
     this.#channel = new Channel(
       settings,
       { ...parts, encoders: this.#encoders, client, timers, now, degraded },
@@ -107,7 +115,7 @@ export class Uplink {
       },
     )
     const { session } = this.#channel
-    this.#packer = new Packer({ encoders: this.#encoders, session, identity, logger, largest })
+    this.#packer = new Packer({ encoders: this.#encoders, recent, session, identity, logger, largest })
     const { mayGo, sizeOf } = this.#packer
     this.#want = { limit: 0, alarmsOnly: false, oversizedOnly: false, mayGo, sizeOf }
     this.#pump = new Pump({ timers, logger, turn: opening => this.#turn(opening), waitMs: () => this.#waitMs() })
@@ -254,7 +262,7 @@ export class Uplink {
         const item = again ?? (may ? this.#next(late || this.#batchAt(now) > now) : null)
         if (!item) break
         took = true
-        this.#channel.take(item.packet!, again ? null : item)
+        this.#channel.take(item.packet!, item)
         if (again) continue
         batch = true
         this.#tookOversized ||= !this.#active
@@ -286,7 +294,10 @@ export class Uplink {
       const item = this.#queue.recall(seq)
       const packet = item && this.#packer.packAgain(item, this.maxPacket, true)
       if (typeof packet === 'string') this.#misfit(item!, packet)
-      else if (packet) return Object.assign(item!, { packet })
+      else if (packet) {
+        this.#recent.resent.set(seq, item!.fact.aid)
+        return Object.assign(item!, { packet })
+      }
     }
     return null
   }
@@ -311,6 +322,10 @@ export class Uplink {
   }
 
   #delivered(item: Item, delivery: Delivery): void {
+    if (item.done) {
+      this.#recent.resent.delete(item.seq)
+      return
+    }
     if (delivery === 'exchange') {
       this.#packer.acked(item)
       this.watchers.acknowledged(item.seq)
@@ -323,6 +338,7 @@ export class Uplink {
   }
 
   #rewind(): void {
+    this.#recent.rewind()
     if (this.#active) this.#queue.rewind()
     else if (this.#tookOversized) this.#queue.rewindOversized()
     this.#tookOversized = false

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Item } from '../../../../src/gateway/uplink/lane'
 import { Packer } from '../../../../src/gateway/uplink/packer'
+import { RecentFrames } from '../../../../src/gateway/uplink/recent'
 import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
 import type { Fact } from '../../../../src/pipeline/fact'
@@ -26,7 +27,6 @@ function world({ largest = 100 } = {}) {
   }
   const packer = new Packer({
     encoders: {
-      refusedSeq: (refused: { ts: number }) => refused.ts,
       allowed: () => state.allowed,
       ready: (aid: number) => {
         did.push(`ready ${aid}`)
@@ -44,6 +44,7 @@ function world({ largest = 100 } = {}) {
       },
       encodeAgain: packed,
     } as never,
+    recent: Object.assign(new RecentFrames(), { takeSeq: (refused: { ts: number }) => refused.ts }),
     session: {
       mayGo: ({ aid }: Fact) => aid !== 13,
       sentPlain: () => did.push('plain'),

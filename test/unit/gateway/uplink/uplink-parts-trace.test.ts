@@ -158,6 +158,7 @@ test('the parts of an uplink behave as uplink-parts-trace.txt has it', () => {
         logger: silentLogger,
         units,
         client: new SecureClient({ clock }),
+        recent: new RecentFrames(),
         changed: () => undefined,
         airtime: { of: (bytes: number) => (bytes > 40 ? 1000 : 10), share: 0.1 } as never,
       },

@@ -308,6 +308,37 @@ test('hot reload: an unchanged uplink keeps its connection; the active one is re
   assert.deepEqual([...new Set(w.arrived)], w.logged)
 })
 
+test('hot reload: a record whose frame is refused after its uplink was replaced, or just before, is sent again', async t => {
+  for (const early of [true, false]) {
+    const w = world(t)
+    const apply = (full_every: number): ReturnType<typeof w.apply> =>
+      w.apply({ name: 'm', medium: 'MQTT', acknowledges: true, entry: { full_every } })
+    await apply(100)
+    await w.run(500)
+    for (let k = 0; k < 5; k++) w.fact()
+    await w.run(2000)
+    // the upstream has lost its templates, and its answers are late
+    w.startServer()
+    const answers: Uint8Array[] = []
+    w.road('m').lose = (packet, up) => !up && packet[0] === COMMAND.HANDSHAKE_NACK && answers.push(packet) > 0
+    w.fact()
+    await w.run(1000)
+    assert.equal(answers.length, 1)
+    assert.equal(w.uplinks.backlog, 0, 'the broker has it')
+    w.road('m').lose = () => false
+    const old = w.road('m')
+    if (early) {
+      old.refuses = true
+      old.answer(answers[0]!)
+    }
+    await apply(50)
+    await w.run(500)
+    if (!early) w.road('m').answer(answers[0]!)
+    await w.run(2000)
+    assert.equal(w.got.facts.length, 6, early ? 'before' : 'after')
+  }
+})
+
 test('without uplinks the local upstream is active with its own cursor; the first real uplink gets the complete log', async t => {
   const w = world(t)
   await w.apply()
