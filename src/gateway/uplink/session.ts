@@ -11,8 +11,8 @@
 // sent in the last minute, once in ten seconds per AID; then the session restarts. BAD_KEY for plaintext says that the
 // upstream has a session with that AID from another address (X36): after a failover the key of another uplink to the same
 // server is used here too, which proves our identity (X37); without such a key, data waits in the log and key requests are
-// sent. Where they stay unanswered for all that sends, the next uplink takes over (`keyless`): its address may be the one that
-// the upstream has the session with, and its key is then used here too.
+// sent. Where they stay unanswered, the next uplink takes over: its address may be the one that the upstream has the session
+// with, and its key is then used here too.
 import { counted } from '../../lib/counted'
 import type { Logger } from '../../lib/logger'
 import type { Fact } from '../../pipeline/fact'
@@ -79,11 +79,6 @@ export class UplinkSession {
   get wakeAt(): number {
     const request = this.#requested.size > 0 ? this.#parts.mono() + REQUEST_EVERY_MS : Number.POSITIVE_INFINITY
     return Math.min(request, this.#graceEnds)
-  }
-
-  /** The upstream gives no key, and all that sends waits for one. */
-  get keyless(): boolean {
-    return this.#complained !== '' && [...this.#parts.encoders.aids()].every(aid => this.#requested.has(aid))
   }
 
   /** Whether the fact may be sent now; sends a key request if it waits for a key. */

@@ -86,7 +86,7 @@ export class Uplink {
     const degraded = (reason: string): void => {
       parts.degraded?.(reason)
       if (reason === '') this.#keyRetryMs = KEY_RETRY_MS / 2
-      this.#setKeyless(reason !== '' && session.keyless)
+      this.#setKeyless(reason !== '')
     }
     this.#client = client
     this.#recent = recent
@@ -130,7 +130,7 @@ export class Uplink {
     return this.#pump.open
   }
 
-  /** The upstream gives no key over this uplink, and nothing is sent without one: another one may take over. */
+  /** The upstream gives no key over this uplink, and a record waits for one: another uplink may take over. */
   get keyless(): boolean {
     return this.#keyless
   }
