@@ -244,8 +244,8 @@ export class Receive {
     if (duplicates.seen(fact.aid, fact.tRaw, hash)) {
       this.counters.duplicates++
       if (acknowledges && received.advanced) templatesMoved(log, packet, meta)
-      // the earlier record may not be committed: if it is lost, this packet must count as new
-      this.#acknowledge(peer, origin, seq, () => duplicates.forget(fact.aid, fact.tRaw, hash))
+      // after a commit of the earlier record: if that is lost, a retransmit counts as new (below)
+      this.#acknowledge(peer, origin, seq)
       return
     }
     const link: LinkMetadata = { medium: origin.medium, address: origin.address }
@@ -280,7 +280,11 @@ export class Receive {
     this.counters.facts++
     if (meta.future) this.counters.future++
     onFact(fact, link)
-    if (!peer && !origin.settle) return
+    if (!peer && !origin.settle) {
+      // nothing waits for it; a record is only lost before its commit while the disk refuses
+      if (log.degraded) log.committed(record).catch(() => duplicates.forget(fact.aid, fact.tRaw, hash))
+      return
+    }
     const frame = peer ? null : packet.slice()
     if (frame) this.frames.note(frame, fact)
     const lost = (): void => {

@@ -42,6 +42,7 @@ function rig(refusal: (fact: Fact) => Error | null = () => null) {
   let waiting: { record: number; resolve: () => void; reject: (error: Error) => void }[] = []
   let committedSeq = 0
   const log = {
+    degraded: false,
     get lastSeq() {
       return kept.length
     },
@@ -90,6 +91,7 @@ function rig(refusal: (fact: Fact) => Error | null = () => null) {
     },
   })
   return {
+    log,
     receive,
     kept,
     marks,
@@ -170,8 +172,20 @@ test('the same packets under a new epoch and address are recognized, and acknowl
   assert.deepEqual(answers, ['c 8 2 0', 'd 9 2 0'])
 })
 
+test('a duplicate whose commit is lost leaves the record it repeats, which is not lost, known', async () => {
+  const { receive, kept, from, commit, fail } = rig()
+  receive.packet(frame(5, 1), from('a'))
+  await commit()
+  receive.packet(frame(6, 2), from('a'))
+  receive.packet(frame(7, 1), from('a'))
+  await fail()
+  receive.packet(frame(7, 1), from('a'))
+  assert.deepEqual([kept.length, receive.counters.duplicates], [2, 2])
+})
+
 test('a packet first received bare is acknowledged with the commit of that one, and is new if that commit was lost', async () => {
-  const { receive, kept, answers, from, commit, fail } = rig()
+  const { log, receive, kept, answers, from, commit, fail } = rig()
+  log.degraded = true
   receive.packet(packet(1), from('a'))
   receive.packet(frame(5, 1), from('b'))
   await new Promise(setImmediate)
