@@ -104,8 +104,11 @@ export const list = <S extends v.GenericSchema>(item: S, help: string, meta: Omi
 }
 
 /** A port of TCP or UDP; 0 lets the system choose. */
-export const port = (standard: number, help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
-  int(standard, help, { ...meta, max: 65535 })
+export const port = (
+  standard: number,
+  help = 'port of the peer, or to listen on (0: any free one)',
+  meta: Omit<FieldMeta, 'help'> = {},
+) => int(standard, help, { ...meta, max: 65535 })
 
 export const anything = (help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
   v.optional(v.pipe(v.unknown(), about<unknown>(help, meta)))

@@ -51,7 +51,7 @@ export function receivingSessions(build: SessionBuild): SecureServer {
       build.logger.warn(
         event === 'replaced'
           ? `id ${aid}: its session key was replaced by one of ${address}`
-          : `id ${aid}: ${address} requested another session key and got none, since the device is heard from elsewhere; if it moved and lost its keys: os-node session forget ${aid}`,
+          : `id ${aid}: ${address} requested a session key and got none: the device is heard from elsewhere. If it lost its keys: os-node session forget ${aid}`,
       ),
   })
 }

@@ -94,7 +94,7 @@ export class Channel {
   #drained = (): void => undefined
   /** taken, and not in the window yet: the first of them has no bytes yet */
   readonly #staged: EncodedFrame[] = []
-  readonly #stagedItems: (Item | null)[] = []
+  readonly #stagedItems: Item[] = []
   /** most bytes of them together */
   #stagedBytes = 0
   /** packets outside the exchange: acknowledged by a medium such as a broker, or only sent */
@@ -222,7 +222,7 @@ export class Channel {
   }
 
   /** Takes one packet while there is room; a staged one, and all after it, wait for finish(). */
-  take(packet: EncodedFrame, item: Item | null): void {
+  take(packet: EncodedFrame, item: Item): void {
     this.pace.packets(1)
     if (packet.size > 0 && this.#staged.length === 0 && this.#put(packet, item)) return
     this.#staged.push(packet)
@@ -245,12 +245,12 @@ export class Channel {
   }
 
   /** False: the window has no room, and nothing has changed. */
-  #put({ bytes, maxSize }: EncodedFrame, item: Item | null): boolean {
+  #put({ bytes, maxSize }: EncodedFrame, item: Item): boolean {
     if (this.#window) this.#window.take(bytes, item)
     else {
       // a retransmit may have the maximum size
       if (!this.#sender.submit(bytes, item, maxSize)) return false
-      if (item) this.#events.taken(item)
+      this.#events.taken(item)
     }
     return true
   }

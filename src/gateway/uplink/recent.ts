@@ -5,6 +5,11 @@
 import { LruMap } from '../../lib/lru-map'
 import type { RefusedFrame } from '../../protocol/nack'
 
+interface RefusedRecord {
+  readonly seq: number
+  readonly aid: number
+}
+
 type SentFrame = Pick<RefusedFrame, 'aid' | 'tid' | 'ts' | 'crc16'>
 
 const REMEMBERED = 2048
@@ -16,9 +21,9 @@ export const MOST_REFUSED = 1024
 
 export class RecentFrames {
   /** records whose frame the upstream refused, oldest first, and how often each was refused */
-  readonly again: { readonly seq: number; readonly aid: number }[] = []
-  /** sent again and not delivered yet, with their AIDs */
-  readonly resent = new Map<number, number>()
+  readonly again: RefusedRecord[] = []
+  /** sent again and not delivered yet, by seq */
+  readonly resent = new Map<number, RefusedRecord>()
   readonly tries = new LruMap<number, number>(MOST_REFUSED)
   readonly #aids = new Float64Array(REMEMBERED)
   readonly #times = new Float64Array(REMEMBERED)
@@ -63,7 +68,7 @@ export class RecentFrames {
 
   /** What was sent again and not delivered must be sent again once more: the link is lost. */
   rewind(): void {
-    this.again.unshift(...[...this.resent].map(([seq, aid]) => ({ seq, aid })))
+    this.again.unshift(...this.resent.values())
     this.resent.clear()
   }
 

@@ -227,9 +227,9 @@ export class UplinkSession {
     if (plain === 'keyed') this.#otherKey(aid)
     else if (plain && !held)
       logger.warn(
-        `the upstream has a session with AID ${aid} from another address; data waits for a key. ` +
-          `It gets one when that address is silent or after os-node session forget ${aid} on the upstream. ` +
-          'Where another uplink leads to the same upstream, set the same "server" in both',
+        `the upstream has a session with AID ${aid} from another address; data waits for a key, ` +
+          `until that address is silent or after os-node session forget ${aid} there. ` +
+          'Where another uplink leads to it, set the same "server" in both',
       )
     if (plain) return
     if (!encoders.wasSent(refused) || !client.onBadKey(refused)) return

@@ -52,9 +52,8 @@ export interface UplinkParts
   degraded?: ChannelParts['degraded']
 }
 
-/** how long another uplink may be active before key requests are sent over this one again, doubling */
-const KEY_RETRY_MS = 60_000
-const MAX_KEY_RETRY_MS = 600_000
+/** how long another uplink may be active before key requests are sent over this one again */
+const KEY_RETRY_MS = 120_000
 
 export class Uplink {
   readonly name: string
@@ -73,7 +72,6 @@ export class Uplink {
   /** it took oversized facts since the link was opened */
   #tookOversized = false
   #keyless = false
-  #keyRetryMs = KEY_RETRY_MS / 2
   #cancelKeyRetry: (() => void) | undefined
   /** everything due by then was handled, mono ms */
   #turnAt = Number.NEGATIVE_INFINITY
@@ -85,7 +83,6 @@ export class Uplink {
     const { now = () => clock.wall(), largest = () => this.maxPacket, recent = new RecentFrames() } = parts
     const degraded = (reason: string): void => {
       parts.degraded?.(reason)
-      if (reason === '') this.#keyRetryMs = KEY_RETRY_MS / 2
       this.#setKeyless(reason !== '')
     }
     this.#client = client
@@ -105,7 +102,7 @@ export class Uplink {
       {
         changed: () => this.pump(),
         answered: () => {
-          if (this.usable) this.#ready()
+          if (this.#pump.open) this.#ready()
         },
         taken: ({ seq, packet }) => this.watchers.sent(seq, packet!.bytes, this.medium, 'exchange'),
         delivered: (item, delivery) => this.#delivered(item, delivery),
@@ -125,19 +122,14 @@ export class Uplink {
     return this.#channel.medium
   }
 
-  /** True while the link is open and the peer answers. */
+  /** True while the link is open, the peer answers, and no record waits for a key that it does not give. */
   get usable(): boolean {
-    return this.#pump.open
-  }
-
-  /** The upstream gives no key over this uplink, and a record waits for one: another uplink may take over. */
-  get keyless(): boolean {
-    return this.#keyless
+    return this.#pump.open && !this.#keyless
   }
 
   /** True while the upstream answers and does not have everything yet. */
   get draining(): boolean {
-    return this.#takes && this.usable && this.#waiting > 0
+    return this.#takes && this.#pump.open && this.#waiting > 0
   }
 
   /** largest data packet in bytes that this uplink carries */
@@ -155,7 +147,7 @@ export class Uplink {
     if (this.#active) return
     this.#active = true
     this.#encoders.keyFrames()
-    if (this.usable) this.#queue.begin()
+    if (this.#pump.open) this.#queue.begin()
     this.pump()
   }
 
@@ -163,13 +155,13 @@ export class Uplink {
   async release(limitMs: number): Promise<void> {
     if (!this.#active) return
     this.#active = false
-    if (this.usable) await this.#channel.drained(limitMs)
+    if (this.#pump.open) await this.#channel.drained(limitMs)
   }
 
   /** The supervisor's state of the medium changed. */
   link({ state }: LinkState): void {
     const usable = state === 'up' || state === 'degraded'
-    if (usable === this.usable) return
+    if (usable === this.#pump.open) return
     this.#pump.set(usable)
     if (usable) this.#ready()
     else {
@@ -295,7 +287,7 @@ export class Uplink {
       const packet = item && this.#packer.packAgain(item, this.maxPacket, true)
       if (typeof packet === 'string') this.#misfit(item!, packet)
       else if (packet) {
-        this.#recent.resent.set(seq, item!.fact.aid)
+        this.#recent.resent.set(seq, { seq, aid: item!.fact.aid })
         return Object.assign(item!, { packet })
       }
     }
@@ -348,10 +340,7 @@ export class Uplink {
   #setKeyless(keyless: boolean): void {
     this.#cancelKeyRetry?.()
     const { timers = systemTimers, onUsable } = this.#parts
-    if (keyless) {
-      if (!this.#keyless) this.#keyRetryMs = Math.min(MAX_KEY_RETRY_MS, 2 * this.#keyRetryMs)
-      this.#cancelKeyRetry = timers.after(this.#keyRetryMs, () => this.#setKeyless(false))
-    }
+    if (keyless) this.#cancelKeyRetry = timers.after(KEY_RETRY_MS, () => this.#setKeyless(false))
     if (keyless === this.#keyless) return
     this.#keyless = keyless
     onUsable?.()

@@ -320,8 +320,7 @@ export class Uplinks {
   }
 
   #usable(entry: Entry): void {
-    const { usable = false, keyless = false } = entry.uplink ?? {}
-    entry.usable = usable && !keyless
+    entry.usable = entry.uplink?.usable ?? false
     entry.since = this.#parts.clock.mono()
     this.#choose()
     this.#secondary?.pump()

@@ -64,7 +64,7 @@ interface DirectOptions {
 
 interface Taken {
   readonly bytes: Uint8Array
-  readonly item: Item | null
+  readonly item: Item
 }
 
 const FULL_HOLD_MS = 1000
@@ -99,7 +99,7 @@ export class DirectWindow {
     return inFlight < most && (inFlight === 0 || this.#bytes + bytes <= maxBytes)
   }
 
-  take(bytes: Uint8Array, item: Item | null): void {
+  take(bytes: Uint8Array, item: Item): void {
     this.#pending.push({ bytes, item })
     this.#inFlight++
     this.#bytes += bytes.length
@@ -153,7 +153,7 @@ export class DirectWindow {
     for (const [k, { bytes, item }] of batch.entries()) {
       this.#inFlight--
       this.#bytes -= bytes.length
-      if (k < good && item !== null) this.#options.acked(item)
+      if (k < good) this.#options.acked(item)
     }
     if (good < batch.length) this.#failed = true
     if (this.#failed && this.#batches === 0) this.#refuse()

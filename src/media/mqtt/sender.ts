@@ -98,13 +98,11 @@ export class MqttSender implements Medium {
         events.lost(reason)
       },
     })
-    if (this.#opening !== opening) {
+    const closed = this.#opening !== opening
+    // an id assigned meanwhile has other topics
+    if (closed || partyOf(identity).aid !== party.aid) {
       await connection.close()
-      throw closedWhileOpening()
-    }
-    // the id was assigned meanwhile: its topics are others
-    if (partyOf(identity).aid !== party.aid) {
-      await connection.close()
+      if (closed) throw closedWhileOpening()
       return this.open(events)
     }
     this.#connection = connection

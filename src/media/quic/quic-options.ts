@@ -10,7 +10,7 @@ export const MAX_PACKET = 0xffff
 export const quicOptions = object({
   mode: choice(['send', 'listen'], 'send', 'send: to host and port; listen: at listen_host and port'),
   host: optionalText('address of the peer'),
-  port: port(4433, 'port of the peer, or to listen on (0: any free one)'),
+  port: port(4433),
   listen_host: text('0.0.0.0', 'address listened on'),
   tls: tlsOption('files and names of the encryption, which is always on; to listen, cert and key are needed'),
   insecure: maybeFlag("the reference's spelling of tls.insecure"),

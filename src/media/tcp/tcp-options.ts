@@ -9,7 +9,7 @@ export const MAX_STREAM_PACKET = 65_535
 export const tcpOptions = object({
   mode: choice(['send', 'listen'], 'send', 'send: one connection to host and port; listen: at listen_host and port'),
   host: optionalText('address of the peer'),
-  port: port(8888, 'port of the peer, or to listen on (0: any free one)'),
+  port: port(8888),
   listen_host: text('0.0.0.0', 'address listened on'),
   max_packet: int(MAX_STREAM_PACKET, 'bytes of the largest packet', { min: 64, max: MAX_STREAM_PACKET }),
   tls: tlsOption('encryption: true, or its files and names'),

@@ -21,7 +21,7 @@ export const udpOptions = object({
     'send: to host and port, answers come back; listen: at listen_host and port',
   ),
   host: optionalText('address of the peer'),
-  port: port(8080, 'port of the peer, or to listen on (0: any free one)'),
+  port: port(8080),
   listen_host: text('0.0.0.0', 'address listened on'),
   max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 64, max: MAX_DATAGRAM }),
   // the kernel grants at most net.core.rmem_max, and counts a small packet as 768 bytes of twice this size: 4 MiB are

@@ -84,7 +84,7 @@ test('an uplink that gets no key hands over to the one the upstream has the sess
   assert.equal(w.uplinks.active?.name, 'other')
   assert.match(w.uplinks.forwarding().reason!, /^one is degraded: no secure session/)
   assert.ok(w.uplinks.backlog <= 1)
-  await ticks(150)
+  await ticks(200)
   assert.equal(w.uplinks.active?.name, 'one')
   assert.equal(w.uplinks.forwarding().reason, undefined)
   assert.equal(w.uplinks.status()['one']!.secure, 'secure')
@@ -96,7 +96,7 @@ test('an uplink that gets no key hands over to the one the upstream has the sess
   assert.deepEqual([...new Set(w.arrived)], w.logged)
 })
 
-test('where every uplink gets no key, each is tried in turn, less and less often', async t => {
+test('where every uplink gets no key, each is tried in turn', async t => {
   const w = world(t, { failover: { after_s: 1, back_s: 5 } })
   await w.apply({ name: 'third' })
   for (let k = 0; k < 15; k++) {

@@ -18,13 +18,15 @@ test('on a slow medium the exchange waits for the longest frame and its answer, 
   assert.deepEqual([batches.batchItems, batches.batchBytes], [3, 0])
 })
 
+const ITEM = { seq: 1 } as Item
+
 test('a direct window accepts exactly its bytes, and one packet of any size when nothing is in flight', () => {
   const none = (): undefined => undefined
   const medium = { send: async () => true } as never
   const rest = { clock: new ManualClock(), acked: none, refused: none, batchItems: 1, batchBytes: 0 }
   const window = new DirectWindow({ delivery: 'medium', medium, maxBytes: 100, ...rest })
   assert.equal(window.room(4000), true)
-  window.take(new Uint8Array(60), null)
+  window.take(new Uint8Array(60), ITEM)
   assert.deepEqual([window.room(40), window.room(41)], [true, false])
 })
 
@@ -60,7 +62,7 @@ test('direct windows over media that accept, refuse, throw and delay behave as w
     for (let k = 0; k < 600; k++) {
       const bytes = pick([1, 60, 100, 300, 4000])
       const room = window.room(bytes)
-      if (room) window.take(new Uint8Array(bytes), chance(0.9) ? ({ seq: k } as Item) : null)
+      if (room) window.take(new Uint8Array(bytes), { seq: chance(0.9) ? k : 0 } as Item)
       if (chance(0.5)) void window.send().then(sent => said.push(`sent ${sent}`))
       if (chance(0.5)) answers.splice(below(answers.length), 1)[0]?.()
       if (chance(0.02)) window.drop()
@@ -78,7 +80,7 @@ test('direct windows over media that accept, refuse, throw and delay behave as w
     const none = (): undefined => undefined
     const rest = { clock: new ManualClock(), acked: none, refused: none, batchItems: 1, batchBytes: 0 }
     const window = new DirectWindow({ delivery: 'medium', medium, ...rest })
-    while (window.room(size)) window.take(new Uint8Array(size), null)
+    while (window.room(size)) window.take(new Uint8Array(size), ITEM)
     trace.say(`of ${size}`, window.inFlight)
   }
   trace.compare()
