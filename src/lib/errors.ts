@@ -52,6 +52,7 @@ export const ERRORS = {
   RX_ONLY: traits(409, 3, false, 'set Node_Setting.device_role to duplex and start again, if this node is to send'),
   ID_POOL_EXHAUSTED: traits(409, 1, false, 'release ids or widen the range'),
   ID_QUOTA: traits(409, 1, true, 'ask again in a minute; a valid data packet from this address lifts the quota'),
+  ID_ALLOC_FAILED: traits(409, 5, true, 'see os-node status and the log of that server'),
   ID_STORE_FULL: traits(409, 1, true, 'release ids, or raise security_settings.id_max_bytes'),
   SECURE_REQUIRED: traits(503, 5, true, 'send a packet without readings first; its answer opens the secure session'),
   NO_DRIVER: traits(

@@ -1,6 +1,9 @@
 // Runs a request loop of the protocol over one-shot UDP exchanges: each send is a separate exchange that waits for its
-// reply. Returns null when the loop ends without success; `onFailure` gets the reason of an exchange without reply.
-import type { OsError } from '../lib/errors'
+// reply. Returns null when the loop ends without success; `onFailure` gets the reason of an exchange without reply, and of a
+// refusal.
+import { OsError } from '../lib/errors'
+import { parseNackReason } from '../protocol/control'
+import { COMMAND } from '../wire/commands'
 import type { UdpRequest } from './types'
 
 export type RequestLoop<T> = (
@@ -20,6 +23,8 @@ export async function askOverUdp<T>(
     // request() never rejects: a failure is passed to onFailure and the reply is null
     void request(host, port, packet, timeoutMs, undefined, onFailure).then(reply => {
       if (reply) replies.push(reply)
+      if (reply?.[0] === COMMAND.HANDSHAKE_NACK)
+        onFailure(new OsError('ID_ALLOC_FAILED', `${host}:${port} refused: ${parseNackReason(reply)}`))
       wake()
     })
   }

@@ -1,4 +1,4 @@
-// Simulated gateways for tests: the real exchange, and over UDP and TCP a separate address for each, 127.16.0.1 upwards. Each gets its id over UDP,
+// Simulated gateways for tests: the real exchange, and a separate address for each, 127.16.0.1 upwards. Each gets its id over UDP,
 // then sends its facts over its own medium until all are acknowledged.
 import { createSocket, type Socket as UdpSocket } from 'node:dgram'
 import { connect, type Socket as TcpSocket } from 'node:net'
@@ -231,7 +231,13 @@ export class Fleet {
     const open = async (): Promise<void> => {
       opening = true
       client = await connectAsync({
-        ...{ host: '127.0.0.1', port: this.#o.brokerPort, protocol: 'mqtt', protocolVersion: 5 },
+        ...{
+          host: '127.0.0.1',
+          port: this.#o.brokerPort,
+          protocol: 'mqtt',
+          protocolVersion: 5,
+          localAddress: gateway.address,
+        },
         ...{ clientId: gateway.name, clean: false, properties: { sessionExpiryInterval: 3600 } },
       }).finally(() => {
         opening = false

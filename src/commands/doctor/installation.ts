@@ -169,7 +169,7 @@ const database: Check = {
     const code = storage.code ?? storage.last_error?.code
     if (problem !== undefined)
       return failed(
-        `${dialect} is ${state}: ${problem}; the log keeps every record meanwhile`,
+        `${dialect} is ${state}: ${problem}${storage.missed ? '' : '; the log keeps every record meanwhile'}`,
         code && dialect !== 'sqlite'
           ? ERRORS[code].hint
           : 'os-node status and the log of the gateway say more; check storage.sql.driver.path, then restart the gateway',

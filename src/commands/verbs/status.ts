@@ -124,7 +124,13 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
     bad(`log damaged: ${log.check.unreadable.join(', ')} cannot be read; check the disk`)
   const database = viewProblem(status.storage)
   if (database !== undefined)
-    bad(`database: ${status.storage.dialect} is down: ${database}; the log keeps every record meanwhile`)
+    bad(
+      `database: ${status.storage.dialect} is down: ${database}${status.storage.missed ? '' : '; the log keeps every record meanwhile'}`,
+    )
+  if (status.storage.windows?.damaged)
+    bad(
+      `database: ${counted(status.storage.windows.damaged, 'window')} damaged and set aside; records are read from the log if it has them`,
+    )
   if (status.storage.missed)
     bad(
       `database: ${counted(status.storage.missed, 'fact')} missed, by a full log or a damaged window; enlarge gateway.log.max_bytes`,

@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import type { Node, TransmitOptions } from '../../../src/index'
 import { systemClock } from '../../../src/lib/clock'
 import type { Reading } from '../../../src/pipeline/fact'
-import { buildTimeResponse } from '../../../src/protocol/control'
+import { buildNack, buildTimeResponse } from '../../../src/protocol/control'
 import { Bench, commands, ROWS, SERVER } from './helper'
 
 const bench = new Bench()
@@ -151,6 +151,16 @@ test('an rx_only node sends no request: no id, no time, no reply to a packet; th
   assert.equal(await known.dispatch(known.transmit(ROWS)[0], 'UDP'), false)
   assert.equal(known.lastError?.code, 'RX_ONLY')
   await known.close()
+})
+
+test('a server that refuses an id is named with its reason, and is not taken for a silent one', async () => {
+  const refusal = buildNack(1, 'ID_QUOTA')
+  const request = async (): Promise<Uint8Array> => refusal
+  const node = bench.node('refused', { assigned_id: null }, { request: request as never })
+  assert.equal(await node.ensureId('192.0.2.1', 8080, null, 0.2), false)
+  assert.equal(node.lastError?.code, 'ID_ALLOC_FAILED')
+  assert.match(node.lastError.message, /^192\.0\.2\.1:8080 refused: ID_QUOTA$/)
+  await node.close()
 })
 
 test('"no id" is accepted in every spelling of the reference; digits may be text', () => {
