@@ -18,6 +18,7 @@ const { parse, parseAllDocuments } = require('yaml') as {
 interface Container {
   command?: string[]
   args?: string[]
+  env?: { name: string; value?: string }[]
   ports?: { containerPort: number; protocol: string }[]
 }
 interface PodSpec {
@@ -27,6 +28,7 @@ interface PodSpec {
 interface Manifest {
   apiVersion: string
   kind: string
+  metadata: { name: string }
   stringData?: Record<string, string>
   spec?: { ports?: object[]; template?: { spec: PodSpec } }
 }
@@ -40,7 +42,8 @@ interface Service {
 }
 const config = JSON.parse(block('json', '"receivers"')) as {
   device_id: string
-  gateway: { receivers: { medium: string; port: number }[] }
+  storage: { sql: { driver: { host: string; port: number; user: string; database: string } } }
+  gateway: { receivers: { medium: string; host?: string; port: number }[] }
 }
 const listening = config.gateway.receivers.filter(({ medium }) => medium !== 'MQTT')
 /** of a receiver: `--port` and those of Config.json */
@@ -94,7 +97,7 @@ function validate(manifest: Manifest): void {
 }
 
 test('the manifests fit the schemas of Kubernetes, and contain the configuration shown above them', () => {
-  const manifests = parseAllDocuments(block('yaml', 'StatefulSet')).map(document => document.toJS())
+  const manifests = parseAllDocuments(block('yaml', 'initContainers')).map(document => document.toJS())
   assert.deepEqual(
     manifests.map(({ kind }) => kind),
     ['Secret', 'Service', 'StatefulSet'],
@@ -121,6 +124,25 @@ test('the manifests fit the schemas of Kubernetes, and contain the configuration
     ...config,
     device_id: 'os-node-2',
   })
+})
+
+test('the manifests of the database and the broker fit the schemas, and are what the configuration of a receiver names', () => {
+  const manifests = parseAllDocuments(block('yaml', 'os-node-broker')).map(document => document.toJS())
+  for (const manifest of manifests) validate(manifest)
+  assert.deepEqual(
+    manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`),
+    ['Service database', 'StatefulSet database', 'Service broker', 'StatefulSet broker'],
+  )
+  const { driver } = config.storage.sql
+  const { host, port } = config.gateway.receivers.find(({ medium }) => medium === 'MQTT')!
+  for (const [name, listens] of [[driver.host, driver.port] as const, [host!, port] as const]) {
+    const [service, set] = manifests.filter(({ metadata }) => metadata.name === name)
+    assert.deepEqual(service!.spec!.ports, [{ port: listens }])
+    assert.deepEqual(set!.spec!.template!.spec.containers[0]!.ports, [{ containerPort: listens }])
+  }
+  const [database] = manifests[1]!.spec!.template!.spec.containers
+  const given = Object.fromEntries(database!.env!.map(({ name, value }) => [name, value]))
+  assert.deepEqual([given['POSTGRES_USER'], given['POSTGRES_DB']], [driver.user, driver.database])
 })
 
 test('the folder of the volume belongs to the user of the image', () => {
