@@ -16,6 +16,8 @@ export class MemLog {
   readonly cursors = new Map<string, number>()
   readonly counters = new Map<string, number>()
   degraded = false
+  /** records read so far */
+  reads = 0
   isAlarm: (fact: Fact) => boolean = () => false
 
   get lastSeq(): number {
@@ -52,15 +54,18 @@ export class MemLog {
     this.counters.set(name, value)
     return this.lastSeq
   }
+  startOfLast = (facts: number): number => Math.max(1, this.records.length - facts + 1)
   factsAfter = (seq: number): number => Math.max(0, this.records.length - seq)
   reader = (from: number, { alarms = false } = {}): { next(): MemRecord | null; readonly position: number } => {
     let at = from
     const { records } = this
+    const log = this
     return {
       next: () => {
         while (alarms && at <= records.length && !records[at - 1]!.alarm) at++
         const record = records[at - 1] ?? null
         if (record) at++
+        log.reads++
         return record
       },
       get position() {

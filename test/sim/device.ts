@@ -88,6 +88,11 @@ export class Device {
     this.own = this.places.get(way[0]!)!
   }
 
+  /** It was measured before its own machine got the card it has now. */
+  isFromEarlierCard(n: number): boolean {
+    return (this.readings.get(n)?.measured ?? Number.POSITIVE_INFINITY) < this.own.goneAt
+  }
+
   get upstream(): Place {
     return this.places.get(0)!
   }

@@ -103,9 +103,9 @@ export class Truth {
       place.numbers.clear()
       const then = memory?.get(device)
       place.ahead.clear()
+      place.goneAt = this.world.engine.now
       if (before) {
         for (const n of committed) if (!then?.committed.has(n)) gone.add(n)
-        place.goneAt = this.world.engine.now
         place.brokered = place.byBroker
         // with a broker: until a later reading has arrived
         place.blindUntil = place.brokered ? Number.POSITIVE_INFINITY : place.goneAt + LATE_ANSWER_MS
@@ -127,8 +127,9 @@ export class Truth {
     }
   }
 
-  /** A disk that lies may lose the step of the time that corrected a reading already sent: then it is sent with another time. */
-  #uncorrected = (before: Logged, { tRaw }: Fact): boolean => this.#lies && before.tRaw !== tRaw
+  /** A disk that lies, or an older card, may lose the step of the time that corrected a reading already sent: then it is sent with another time. */
+  #uncorrected = (device: Device, before: Logged, fact: Fact): boolean =>
+    before.tRaw !== fact.tRaw && (this.#lies || device.isFromEarlierCard(this.#n(fact)!))
 
   #broken(text: string): void {
     this.world.broken(text)
@@ -156,7 +157,7 @@ export class Truth {
       this.#broken(`${machine.name}: reading ${n} of ${fact.id} has the time ${fact.tRaw}, and the one before ${late}`)
     const before = place.list.get(n)
     const gone = before && (machine.hasRotted(before.seq) || this.#named(gateway, before.seq))
-    if (before && before.seq >= gateway.log.firstSeq && !gone && !this.#uncorrected(before, fact))
+    if (before && before.seq >= gateway.log.firstSeq && !gone && !this.#uncorrected(device, before, fact))
       this.#broken(`${machine.name} has reading ${n} of ${fact.id} twice: seq ${before.seq} and ${seq}`)
     const logged = { seq, tRaw: fact.tRaw, lost: place.committed.has(n) ? (before?.lost ?? before) : undefined }
     place.list.set(n, logged)
@@ -281,7 +282,7 @@ export class Truth {
       let of = found.get(device)
       if (!of) found.set(device, (of = new Map()))
       const before = of.get(n)
-      if (before && !this.#uncorrected(before, fact))
+      if (before && !this.#uncorrected(device, before, fact))
         this.#broken(`${machine.name} holds reading ${n} of ${fact.id} twice: seq ${before.seq} and ${seq}`)
       of.set(n, { seq, tRaw: fact.tRaw })
       if (device === own) own.times.logged(n, fact.tRaw, quality === 'unsynced')
@@ -387,14 +388,16 @@ export class Truth {
       for (const { dropped } of places.values()) this.counts.dropped += dropped.size
     if (this.#lies || !upstream.gateway) return
     await become(upstream.program)
-    const there = new Map<string, Set<number>>()
-    for (const { fact } of upstream.gateway.log.read(0, { kinds: ['fact'] })) {
+    const there = new Map<string, Map<number, Logged>>()
+    for (const { seq, fact } of upstream.gateway.log.read(0, { kinds: ['fact'] })) {
       if (!fact) continue
       const n = this.#n(fact)!
-      const set = there.get(fact.id) ?? new Set()
-      if (set.has(n)) this.#broken(`the upstream holds reading ${n} of ${fact.id} twice`)
-      set.add(n)
-      there.set(fact.id, set)
+      const of = there.get(fact.id) ?? new Map<number, Logged>()
+      const before = of.get(n)
+      if (before && !this.#uncorrected(this.device(fact.id), before, fact))
+        this.#broken(`the upstream holds reading ${n} of ${fact.id} twice`)
+      of.set(n, { seq, tRaw: fact.tRaw })
+      there.set(fact.id, of)
     }
     for (const [name, device] of this.devices)
       for (const n of device.upstream.committed)

@@ -202,8 +202,8 @@ export class Receive {
     if (received.kind === 'error') {
       if (session && (received.code === 'NO_KEY' || received.code === 'BAD_KEY')) {
         this.counters.refused++
-        this.#refuse(peer, origin, seq)
         session.undecryptable(packet, origin, !peer)
+        this.#refuse(peer, origin, seq)
         return
       }
       if (received.needFull) {
@@ -213,8 +213,8 @@ export class Receive {
           this.#heard(received.meta.source_aid!, origin)
           this.#options.onAlive?.(received.meta.source_aid!, origin.address)
         }
-        this.#refuse(peer, origin, seq)
         this.#needFull(packet, origin)
+        this.#refuse(peer, origin, seq)
         return
       }
       // a complete frame around bytes that are no packet: a retransmit would not help

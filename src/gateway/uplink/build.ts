@@ -21,7 +21,7 @@ import { Uplink, type UplinkParts } from './uplink'
 export interface UplinkBuild
   extends LinkParts,
     Pick<UplinkParts, 'log' | 'units' | 'nextSeq' | 'timers' | 'cores'>,
-    Required<Pick<UplinkParts, 'queue' | 'watchers' | 'recent' | 'largest' | 'onUsable'>> {
+    Required<Pick<UplinkParts, 'queue' | 'watchers' | 'largest' | 'onUsable'>> {
   readonly identity: Identity
   readonly time: NodeClock
   /** False: a time correction is not on flash yet. */

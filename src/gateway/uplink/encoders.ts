@@ -183,7 +183,7 @@ export class Encoders {
   }
 
   /** The frame is being sent; `seq`: its log record, which is sent again if the frame is refused. */
-  sent(fact: Fact, packet: EncodedFrame, seq = 0): void {
+  sent(fact: Fact, packet: EncodedFrame, seq: number): void {
     if (!isSecure(packet.cmd)) this.#client.plaintextSent(fact.aid, fact.tRaw)
     // a staged one is noted when its bytes are known
     if (packet.size > 0) this.#note(fact, packet, this.#clock.mono(), seq)

@@ -15,8 +15,9 @@ export interface Item {
   /** SendQueue.rewind() begins a new round: items of older rounds are sent again as new items */
   readonly round: number
   fact: Fact
-  /** settled: also a record that is sent again after its frame was refused */
   done: boolean
+  /** the upstream refused it */
+  again: boolean
   /** sent in plaintext */
   plain: boolean
   /** null before it is packed, and after a retransmit: an answer does not say which of the two arrived */

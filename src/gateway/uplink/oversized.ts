@@ -1,7 +1,9 @@
-// Oversized facts: too large for the active uplink, but not for another of the list. The cursor passes them, and the first
-// usable larger uplink sends them, as the secondary uplink or when it becomes active. They are stored as ranges of the log,
-// one per size: "facts in this range that need more than so many bytes are not delivered". So a month on a small uplink costs
-// four counters. The ranges are stored in the log.
+// Facts that the cursor has passed and that must still be sent, as ranges that are stored in the log.
+// - Oversized: too large for the active uplink, but not for another of the list. The first usable larger uplink sends them, as
+//   the secondary uplink or when it becomes active. One range per size: "facts in this range that need more than so many bytes
+//   are not delivered". So a month on a small uplink costs four counters.
+// - Refused: a broker acknowledged them, and the upstream then refused them. The active uplink sends them again, at longer and
+//   longer intervals. One range per run of such facts, while there are few.
 //
 // Errors: facts that the log deletes meanwhile are lost, like any fact that waits too long. A range may include facts that
 // were delivered another way since; they are sent twice, and the upstream discards duplicates.
@@ -18,16 +20,24 @@ interface Waiting {
 }
 
 const KEYS = ['from', 'to', 'limit', 'count'] as const
-/** ranges of different sizes; beyond this the largest two are merged */
-const MOST = 4
+/** beyond this two ranges are merged: the largest two, or the nearest two refused ones */
+const MOST = { oversized: 4, refused: 8 }
+/** in existing logs `aside` is the name of oversized ranges */
+const WORDS = { oversized: 'aside', refused: 'refused' }
 /** records checked per turn */
 const LOOKS = 256
 const HOLD_MS = 5
+/** refused facts are sent again at once, then 1 s, 2 s … later */
+const PAUSE_MS = 1000
+const LONGEST_PAUSE_MS = 60_000
+/** so long after the last pause the next refusal counts as the first */
+const CALM_MS = 120_000
 
 export class Oversized {
   readonly #name: string
   readonly #log: FlashLog
-  /** smallest limit first */
+  readonly #kind: keyof typeof MOST
+  /** smallest limit first; of refused facts in the order of the log */
   #list: Waiting[] = []
   #reading: Waiting | null = null
   /** items taken from the range being read */
@@ -35,11 +45,15 @@ export class Oversized {
   #ended = false
   /** reads the range whose facts fit now */
   #lane: Lane | null = null
+  /** no range is opened before, mono ms */
+  #openAt = Number.NEGATIVE_INFINITY
+  #pauseMs = 0
 
-  constructor(name: string, log: FlashLog) {
+  constructor(name: string, log: FlashLog, kind: keyof typeof MOST = 'oversized') {
     this.#name = name
     this.#log = log
-    for (let k = 0; k < MOST; k++) {
+    this.#kind = kind
+    for (let k = 0; k < MOST[kind]; k++) {
       const [from = 0, to = 0, limit = 0, count = 0] = KEYS.map(key => log.counter(this.#key(k, key)))
       if (count > 0 && to >= from) this.#list.push({ from, to, limit, count })
     }
@@ -53,14 +67,16 @@ export class Oversized {
   }
 
   get heldUntil(): number {
-    return this.#lane?.heldUntil ?? Number.NEGATIVE_INFINITY
+    return this.#lane?.heldUntil ?? (this.#list.length > 0 ? this.#openAt : Number.NEGATIVE_INFINITY)
   }
 
-  /** The record needs more than `limit` bytes. */
-  note(seq: number, limit: number): void {
+  /** The record needs more than `limit` bytes; 0: it was refused. */
+  note(seq: number, limit = 0): void {
     // a record that the lane has already passed needs a new range
     const open = this.#lane && !this.#ended && seq >= this.#lane.front ? this.#reading : null
-    const known = this.#list.find(one => one.limit === limit && (one !== this.#reading || one === open))
+    const known = this.#list.find(
+      one => one.limit === limit && (one !== this.#reading || one === open) && (limit > 0 || this.#continues(one, seq)),
+    )
     if (known) {
       if (seq < known.from || seq > known.to) known.count++
       known.from = Math.min(known.from, seq)
@@ -68,19 +84,20 @@ export class Oversized {
       return
     }
     this.#list.push({ from: seq, to: seq, limit, count: 1 })
-    this.#list.sort((a, b) => a.limit - b.limit)
-    if (this.#list.length <= MOST) return
-    // the largest two: the range being read is smaller than the uplink that reads it
-    const [a, b] = this.#list.splice(-2) as [Waiting, Waiting]
+    this.#list.sort((a, b) => a.limit - b.limit || a.from - b.from)
+    if (this.#list.length <= MOST[this.#kind]) return
+    const at = limit > 0 ? this.#list.length - 2 : this.#nearest()
+    const [a, b] = this.#list.slice(at, at + 2) as [Waiting, Waiting]
     const [from, to] = [Math.min(a.from, b.from), Math.max(a.to, b.to)]
-    this.#list.push({ from, to, limit: a.limit, count: a.count + b.count })
+    this.#list.splice(at, 2, { from, to, limit: a.limit, count: a.count + b.count })
   }
 
   /** The next record that fits into `limit` bytes; null if there is none now. */
   head(limit: number, sizeOf: (record: FactRecord) => number, now: number): FactRecord | null {
     if (!this.#lane) {
-      const fits = this.#list.find(one => one.limit < limit)
+      const fits = this.#openAt > now ? undefined : this.#list.find(one => one.limit < limit)
       if (!fits) return null
+      if (this.#kind === 'refused') this.#pause(now)
       this.#reading = fits
       this.#taken = 0
       this.#ended = false
@@ -97,7 +114,7 @@ export class Oversized {
         this.settle()
         return null
       }
-      if (sizeOf(record) > before) return record
+      if (before === 0 || sizeOf(record) > before) return record
       lane.pass(record)
     }
     lane.heldUntil = now + HOLD_MS
@@ -107,6 +124,7 @@ export class Oversized {
   /** The head is being sent. */
   take(item: Item): void {
     this.#lane!.take(item)
+    item.again = this.#kind === 'refused'
     this.#taken++
   }
 
@@ -135,7 +153,7 @@ export class Oversized {
   /** Writes changes; true if anything was written. */
   save(): boolean {
     let written = false
-    for (let k = 0; k < MOST; k++)
+    for (let k = 0; k < MOST[this.#kind]; k++)
       for (const key of KEYS) {
         const one = this.#list[k]
         const moved = one && one === this.#reading && key === 'from' ? this.#lane!.cursor + 1 : one?.[key]
@@ -145,6 +163,30 @@ export class Oversized {
         written = true
       }
     return written
+  }
+
+  /** In the range, or the next fact after it: facts that were delivered stay out. */
+  #continues({ from, to }: Waiting, seq: number): boolean {
+    if (seq <= to) return seq >= from
+    return this.#log.reader(to + 1, { kinds: ['fact'], committedOnly: false }).next()?.seq === seq
+  }
+
+  /** The first of the two nearest ranges, except the one being read. */
+  #nearest(): number {
+    let [at, least] = [0, Number.POSITIVE_INFINITY]
+    for (let k = 0; k + 1 < this.#list.length; k++) {
+      const [a, b] = this.#list.slice(k, k + 2) as [Waiting, Waiting]
+      if (a === this.#reading || b === this.#reading || b.from - a.to >= least) continue
+      at = k
+      least = b.from - a.to
+    }
+    return at
+  }
+
+  #pause(now: number): void {
+    if (now - this.#openAt > CALM_MS) this.#pauseMs = 0
+    this.#pauseMs = Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2 || PAUSE_MS)
+    this.#openAt = now + this.#pauseMs
   }
 
   #close(): void {
@@ -159,8 +201,7 @@ export class Oversized {
     return Math.min(this.#reading.count - 1, this.#taken - this.#lane.outstanding)
   }
 
-  /** `aside` is the name in existing logs. */
   #key(k: number, key: (typeof KEYS)[number]): string {
-    return `${this.#name}:aside${k}:${key}`
+    return `${this.#name}:${WORDS[this.#kind]}${k}:${key}`
   }
 }

@@ -7,17 +7,14 @@ import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { Fact } from '../../pipeline/fact'
 import type { EncodedFrame } from '../../pipeline/sender'
-import type { RefusedFrame } from '../../protocol/nack'
 import { isSecure } from '../../wire/commands'
 import type { Identity } from '../identity'
 import type { Encoders } from './encoders'
 import type { FactRecord, Item } from './lane'
-import { MOST_REFUSED, type RecentFrames } from './recent'
 import type { UplinkSession } from './session'
 
 interface PackerParts {
   encoders: Encoders
-  recent: RecentFrames
   session: UplinkSession
   identity: Identity
   logger: Logger
@@ -27,9 +24,6 @@ interface PackerParts {
 
 /** Why an item has no packet. */
 export type Misfit = 'oversized' | 'refused'
-
-/** how often a record is sent again after a refusal: once for an old key, once for plaintext, and once more */
-const MOST_TRIES = 3
 
 export class Packer {
   readonly counters = {
@@ -64,8 +58,11 @@ export class Packer {
     const { encoders, session } = this.#parts
     item.fact = this.#named(item.local, item.fact)
     try {
-      const packet = encoders.encode(item.fact, !item.local, limit, item.seq)
+      const packet = item.again
+        ? this.#late(item.fact, limit)
+        : encoders.encode(item.fact, !item.local, limit, item.seq)
       encoders.sent(item.fact, packet, item.seq)
+      if (item.again) this.counters.again++
       item.packet = packet
       item.plain = !isSecure(packet.cmd)
       if (item.plain) session.sentPlain(item.fact.aid)
@@ -75,19 +72,22 @@ export class Packer {
     }
   }
 
-  /** Builds the item's packet again: as FULL with its own time (D6). `recalled`: it was refused, and may be refused again. */
-  packAgain(item: Item, limit: number, recalled: boolean): EncodedFrame | Misfit {
-    const { encoders } = this.#parts
-    if (recalled) item.fact = this.#named(item.local, item.fact)
+  /** Builds the item's packet again, for a retransmit. */
+  packAgain({ seq, fact }: Item, limit: number): EncodedFrame | Misfit {
     try {
-      const packet = encoders.encodeAgain(item.fact)
-      if (packet.size > limit) throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${limit}`)
-      encoders.sent(item.fact, packet, recalled ? item.seq : 0)
-      if (recalled) this.counters.again++
+      const packet = this.#late(fact, limit)
+      this.#parts.encoders.sent(fact, packet, 0)
       return packet
     } catch (error) {
-      return this.#misfit(item, error, limit, 'cannot be sent again')
+      return this.#misfit({ seq, fact }, error, limit, 'cannot be sent again')
     }
+  }
+
+  /** A FULL with its own time (D6). */
+  #late(fact: Fact, limit: number): EncodedFrame {
+    const packet = this.#parts.encoders.encodeAgain(fact)
+    if (packet.size > limit) throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${limit}`)
+    return packet
   }
 
   /** The upstream has it: later frames may build on it. */
@@ -105,36 +105,7 @@ export class Packer {
     return encoders.allowed(item.fact.aid)
   }
 
-  /**
-   * A frame the upstream could not use, without an exchange that repeats it: its record is sent again when its AID may send.
-   */
-  refused(refused: RefusedFrame): void {
-    const { recent } = this.#parts
-    const seq = recent.takeSeq(refused)
-    if (seq === 0) return
-    const tries = (recent.tries.get(seq) ?? 0) + 1
-    if (tries > MOST_TRIES) {
-      this.#dropRefused(seq)
-      return
-    }
-    recent.tries.set(seq, tries)
-    recent.again.push({ seq, aid: refused.aid })
-    if (recent.again.length > MOST_REFUSED) this.#dropRefused(recent.again.shift()!.seq)
-  }
-
-  #dropRefused(seq: number): void {
-    this.counters.refused++
-    this.#parts.logger.error(`record ${seq} is not sent again: the upstream refused it too often`)
-  }
-
-  /** The seq of the next refused record to send again; 0: none now. */
-  nextRefused(): number {
-    const { encoders, recent } = this.#parts
-    const at = recent.again.findIndex(({ aid }) => encoders.allowed(aid))
-    return at < 0 ? 0 : recent.again.splice(at, 1)[0]!.seq
-  }
-
-  #misfit({ seq, fact }: Item, error: unknown, limit: number, what: string): Misfit {
+  #misfit({ seq, fact }: Pick<Item, 'seq' | 'fact'>, error: unknown, limit: number, what: string): Misfit {
     const { largest, logger } = this.#parts
     const { code, message } = asOsError(error)
     const bytes = code === 'PACKET_TOO_LARGE' ? this.#sizeOf(fact) : 0

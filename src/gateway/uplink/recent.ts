@@ -1,14 +1,6 @@
 // The recently sent frames, so that only a NACK for one of them is accepted (X9): sent within 60 s, named with its TID, TS
 // field and checksum, and at most once in 10 s per AID. The ring has room for two windows of the delivery exchange.
-// Also the records to send again because the upstream refused their frame and no exchange repeats it. Both outlive an uplink
-// that a changed configuration replaces: the answer to its last packets may come to the next one.
-import { LruMap } from '../../lib/lru-map'
 import type { RefusedFrame } from '../../protocol/nack'
-
-interface RefusedRecord {
-  readonly seq: number
-  readonly aid: number
-}
 
 type SentFrame = Pick<RefusedFrame, 'aid' | 'tid' | 'ts' | 'crc16'>
 
@@ -16,20 +8,13 @@ const REMEMBERED = 2048
 const FRAME_MS = 60_000
 const MIN_INTERVAL_MS = 10_000
 const MAX_AIDS = 4096
-/** refused records that wait */
-export const MOST_REFUSED = 1024
 
 export class RecentFrames {
-  /** records whose frame the upstream refused, oldest first, and how often each was refused */
-  readonly again: RefusedRecord[] = []
-  /** sent again and not delivered yet, by seq */
-  readonly resent = new Map<number, RefusedRecord>()
-  readonly tries = new LruMap<number, number>(MOST_REFUSED)
   readonly #aids = new Float64Array(REMEMBERED)
   readonly #times = new Float64Array(REMEMBERED)
   /** TID and checksum in one number */
   readonly #marks = new Uint32Array(REMEMBERED)
-  /** log record of the frame; 0: not sent again */
+  /** log record of the frame; 0: unknown, or taken */
   readonly #seqs = new Float64Array(REMEMBERED)
   readonly #at = new Float64Array(REMEMBERED).fill(Number.NEGATIVE_INFINITY)
   readonly #obeyed = new Map<number, number>()
@@ -64,12 +49,6 @@ export class RecentFrames {
     const seq = k < 0 ? 0 : this.#seqs[k]!
     if (k >= 0) this.#seqs[k] = 0
     return seq
-  }
-
-  /** What was sent again and not delivered must be sent again once more: the link is lost. */
-  rewind(): void {
-    this.again.unshift(...this.resent.values())
-    this.resent.clear()
   }
 
   /** True if a NACK for that frame is accepted now. */

@@ -3,16 +3,20 @@
 // queue only knows it as outstanding. Alarms are sent first. After an outage with a large backlog two lanes alternate, the
 // backlog and the records logged since, so that neither starves the other (R8); the same if more is logged than the uplink
 // carries. A live lane that falls behind starts again at the newest record. The cursor is the low-water mark: ranges
-// delivered ahead of it are remembered, even over a restart. After a lost link the records after the cursor are sent again.
+// delivered ahead of it are remembered, and facts that it has passed and that must still be sent, even over a restart. After
+// a lost link the records after the cursor are sent again.
 //
 // Errors: a log that cannot commit. A record is sent as soon as it is appended (D24), so live data flows while the disk
 // refuses (R3), and the upstream stores what this gateway cannot. The stored cursor only moves over committed records.
 import type { Clock } from '../../lib/clock'
 import type { FlashLog, LogRecord, TimeQuality } from '../../log'
+import { OPENER_TID } from '../../pipeline/sender'
+import type { RefusedFrame } from '../../protocol/nack'
 import { AheadRanges, type Range } from './ahead-ranges'
 import { Alarms } from './alarms'
 import { type FactRecord, type Item, Lane } from './lane'
 import { Oversized } from './oversized'
+import { RefusedSearch } from './refused'
 
 export interface SendQueueParts {
   log: FlashLog
@@ -21,6 +25,8 @@ export interface SendQueueParts {
   holdMs: (quality: TimeQuality) => number
   /** corrects the time of a record that was stamped before a sync (D18) */
   correct?: (record: LogRecord) => void
+  /** the AID under which own facts are sent; default: the one in the log */
+  ownAid?: () => number
   /** an oversized fact waits for another uplink */
   onOversized?: () => void
 }
@@ -61,6 +67,8 @@ export class SendQueue {
   readonly #oversized: Oversized
   readonly #alarms: Alarms
   readonly #ahead: AheadRanges
+  readonly #refused: Oversized
+  readonly #search: RefusedSearch
   #round = 0
   #turn = 0
   #savedCursor: number
@@ -77,6 +85,8 @@ export class SendQueue {
     this.#alarms = new Alarms(log, saved)
     this.#ahead = new AheadRanges(name, log, saved)
     this.#oversized = new Oversized(name, log)
+    this.#refused = new Oversized(name, log, 'refused')
+    this.#search = new RefusedSearch({ log, sentAs: record => this.#sentAs(record) })
   }
 
   /** Everything up to this record is on flash here and at the upstream. */
@@ -84,9 +94,9 @@ export class SendQueue {
     return Math.min(this.#main.cursor, this.#parts.log.committedSeq)
   }
 
-  /** Facts the upstream does not have yet, oversized ones included; inside the log's segments an upper bound. */
+  /** Facts the upstream does not have yet, oversized and refused ones included; inside the log's segments an upper bound. */
   get backlog(): number {
-    return this.#behind + this.#oversized.count()
+    return this.#behind + this.#oversized.count() + this.#refused.count()
   }
 
   /** Facts too large for the uplinks that were active since; included in `backlog`. */
@@ -101,11 +111,11 @@ export class SendQueue {
     return (oversizedOnly ? this.oversized : this.backlog) - this.#oversized.count(limit)
   }
 
-  /** When a held record may be sent, in the clock's mono time; Infinity: none is held. */
+  /** When a held record may be sent, or more of the log is searched, in the clock's mono time; Infinity: none is held. */
   get heldUntil(): number {
     const now = this.#parts.clock.mono()
-    let until = Number.POSITIVE_INFINITY
-    for (const lane of [this.#main, this.#live, this.#oversized])
+    let until = this.#search.nextAt
+    for (const lane of [this.#main, this.#live, this.#oversized, this.#refused])
       if (lane && lane.heldUntil > now) until = Math.min(until, lane.heldUntil)
     return until
   }
@@ -120,21 +130,20 @@ export class SendQueue {
   /** The next item to send: to be settled, or forgotten by a rewind. Null if there is none now. */
   next(want: Want): Item | null {
     const { alarmsOnly, oversizedOnly } = want
-    if (oversizedOnly) return alarmsOnly ? null : this.#nextOversized(want)
+    if (oversizedOnly) return alarmsOnly ? null : this.#nextPassed(want)
+    this.#search.step(this.#parts.clock.mono(), this.#found)
     this.#look()
     const alarm = this.#alarms.head(this.#main.front, this.#isTaken) as FactRecord | null
     if (alarm && this.#hold(alarm) <= 0 && want.mayGo(alarm)) return this.#take(alarm, this.#alarms)
     if (alarmsOnly) return null
     const last = this.#turn % TURNS !== TURNS / 2
-    return (
-      (last ? null : this.#nextOversized(want)) ?? this.#nextOfLanes(want) ?? (last ? this.#nextOversized(want) : null)
-    )
+    return (last ? null : this.#nextPassed(want)) ?? this.#nextOfLanes(want) ?? (last ? this.#nextPassed(want) : null)
   }
 
-  /** A settled record that is sent again; null: the log no longer has it. */
-  recall(seq: number): Item | null {
-    const record = this.#parts.log.reader(seq, { kinds: ['fact'], committedOnly: false }).next()
-    return record?.fact && record.seq === seq ? { ...this.#item(record as FactRecord), done: true } : null
+  /** The upstream refused that frame, and no exchange repeats it: its record is sent again. `seq` 0: it is searched for. */
+  refused(frame: RefusedFrame, seq: number): void {
+    if (seq > 0) this.#refused.note(seq)
+    else if (frame.tid !== OPENER_TID) this.#search.want(frame)
   }
 
   /**
@@ -147,6 +156,7 @@ export class SendQueue {
     this.#main.settle()
     this.#live?.settle()
     // the next range may be for another uplink
+    this.#refused.settle()
     const rangeDone = this.#oversized.settle()
     if (oversized !== undefined || (rangeDone && this.oversized > 0)) this.#parts.onOversized?.()
     this.#merge()
@@ -163,6 +173,7 @@ export class SendQueue {
   rewind(): void {
     if (this.#growing) this.#ahead.add(this.#growing)
     this.#oversized.rewind()
+    this.#refused.rewind()
     this.#noLive()
     this.#round++
     this.#main.rewind()
@@ -180,7 +191,11 @@ export class SendQueue {
     if (!now && clock.mono() - this.#savedAt < CURSOR_EVERY_MS) return
     const { cursor } = this
     this.#ahead.passed(cursor)
-    const written = [this.#ahead.save(this.#growing, log.committedSeq), this.#oversized.save()].includes(true)
+    const written = [
+      this.#ahead.save(this.#growing, log.committedSeq),
+      this.#oversized.save(),
+      this.#refused.save(),
+    ].includes(true)
     if (!written && cursor === this.#savedCursor) return
     this.#savedAt = clock.mono()
     this.#savedCursor = cursor
@@ -210,9 +225,14 @@ export class SendQueue {
     return record && want.mayGo(record) ? this.#take(record, lane) : null
   }
 
-  #nextOversized(want: Want): Item | null {
-    const record = this.#oversized.head(want.limit, want.sizeOf, this.#parts.clock.mono())
-    return record && want.mayGo(record) ? this.#take(record, this.#oversized) : null
+  /** A fact that the cursor has passed. */
+  #nextPassed(want: Want): Item | null {
+    const now = this.#parts.clock.mono()
+    for (const facts of want.oversizedOnly ? [this.#oversized] : [this.#oversized, this.#refused]) {
+      const record = facts.head(want.limit, want.sizeOf, now)
+      if (record && want.mayGo(record)) return this.#take(record, facts)
+    }
+    return null
   }
 
   #take(record: FactRecord, from: { take(item: Item): void }): Item {
@@ -226,7 +246,22 @@ export class SendQueue {
   #item(record: FactRecord): Item {
     this.#parts.correct?.(record)
     const { seq, fact, medium } = record
-    return { seq, fact, local: medium === 'local', round: this.#round, done: false, plain: false, packet: null }
+    const local = medium === 'local'
+    return { seq, fact, local, round: this.#round, done: false, again: false, plain: false, packet: null }
+  }
+
+  #sentAs(record: FactRecord): { aid: number; tRaw: number } {
+    const { correct, ownAid } = this.#parts
+    correct?.(record)
+    const { aid, tRaw } = record.fact
+    return { aid: (record.medium === 'local' && ownAid?.()) || aid, tRaw }
+  }
+
+  /** A later record is sent anyway. */
+  readonly #found = (seq: number): void => {
+    const live = this.#growing
+    const isLive = live !== null && seq >= live.from && seq <= live.to
+    if (isLive || seq <= this.#main.cursor || this.#ahead.of(seq)) this.#refused.note(seq)
   }
 
   /** The lane's next record that is neither delivered ahead nor held. */

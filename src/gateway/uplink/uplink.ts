@@ -35,8 +35,6 @@ export interface UplinkParts
   /** shared with the other uplinks; default: a separate queue, which makes this uplink active from the start */
   queue?: SendQueue
   watchers?: SentWatchers
-  /** what the uplink before it under this name sent; default: nothing */
-  recent?: RecentFrames
   /** maximum packet size of the largest uplink of the list; default: of this one */
   largest?: () => number
   /** whether it takes facts that are too large for the active one */
@@ -65,7 +63,6 @@ export class Uplink {
   readonly #want: Want
   readonly #encoders: Encoders
   readonly #packer: Packer
-  readonly #recent: RecentFrames
   readonly #channel: Channel
   readonly #pump: Pump
   #active: boolean
@@ -80,13 +77,13 @@ export class Uplink {
     this.name = settings.name
     this.#parts = parts
     const { clock, logger, identity, timers = systemTimers, secure: client = new SecureClient({ clock }) } = parts
-    const { now = () => clock.wall(), largest = () => this.maxPacket, recent = new RecentFrames() } = parts
+    const { now = () => clock.wall(), largest = () => this.maxPacket } = parts
+    const recent = new RecentFrames()
     const degraded = (reason: string): void => {
       parts.degraded?.(reason)
       this.#setKeyless(reason !== '')
     }
     this.#client = client
-    this.#recent = recent
     this.#queue = parts.queue ?? new SendQueue(`uplink:${settings.name}`, parts)
     this.#active = !parts.queue
     this.watchers = parts.watchers ?? new SentWatchers()
@@ -107,12 +104,12 @@ export class Uplink {
         taken: ({ seq, packet }) => this.watchers.sent(seq, packet!.bytes, this.medium, 'exchange'),
         delivered: (item, delivery) => this.#delivered(item, delivery),
         again: item => this.#again(item),
-        frameRefused: frame => this.#packer.refused(frame),
+        frameRefused: frame => this.#queue.refused(frame, recent.takeSeq(frame)),
         handedBack: () => this.#rewind(),
       },
     )
     const { session } = this.#channel
-    this.#packer = new Packer({ encoders: this.#encoders, recent, session, identity, logger, largest })
+    this.#packer = new Packer({ encoders: this.#encoders, session, identity, logger, largest })
     const { mayGo, sizeOf } = this.#packer
     this.#want = { limit: 0, alarmsOnly: false, oversizedOnly: false, mayGo, sizeOf }
     this.#pump = new Pump({ timers, logger, turn: opening => this.#turn(opening), waitMs: () => this.#waitMs() })
@@ -235,34 +232,25 @@ export class Uplink {
     if (this.#channel.silent) lost('the upstream stopped acknowledging')
   }
 
-  /**
-   * Takes items while the window has room and the budget allows it; true if it took any. A refused record is sent even in
-   * standby.
-   */
+  /** Takes items while the window has room and the budget allows it; true if it took any. */
   #fill(now: number): boolean {
     const { pace } = this.#channel
-    const may = this.#takes && pace.urgentMay
+    if (!this.#takes || !pace.urgentMay) return false
     let took = false
-    let batch = false
     this.#encoders.begin(() => this.#waiting - this.#channel.inFlight)
     try {
       // a batch is packed completely before it is sent
       while (this.#channel.room) {
-        const late = pace.readyAt(now) > now
-        // a refused record waits for no batch: none may come
-        const again = late ? null : this.#nextRefused()
-        const item = again ?? (may ? this.#next(late || this.#batchAt(now) > now) : null)
+        const item = this.#next(pace.readyAt(now) > now || this.#batchAt(now) > now)
         if (!item) break
         took = true
         this.#channel.take(item.packet!, item)
-        if (again) continue
-        batch = true
         this.#tookOversized ||= !this.#active
       }
     } finally {
       this.#channel.finish()
     }
-    if (batch) pace.batchDone()
+    if (took) pace.batchDone()
     return took
   }
 
@@ -280,20 +268,6 @@ export class Uplink {
     return null
   }
 
-  /** The next record whose frame the upstream refused, packed again. */
-  #nextRefused(): Item | null {
-    for (let seq = this.#packer.nextRefused(); seq > 0; seq = this.#packer.nextRefused()) {
-      const item = this.#queue.recall(seq)
-      const packet = item && this.#packer.packAgain(item, this.maxPacket, true)
-      if (typeof packet === 'string') this.#misfit(item!, packet)
-      else if (packet) {
-        this.#recent.resent.set(seq, { seq, aid: item!.fact.aid })
-        return Object.assign(item!, { packet })
-      }
-    }
-    return null
-  }
-
   /** The packet to retransmit for an item that timed out; null: no retransmit is needed or possible. */
   #again(item: Item): Uint8Array | null {
     if (!this.#queue.wants(item)) return null
@@ -303,7 +277,7 @@ export class Uplink {
       setImmediate(() => this.#parts.lost('what is on its way must wait for a session key'))
       return null
     }
-    const packet = this.#packer.packAgain(item, this.maxPacket, false)
+    const packet = this.#packer.packAgain(item, this.maxPacket)
     if (typeof packet !== 'string') return packet.bytes
     this.#misfit(item, packet)
     return null
@@ -314,10 +288,7 @@ export class Uplink {
   }
 
   #delivered(item: Item, delivery: Delivery): void {
-    if (item.done) {
-      this.#recent.resent.delete(item.seq)
-      return
-    }
+    if (item.done) return
     if (delivery === 'exchange') {
       this.#packer.acked(item)
       this.watchers.acknowledged(item.seq)
@@ -330,7 +301,6 @@ export class Uplink {
   }
 
   #rewind(): void {
-    this.#recent.rewind()
     if (this.#active) this.#queue.rewind()
     else if (this.#tookOversized) this.#queue.rewindOversized()
     this.#tookOversized = false

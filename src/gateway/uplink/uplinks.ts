@@ -22,14 +22,13 @@ import type { ForwardingReport, UplinkReport } from '../status'
 import { addUplink, holding, type UplinkBuild } from './build'
 import { type Candidate, choose } from './choice'
 import { LOOPBACK_QUEUE, queueName } from './migrate'
-import { RecentFrames } from './recent'
 import { SendQueue } from './send-queue'
 import type { Uplink } from './uplink'
 import { SentWatchers } from './watchers'
 
 type Shared = Omit<
   UplinkBuild,
-  'queue' | 'watchers' | 'recent' | 'sessions' | 'largest' | 'isSecondary' | 'changed' | 'pool' | 'onUsable' | 'ready'
+  'queue' | 'watchers' | 'sessions' | 'largest' | 'isSecondary' | 'changed' | 'pool' | 'onUsable' | 'ready'
 >
 
 interface UplinksParts extends Shared {
@@ -62,8 +61,6 @@ export class Uplinks {
   /** reports how a record was sent, over any uplink */
   readonly watchers = new SentWatchers()
   readonly #sessions = new Map<string, ServerSessions>()
-  /** what each uplink sent, by name */
-  readonly #recent = new Map<string, RecentFrames>()
   readonly #parts: UplinksParts
   readonly #timers: Timers
   #entries: Entry[] = []
@@ -215,10 +212,11 @@ export class Uplinks {
 
   /** The local upstream has a separate cursor: the first real uplink gets everything in the log. */
   #makeQueue(name: string): SendQueue {
-    const { log, clock, correct } = this.#parts
+    const { log, clock, correct, identity } = this.#parts
     return new SendQueue(name, {
       log,
       clock,
+      ownAid: () => identity.assignedId,
       ...(correct && { correct }),
       onOversized: () => queueMicrotask(() => this.#secondary?.pump()),
       // the page of the local upstream shows them at once
@@ -247,7 +245,6 @@ export class Uplinks {
       into.push(settings.name)
     }
     for (const name of [...applied.removed, ...applied.changed]) await this.#remove(before.get(name)!)
-    for (const name of applied.removed) this.#recent.delete(name)
     if (wasLocal && !this.#isLocal) await localUpstream.stop()
     const name = queueName(log, this.#isLocal, wanted)
     if (name !== this.#queueName || this.#entries.length === 0) {
@@ -272,8 +269,6 @@ export class Uplinks {
 
   async #add(settings: UplinkConfig): Promise<Entry> {
     const { supervisor, config, clock, ids } = this.#parts
-    const recent = this.#recent.get(settings.name) ?? new RecentFrames()
-    this.#recent.set(settings.name, recent)
     const entry: Entry = {
       settings,
       enabled: mediumEnabled(config, settings.medium),
@@ -288,7 +283,6 @@ export class Uplinks {
           ...this.#parts,
           queue: this.#queue,
           watchers: this.watchers,
-          recent,
           sessions: this.#sessions,
           largest: () => this.#largest,
           isSecondary: uplink => this.#secondary === uplink,

@@ -3,8 +3,13 @@
 // not settled when the connection ends were never acknowledged, so the broker sends them again.
 import type { Packet } from 'mqtt/lib/client'
 
+/** `after`: the packet is acknowledged when that settles, and no longer stops reading: what it waits for may have to be read. */
+export type Settle = (after?: Promise<unknown>) => void
+
 interface Held {
   settled: boolean
+  /** counts for the limit */
+  counts: boolean
   /** PUBACK or PUBREC; set right after the packet itself */
   answer: Packet | null
 }
@@ -14,6 +19,8 @@ export class HeldAcks {
   readonly #most: number
   readonly #paused: (paused: boolean) => void
   readonly #queue: Held[] = []
+  /** packets that count for the limit */
+  #open = 0
   #resume: (() => void) | undefined
 
   /** `most`: limit of unsettled packets; reading stops at the limit until one is settled; `paused` is called. */
@@ -28,12 +35,19 @@ export class HeldAcks {
   }
 
   /** Registers a packet that needs an answer. Returns the function that settles it, once. */
-  hold(): () => void {
-    const held: Held = { settled: false, answer: null }
+  hold(): Settle {
+    const held: Held = { settled: false, counts: true, answer: null }
     this.#queue.push(held)
-    return () => {
+    this.#open++
+    const settle = (): void => {
       held.settled = true
       this.#flush()
+    }
+    return after => {
+      if (!after) return settle()
+      this.#uncount(held)
+      void after.then(settle)
+      this.#read()
     }
   }
 
@@ -42,7 +56,7 @@ export class HeldAcks {
     const held = this.#queue.at(-1)
     if (held) held.answer ??= answer
     this.#flush()
-    if (this.#queue.length < this.#most) {
+    if (this.#open < this.#most) {
       next()
       return
     }
@@ -56,11 +70,22 @@ export class HeldAcks {
       const { settled, answer } = this.#queue[n]!
       if (!settled || !answer) break
       this.#send(answer)
+      this.#uncount(this.#queue[n]!)
     }
     if (n === 0) return
     this.#queue.splice(0, n)
+    this.#read()
+  }
+
+  #uncount(held: Held): void {
+    if (held.counts) this.#open--
+    held.counts = false
+  }
+
+  /** Reads on if there is room again. */
+  #read(): void {
     const resume = this.#resume
-    if (!resume || this.#queue.length >= this.#most) return
+    if (!resume || this.#open >= this.#most) return
     this.#resume = undefined
     this.#paused(false)
     resume()

@@ -2,19 +2,20 @@
 // acknowledgements. The supervisor decides when to reconnect (R11), the log what is resent, the receiver when a packet
 // is acknowledged. Errors: no route to the broker, or a refusal (open throws, with the broker's own words); a
 // connection that ends (`lost`, with the broker's reason if it gave one; pending packets resolve with it). A broker
-// that answers pings but acknowledges no packet for 30 s loses the connection, because those packets would otherwise
-// wait forever.
+// that answers pings but leaves a packet without acknowledgement for 30 s loses the connection, because the packet would
+// otherwise wait forever.
 import type { Duplex } from 'node:stream'
 import MqttClient, { type IClientOptions, type IPublishPacket, type Packet } from 'mqtt/lib/client'
 import mqttPacket from 'mqtt-packet'
+import { counted } from '../../lib/counted'
 import { asOsError, OsError } from '../../lib/errors'
-import { HeldAcks } from './acks'
+import { HeldAcks, type Settle } from './acks'
 
 export type Qos = 0 | 1 | 2
 type Version = 4 | 5
 
 /** A message of the broker. `settle` is present at QoS 1 and 2: the broker gets its answer after the call. */
-type MessageHandler = (topic: string, payload: Uint8Array, settle: (() => void) | null) => void
+type MessageHandler = (topic: string, payload: Uint8Array, settle: Settle | null) => void
 
 export interface ConnectOptions {
   /** a connected stream; throws NETWORK */
@@ -31,7 +32,7 @@ export interface ConnectOptions {
   will?: { topic: string; payload: string }
   /** limit of unsettled messages */
   maxUnsettled: number
-  /** ms without any acknowledgement, while packets wait for one, before the connection is closed; default 30,000 */
+  /** ms without an acknowledgement of the oldest packet that waits for one, before the connection is closed; default 30,000 */
   acknowledgeMs?: number
   onMessage: MessageHandler
   /** called once, never before connect() has resolved */
@@ -96,7 +97,7 @@ export class MqttConnection {
   readonly #options: ConnectOptions
   readonly #pending = new Set<(reason: string) => void>()
   #pinger: NodeJS.Timeout | undefined
-  /** runs since the last acknowledgement, or since a packet has been waiting for one */
+  /** runs while packets wait for an acknowledgement; restarted by that of the oldest */
   #silence: NodeJS.Timeout | undefined
   #why = ''
   #ended = false
@@ -167,7 +168,8 @@ export class MqttConnection {
       this.#pending.add(resolve)
       const bytes = Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength)
       this.#client.publish(topic, bytes, { qos, retain }, error => {
-        if (this.#pending.delete(resolve) && this.#pending.size > 0) this.#silence?.refresh()
+        const isOldest = this.#pending.values().next().value === resolve
+        if (this.#pending.delete(resolve) && isOldest && this.#pending.size > 0) this.#silence?.refresh()
         resolve(error ? error.message : null)
       })
     })
@@ -184,7 +186,7 @@ export class MqttConnection {
     if (packets > 0 && this.#pinger) this.#awaitAcknowledgement()
     if (packets === 0 || this.#pinger) return
     const seconds = (this.#options.acknowledgeMs ?? ACKNOWLEDGE_MS) / 1000
-    this.#why = `the broker acknowledged none of ${packets} packets for ${seconds} s`
+    this.#why = `the broker did not acknowledge the oldest of ${counted(packets, 'packet')} for ${seconds} s`
     this.#client.stream.destroy()
   }
 

@@ -9,11 +9,11 @@ import { asOsError, closedWhileOpening } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { LruMap } from '../../lib/lru-map'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
+import type { Settle } from './acks'
 import { type BrokerParts, brokerAddress, connectSession } from './broker'
 import type { MqttConnection, Qos } from './connection'
 import { COMPAT_FILTER, COMPAT_UP, filterOf, partyOf, senderOf, topicOf } from './topics'
 
-const WEEK_S = 604_800
 /** answers in progress; more are refused */
 const MAX_ANSWERS = 1024
 /** senders whose parsed topics are cached */
@@ -60,7 +60,7 @@ export class MqttListener implements Medium {
     await this.close()
     this.#events = events
     const { options, identity, name } = this.#parts
-    const { topics, compat, shared, qos, client_id, session_expiry_s = WEEK_S } = options
+    const { topics, compat, shared, qos, client_id, session_expiry_s } = options
     const filter = compat ? COMPAT_FILTER : filterOf(topics.up)
     const opening = connectSession(this.#parts, {
       // without the AID, which may change: the broker would store packets for a client that never returns
@@ -98,7 +98,7 @@ export class MqttListener implements Medium {
     return Promise.resolve(false)
   }
 
-  #received(topic: string, payload: Uint8Array, settle: (() => void) | null): void {
+  #received(topic: string, payload: Uint8Array, settle: Settle | null): void {
     const sender = this.#sender(topic)
     if (!sender) {
       // a subscription of an earlier configuration, which the session still has
@@ -109,14 +109,20 @@ export class MqttListener implements Medium {
     this.counters.rx++
     const events = this.#events
     const { address, down } = sender
+    let answers: Promise<unknown> | undefined
     const origin: PacketOrigin = {
       medium: 'MQTT',
       address,
-      reply: packet => this.#reply(down, packet),
+      reply: packet => {
+        const sent = this.#reply(down, packet)
+        answers = Promise.all([answers, sent])
+        return sent
+      },
       ...(settle && {
         settle: kept => {
-          if (kept) settle()
-          else this.#again(events)
+          if (!kept) this.#again(events)
+          // if the connection breaks before the broker has its answers, the packet comes again
+          else settle(answers)
         },
       }),
     }

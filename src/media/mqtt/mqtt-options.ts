@@ -26,11 +26,20 @@ export const mqttOptions = v.looseObject({
   password: optionalText('password at the broker', { secret: true }),
   tls: tlsOption('encryption: true, or its files and names; default port 8883'),
   protocol_version: maybe(v.picklist([4, 5]), 'left out: 5, else 4 (3.1.1)'),
-  qos: v.optional(v.pipe(v.picklist([0, 1, 2]), v.metadata({ help: '0: best effort; 1 and 2: acknowledged' })), 1),
+  qos: v.optional(
+    v.pipe(
+      v.picklist([0, 1, 2]),
+      v.metadata({ help: '0: best effort; 1: acknowledged; 2: exactly once from the broker, a sender sends as 1' }),
+    ),
+    1,
+  ),
   keepalive_s: int(30, 'seconds between pings; without answers the broker is lost', { min: 5, max: 65_535 }),
-  session_expiry_s: maybeInt(
-    'how long a version 5 broker stores packets while we are offline; left out: listen a week, send not at all',
-    { max: 0xffffffff },
+  session_expiry_s: int(
+    604_800,
+    'seconds for which a broker stores packets while we are offline (3.1.1: as it is set)',
+    {
+      max: 0xffffffff,
+    },
   ),
   topics: section(
     {

@@ -1,7 +1,7 @@
-// Publishes packets to a broker and receives answers from it (D19). At QoS 1 and 2 a packet counts as sent when the
+// Publishes packets to a broker and receives answers from it (D19). At QoS 1 a packet counts as sent when the
 // broker has acknowledged it. Packets without acknowledgement when the connection breaks resolve false and are resent
-// from the log: nothing is stored here, and the session starts clean. The node's own state is retained too, with a last
-// will. While this node has no id it publishes as `new-<install>`; when it gets its id it reconnects.
+// from the log: nothing is stored here. Answers sent meanwhile are stored by the broker: one of them may refuse a packet that
+// it had acknowledged. The node's own state is retained too, with a last will. While this node has no id it publishes as `new-<install>`; when it gets its id it reconnects.
 //
 // Errors: no broker, a refusal, a connection that ends (open throws, or `lost`); a broker that refuses a packet or the
 // subscription to answers (`degraded` with its reason); too many pending packets, or one too large (false, counted).
@@ -10,17 +10,22 @@ import { turn } from '../../lib/yield'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { type BrokerParts, brokerAddress, connectSession, partyOf } from './broker'
 import type { MqttConnection, Qos } from './connection'
+import type { MqttOptions } from './mqtt-options'
 import { COMPAT_UP, topicOf } from './topics'
 
 /** packets that wait for space in the window; more are refused */
 const MAX_WAITING = 8192
 /** overhead of an MQTT 5 PUBLISH besides topic and packet: header, length, packet id, no properties */
 const PUBLISH_OVERHEAD = 10
-/** 3.1.1 cannot announce a limit, and mosquitto disconnects a client with more pending packets of QoS 2 */
-const QOS_2_WINDOW = 20
 
 const ONLINE = Buffer.from('{"state":"online"}')
 const OFFLINE = '{"state":"offline"}'
+
+/**
+ * At most 1. What has no acknowledgement when a connection breaks is sent again from the log, and the upstream discards duplicates; QoS 2
+ * would add one more exchange per packet, and a session that holds packet ids of an earlier run takes new packets for old ones.
+ */
+const sendingQos = ({ qos }: MqttOptions): Qos => Math.min(qos, 1) as Qos
 
 interface Waiting {
   readonly packet: Uint8Array
@@ -49,7 +54,7 @@ export class MqttSender implements Medium {
 
   constructor(parts: BrokerParts) {
     this.#parts = parts
-    this.#qos = parts.options.qos
+    this.#qos = sendingQos(parts.options)
     this.#maxPacket = parts.options.max_packet
   }
 
@@ -61,7 +66,7 @@ export class MqttSender implements Medium {
     return this.#maxPacket
   }
 
-  /** From QoS 1 on the broker acknowledges; the broker's highest QoS is known after the first open. */
+  /** At QoS 1 the broker acknowledges; the broker's highest QoS is known after the first open. */
   get acknowledges(): boolean {
     return this.#qos > 0
   }
@@ -76,7 +81,8 @@ export class MqttSender implements Medium {
     const opening = Symbol('opening')
     this.#opening = opening
     const { options, identity } = this.#parts
-    const { topics, compat, max_in_flight, session_expiry_s = 0, client_id, qos } = options
+    const { topics, compat, max_in_flight, session_expiry_s, client_id } = options
+    const qos = sendingQos(options)
     const party = partyOf(identity)
     const up = compat ? COMPAT_UP : topicOf(topics.up, party)
     const down = compat ? null : topicOf(topics.down, party)
@@ -85,8 +91,7 @@ export class MqttSender implements Medium {
     if (up === null) throw new OsError('CONFIG_INVALID', `topics.up of ${this.name} cannot be filled`)
     const connection = await connectSession(this.#parts, {
       clientId: client_id ?? `os-node-${party.aid}${identity.aid === null ? '' : `-${party.install}`}`,
-      // a broker that remembers packet ids of QoS 2 would take a new packet for an old one
-      clean: session_expiry_s === 0 || qos === 2,
+      clean: session_expiry_s === 0,
       sessionExpiryS: session_expiry_s,
       ...(state && { will: { topic: state, payload: OFFLINE } }),
       onMessage: (topic, payload, settle) => {
@@ -111,8 +116,7 @@ export class MqttSender implements Medium {
     this.#topic = up
     this.#state = state
     this.#qos = Math.min(qos, connection.maximumQos) as Qos
-    const most = connection.version === 4 && this.#qos === 2 ? QOS_2_WINDOW : connection.receiveMaximum
-    this.#window = Math.min(max_in_flight, most)
+    this.#window = Math.min(max_in_flight, connection.receiveMaximum)
     const room = connection.maximumPacketSize - Buffer.byteLength(up) - PUBLISH_OVERHEAD
     this.#maxPacket = Math.max(64, Math.min(options.max_packet, room))
     // an empty message removes the retained state of the previous id
@@ -121,9 +125,9 @@ export class MqttSender implements Medium {
     )
     if (down)
       connection
-        .subscribe(down, Math.min(qos, 1) as Qos)
+        .subscribe(down, qos)
         .catch(error => this.#opening === opening && this.#complain(`no answers: ${error.message}`))
-    if (state) void connection.publish(state, ONLINE, Math.min(this.#qos, 1) as Qos, true)
+    if (state) void connection.publish(state, ONLINE, this.#qos, true)
   }
 
   async close(): Promise<void> {

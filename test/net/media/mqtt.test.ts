@@ -113,9 +113,15 @@ for (const qos of [1, 2] as const)
       origins.push(origin)
     })
     await first.open(heard().events)
-    const up = sender(t, port, { qos })
-    await up.open(heard().events)
-    for (const text of ['a', 'b', 'c', 'd']) assert.ok(await up.send(Buffer.from(text)))
+    // a sender of ours publishes with QoS 1 at most
+    const up = await connectBroker({
+      ...{ versions: [5], clientId: 'foreign', clean: true, keepaliveS: 30, sessionExpiryS: 0, maxUnsettled: 10 },
+      openSocket: async () => connect(port, '127.0.0.1'),
+      onMessage: () => undefined,
+      onLost: () => undefined,
+    })
+    t.after(() => up.close())
+    for (const text of ['a', 'b', 'c', 'd']) assert.equal(await up.publish('os/7/up', Buffer.from(text), qos), null)
     await until('four are there', () => got.length === 4)
     // the answers are sent in the order of the packets: c waits for b
     origins[0]!.settle!(true)
@@ -198,6 +204,29 @@ test('packets wait in the broker while the receiver is away, and an answer to on
   )
   await until('every answer has arrived', () => answers === 20)
 })
+
+for (const version of [4, 5] as const)
+  test(`version ${version}: answers wait in the broker while the sender is away, and arrive with its connection`, async t => {
+    const { port } = await broker(t)
+    const origins: PacketOrigin[] = []
+    const server = listener(t, port)
+    server.onPacket((_, origin) => {
+      origin.settle?.(true)
+      origins.push(origin)
+    })
+    await server.open(heard().events)
+    const up = sender(t, port, { protocol_version: version })
+    const answers: string[] = []
+    up.onPacket(packet => answers.push(Buffer.from(packet).toString()))
+    await up.open(heard().events)
+    await up.send(Buffer.from('x'))
+    await until('it arrived', () => origins.length === 1)
+    await up.close()
+    assert.ok(await origins[0]!.reply(Buffer.from('refused')))
+    await up.open(heard().events)
+    await until('it is refused', () => answers.length === 1)
+    assert.deepEqual(answers, ['refused'])
+  })
 
 test('the state is retained: online, offline at the close, offline by the will', async t => {
   const { port } = await broker(t)

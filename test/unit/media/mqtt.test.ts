@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import MqttClient from 'mqtt/lib/client'
 import { systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
+import { turn } from '../../../src/lib/yield'
 import type { OpenableEvents } from '../../../src/links/contracts'
 import { Link } from '../../../src/links/link'
 import { createMqtt, type MqttSender } from '../../../src/media/mqtt'
@@ -99,6 +100,35 @@ test('at the limit of unsettled packets nothing is read until one is settled, an
   assert.deepEqual(told, [true, false])
 })
 
+test('a packet whose answer the broker does not have yet is not acknowledged, and does not stop reading', async () => {
+  const sent: number[] = []
+  const acks = new HeldAcks(answer => sent.push((answer as { messageId: number }).messageId), 2)
+  let read = 0
+  const settles = [1, 2].map(messageId => {
+    const settle = acks.hold()
+    acks.catch({ cmd: 'puback', messageId }, () => read++)
+    return settle
+  })
+  assert.equal(read, 1)
+  let answered: () => void = assert.fail
+  settles[0]!(new Promise<void>(resolve => (answered = resolve)))
+  assert.equal(read, 2, 'the answer to our answer can be read')
+  settles[1]!()
+  await turn()
+  assert.deepEqual([sent, acks.unsettled], [[], 2])
+  answered()
+  await turn()
+  assert.deepEqual([sent, acks.unsettled], [[1, 2], 0])
+  const more = [3, 4].map(messageId => {
+    const settle = acks.hold()
+    acks.catch({ cmd: 'puback', messageId }, () => read++)
+    return settle
+  })
+  assert.equal(read, 3, 'the limit is what it was')
+  for (const settle of more) settle()
+  assert.equal(read, 4)
+})
+
 const context = { clock: systemClock, logger: silentLogger }
 const identity = { aid: 7, installId: 'gateway00001', onAssigned: () => () => undefined }
 
@@ -187,9 +217,66 @@ test('a broker that answers pings and acknowledges nothing loses the connection;
   await delay(300)
   assert.deepEqual(lost, [])
   slow = false
-  const reason = 'the broker acknowledged none of 2 packets for 0.2 s'
+  const reason = 'the broker did not acknowledge the oldest of 2 packets for 0.2 s'
   assert.deepEqual(await Promise.all([publish(), publish()]), [reason, reason])
   assert.deepEqual(lost, [reason])
+})
+
+test('a broker that forgets a packet and acknowledges later ones loses the connection, and the packet is sent again', async t => {
+  const { broker } = await fake(t, (packet, client) => {
+    if (welcome(packet, client) || packet.cmd !== 'publish' || `${packet.payload}` === 'forgotten') return
+    client.send({ cmd: 'puback', messageId: packet.messageId! })
+  })
+  const lost: string[] = []
+  const connection = await connectBroker({
+    openSocket: async () => connect(broker.port, '127.0.0.1'),
+    versions: [5],
+    clientId: 'c',
+    clean: true,
+    keepaliveS: 60,
+    sessionExpiryS: 0,
+    maxUnsettled: 10,
+    acknowledgeMs: 200,
+    onMessage: () => undefined,
+    onLost: reason => lost.push(reason),
+  })
+  const forgotten = connection.publish('t', Buffer.from('forgotten'), 1)
+  for (let k = 0; lost.length === 0 && k < 200; k++) {
+    await connection.publish('t', Buffer.from('later'), 1)
+    await delay(10)
+  }
+  assert.equal(await forgotten, 'the broker did not acknowledge the oldest of 1 packet for 0.2 s')
+  assert.equal(lost.length, 1)
+})
+
+test('a listener acknowledges a packet when the broker has the answers to it; if the connection breaks before, the broker sends it again', async t => {
+  let acknowledges = false
+  let sent = 0
+  const { broker } = await fake(t, (packet, client) => {
+    if (packet.cmd === 'publish' && acknowledges) client.send({ cmd: 'puback', messageId: packet.messageId! })
+    if (!welcome(packet, client) || packet.cmd !== 'subscribe') return
+    const rest = { topic: 'os/9/up', qos: 1, dup: sent > 0, retain: false } as const
+    client.send({ cmd: 'publish', payload: 'unknown key', messageId: ++sent, ...rest })
+  })
+  const medium = createMqtt(
+    'in',
+    { mode: 'listen', host: '127.0.0.1', port: broker.port },
+    { ...context, identity: { ...identity, aid: null } },
+  )
+  t.after(() => medium.close())
+  medium.onPacket((_, origin) => {
+    void origin.reply(Buffer.from('refused'))
+    origin.settle!(true)
+  })
+  await medium.open(heard().events)
+  await until('it is answered', () => broker.count('publish') === 1)
+  await delay(20)
+  assert.equal(broker.count('puback'), 0)
+  await medium.close()
+  acknowledges = true
+  await medium.open(heard().events)
+  await until('it is acknowledged', () => broker.count('puback') === 1)
+  assert.equal(broker.count('publish'), 2)
 })
 
 test('R11: a broker that disconnects after CONNACK sees no reconnect storm', async t => {

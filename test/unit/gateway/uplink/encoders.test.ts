@@ -56,7 +56,7 @@ function encoders(
   )
   const send = (one: Fact, full = false, seq = 1): EncodedFrame => {
     const frame = made.encode(one, full, 1400, seq)
-    made.sent(one, frame)
+    made.sent(one, frame, 0)
     return frame
   }
   return { encoders: made, clock, send }

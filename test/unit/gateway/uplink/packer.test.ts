@@ -3,14 +3,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Item } from '../../../../src/gateway/uplink/lane'
 import { Packer } from '../../../../src/gateway/uplink/packer'
-import { RecentFrames } from '../../../../src/gateway/uplink/recent'
 import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
 import type { Fact } from '../../../../src/pipeline/fact'
 
-const refusal = (seq: number) => ({ reason: 'NEED_FULL', aid: 7, tid: 1, ts: seq, crc16: 0 }) as never
-const item = (seq: number, { local = false, aid = 7 } = {}): Item => ({
-  ...{ seq, local, round: 0, done: false, plain: false, packet: { size: 1 } as never },
+const item = (seq: number, { local = false, aid = 7, again = false } = {}): Item => ({
+  ...{ seq, local, again, round: 0, done: false, plain: false, packet: { size: 1 } as never },
   fact: { id: `d${seq}`, state: 'ONLINE', tRaw: seq, aid, sensors: [] },
 })
 
@@ -44,7 +42,6 @@ function world({ largest = 100 } = {}) {
       },
       encodeAgain: packed,
     } as never,
-    recent: Object.assign(new RecentFrames(), { takeSeq: (refused: { ts: number }) => refused.ts }),
     session: {
       mayGo: ({ aid }: Fact) => aid !== 13,
       sentPlain: () => did.push('plain'),
@@ -58,12 +55,7 @@ function world({ largest = 100 } = {}) {
     },
     largest: () => largest,
   })
-  const refusedSeqs = (): number[] => {
-    const seqs: number[] = []
-    for (let seq = packer.nextRefused(); seq > 0; seq = packer.nextRefused()) seqs.push(seq)
-    return seqs
-  }
-  return { packer, state, identity, errors, warnings, did, refusedSeqs }
+  return { packer, state, identity, errors, warnings, did }
 }
 
 test('an own fact is sent under the current id, a relayed one as FULL under its own id; each reports plaintext to the session', () => {
@@ -91,53 +83,26 @@ test('a record is sent when its TIDs are stored, which only own AIDs wait for, a
   assert.deepEqual([may('local', 5), may('udp', 7)], [false, true], 'own facts wait for an id')
 })
 
-test('a refused record is sent again three times, oldest first, and waits for its key', () => {
-  const { packer, state, did, refusedSeqs } = world()
-  packer.refused(refusal(1))
-  packer.refused(refusal(2))
-  state.allowed = false
-  assert.equal(packer.nextRefused(), 0)
-  state.allowed = true
-  assert.deepEqual(refusedSeqs(), [1, 2])
-  const [recalled, unanswered] = [item(1, { local: true, aid: 99 }), item(2, { local: true, aid: 99 })]
-  packer.packAgain(recalled, 100, true)
-  packer.packAgain(unanswered, 100, false)
-  assert.deepEqual([recalled.fact.aid, unanswered.fact.aid], [5, 99], 'what is on its way keeps its id')
-  assert.deepEqual(did, ['sent 1 50', 'sent 0 50'], 'a second refusal is recognised')
-  for (let k = 0; k < 5; k++) packer.refused(refusal(1))
-  assert.equal(refusedSeqs().length, 2, 'three times in all; each later refusal counts')
-  packer.refused(refusal(0))
-  assert.deepEqual(refusedSeqs(), [], 'a frame of no record')
-  assert.deepEqual(packer.counters, { refused: 3, again: 1 })
-})
-
-test('the number of refused records that wait, and of their tries, is limited: the oldest is dropped and counted', () => {
-  const { packer, refusedSeqs } = world()
-  for (let seq = 1; seq <= 1024; seq++) packer.refused(refusal(seq))
-  assert.equal(packer.counters.refused, 0)
-  packer.refused(refusal(1025))
-  assert.equal(packer.counters.refused, 1)
-  const seqs = refusedSeqs()
-  assert.deepEqual([seqs.length, seqs[0], seqs.at(-1)], [1024, 2, 1025])
-  // the tries of 1024 records are known; record 1 is counted from 0, and so is 2
-  for (let k = 0; k < 4; k++) for (const seq of [1025, 1, 2]) packer.refused(refusal(seq))
-  const again = refusedSeqs()
-  assert.deepEqual(
-    [1025, 1, 2].map(seq => again.filter(one => one === seq).length),
-    [2, 3, 3],
-  )
+test('a refused record is sent again as FULL under the current id, and a second refusal is recognised; a retransmit keeps its id', () => {
+  const { packer, did } = world()
+  const [refused, unanswered] = [item(1, { local: true, aid: 99, again: true }), item(2, { local: true, aid: 99 })]
+  packer.pack(refused, 100)
+  packer.packAgain(unanswered, 100)
+  assert.deepEqual([refused.fact.aid, unanswered.fact.aid], [5, 99])
+  assert.deepEqual(did, ['sent 1 50', 'plain', 'sent 0 50'])
+  assert.deepEqual(packer.counters, { refused: 0, again: 1 })
 })
 
 test('a fact too large here, but not for another uplink, is oversized and logged once; everything else is refused and counted', () => {
   const { packer, state, errors, warnings } = world()
   state.error = new OsError('BAD_ARGUMENT', 'no unit fits')
   assert.equal(packer.pack(item(1), 60), 'refused')
-  assert.equal(packer.packAgain(item(2), 60, true), 'refused')
+  assert.equal(packer.packAgain(item(2), 60), 'refused')
   state.error = undefined
   // another uplink carries 100 bytes, none carries 101
   const as = (bytes: number): unknown[] => {
     state.bytes = bytes
-    return [packer.pack(item(3), 60), packer.packAgain(item(4), 60, false)].map(one =>
+    return [packer.pack(item(3), 60), packer.packAgain(item(4), 60)].map(one =>
       typeof one === 'string' ? one : one.size,
     )
   }
@@ -165,7 +130,7 @@ test('after an item times out nothing depends on its packet, and it is sent in p
   assert.deepEqual([did.splice(0), one.packet], [['unanswered 7'], null])
   state.allowed = true
   assert.equal(packer.unanswered(one), true)
-  packer.packAgain(one, 100, false)
+  packer.packAgain(one, 100)
   assert.deepEqual(did, ['sent 0 50'])
   packer.acked(one)
   assert.deepEqual(did, ['sent 0 50'], 'of a packet sent twice no template is known')

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Item } from '../../../../src/gateway/uplink/lane'
 import { SendQueue, type Want } from '../../../../src/gateway/uplink/send-queue'
+import type { RefusedFrame } from '../../../../src/protocol/nack'
 import { ManualClock } from '../../../lib/manual'
 import { MemLog } from '../../../lib/memlog'
 import { dice, digest, Trace } from '../../../lib/trace'
@@ -141,13 +142,88 @@ test('the cursor passes an oversized fact, which is kept over a restart and sent
   assert.deepEqual([next.oversized, next.backlog], [0, 0])
 })
 
-test('a record is found by its number while the log has it', () => {
-  const { queue, want, log } = world(2)
+const refusal = (ts: number, aid = 7): RefusedFrame => ({ reason: 'BAD_KEY', aid, tid: 1, ts, crc16: 0 })
+
+test('a refused record is sent again by the active uplink, also after a restart and after a lost link', () => {
+  const { queue, want, make, clock } = world(9)
   for (const item of take(queue, want())) queue.settle(item)
-  assert.equal(queue.recall(2)!.fact, log.facts[1])
-  assert.equal(queue.recall(3), null)
-  queue.settle(queue.recall(2)!, 50)
-  assert.equal(queue.oversized, 1)
+  queue.refused(refusal(4), 4)
+  queue.refused(refusal(5), 5)
+  assert.deepEqual([queue.cursor, queue.backlog, queue.oversized], [9, 2, 0])
+  assert.equal(queue.next(want({ oversizedOnly: true })), null, 'not by the secondary one')
+  assert.equal(queue.waiting(50, true), 0)
+  queue.saveCursor(true)
+  const next = make()
+  assert.deepEqual([next.cursor, next.backlog], [9, 2])
+  const [four] = take(next, want(), 1) as [Item]
+  assert.deepEqual([four.seq, four.again, four.done], [4, true, false])
+  next.rewind()
+  assert.equal(next.next(want()), null)
+  clock.advance(next.heldUntil - clock.mono())
+  const both = take(next, want())
+  assert.deepEqual(seqs(both), [4, 5])
+  for (const item of both) next.settle(item)
+  assert.deepEqual([next.backlog, next.cursor], [0, 9])
+})
+
+test('a record that is refused again and again is sent at longer and longer intervals; without refusals they start anew', () => {
+  const { queue, want, clock } = world(1)
+  for (const item of take(queue, want())) queue.settle(item)
+  const pauses: number[] = []
+  for (let k = 0; k < 9; k++) {
+    queue.refused(refusal(1), 1)
+    const at = clock.mono()
+    if (queue.heldUntil < Number.POSITIVE_INFINITY) clock.advance(queue.heldUntil - at)
+    pauses.push((clock.mono() - at) / 1000)
+    for (const item of take(queue, want())) queue.settle(item)
+    if (k === 7) clock.advance(200_000)
+  }
+  assert.deepEqual(pauses, [0, 1, 2, 4, 8, 16, 32, 60, 0])
+})
+
+test('a refused frame of an earlier run is found in the log by its AID and time, in steps; what was never sent is not', () => {
+  const { queue, want, clock, log } = world(1000)
+  for (const item of take(queue, want())) queue.settle(item)
+  for (const ts of [30, 700, 701, 5000]) queue.refused(refusal(ts), 0)
+  queue.refused(refusal(800, 8), 0)
+  const found: number[] = []
+  const search = (): number => {
+    for (let steps = 1; ; steps++) {
+      const reads = log.reads
+      const items = take(queue, want())
+      for (const item of items) queue.settle(item)
+      found.push(...seqs(items))
+      assert.ok(log.reads - reads <= 300, `${log.reads - reads} records in one step`)
+      const { heldUntil } = queue
+      if (!Number.isFinite(heldUntil)) return steps
+      clock.advance(Math.max(0, heldUntil - clock.mono()))
+    }
+  }
+  assert.ok(search() >= 4)
+  assert.deepEqual(
+    found.filter(seq => [30, 700, 701].includes(seq)),
+    [30, 700, 701],
+  )
+  assert.ok(!found.includes(800))
+  assert.equal(queue.backlog, 0)
+  found.length = 0
+  const before = clock.mono()
+  queue.refused(refusal(5000), 0)
+  search()
+  queue.refused(refusal(900), 0)
+  search()
+  assert.deepEqual(found, [900])
+  assert.ok(clock.mono() - before >= 10_000, 'after a search without result comes a pause')
+})
+
+test('own facts are searched for under the id with which they are sent', () => {
+  const { log, clock } = world(3)
+  const queue = new SendQueue('uplinks', { log: log.asLog, clock, holdMs: () => 0, ownAid: () => 50 })
+  const want: Want = { limit: 100, alarmsOnly: false, oversizedOnly: false, mayGo: () => true, sizeOf: () => 1 }
+  for (const item of take(queue, want)) queue.settle(item)
+  queue.refused(refusal(2, 7), 0)
+  queue.refused(refusal(3, 50), 0)
+  assert.deepEqual(seqs(take(queue, want)), [3])
 })
 
 test('next to a large backlog three of four items are live, in order in each lane; then there is one lane again', () => {
@@ -212,7 +288,10 @@ test('queues over backlogs, alarms, oversized facts, rewinds and restarts send w
         if (chance(0.5)) queue.begin()
       } else if (act === 21 && chance(0.06)) for (let n = 0; n < 1400; n++) w.append()
       else if (act === 22) w.hold(pick([0, 0, 0, 1, 700, 5000]))
-      else if (act === 23) seen.push(queue.recall(1 + below(log.lastSeq + 2))?.seq)
+      else if (act === 23 && log.lastSeq > 0) {
+        const seq = 1 + below(log.lastSeq)
+        queue.refused(refusal(seq), chance(0.5) ? seq : 0)
+      }
       if (chance(0.05)) log.degraded = chance(0.2)
       if (chance(0.8)) committed = log.records.length
       clock.advance(pick([0, 0, 1, 40, 999, 1000]))

@@ -198,6 +198,7 @@ test('the parts of an uplink behave as uplink-parts-trace.txt has it', () => {
     round: 0,
     fact: fact(1),
     done: false,
+    again: false,
     plain: false,
     packet: null,
   })

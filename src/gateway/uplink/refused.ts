@@ -1,0 +1,85 @@
+// Searches the log for records whose frame the upstream refused, where RecentFrames no longer has the frame: the process was
+// restarted since, or a broker kept it longer than that. One pass through the newest records, in short steps, searches for all
+// frames that were refused before it began, by AID and time.
+//
+// Errors: a frame whose record is older than that, or that was never sent, is not found; then nothing happens. Forged refusals
+// cost one pass in ten seconds.
+import type { FlashLog, Reader } from '../../log'
+import type { RefusedFrame } from '../../protocol/nack'
+import type { FactRecord } from './lane'
+
+/** facts of one pass */
+const FACTS = 262_144
+/** records per step */
+const STEP = 256
+const STEP_MS = 5
+/** between two passes, if the first found nothing */
+const PAUSE_MS = 10_000
+/** frames of one pass, about 100 bytes each */
+const MOST = 65_536
+
+interface RefusedParts {
+  log: FlashLog
+  /** the AID and the time with which the record is sent */
+  sentAs: (record: FactRecord) => { aid: number; tRaw: number }
+}
+
+const keyOf = (aid: number, time: number): string => `${aid}:${time}`
+
+export class RefusedSearch {
+  readonly #parts: RefusedParts
+  /** of the next pass */
+  #wanted = new Set<string>()
+  /** of this pass, not found yet */
+  #missing = new Set<string>()
+  #reader: Reader | null = null
+  #end = 0
+  #pauseUntil = Number.NEGATIVE_INFINITY
+  #found = false
+  #stepAt = Number.NEGATIVE_INFINITY
+
+  constructor(parts: RefusedParts) {
+    this.#parts = parts
+  }
+
+  /** When the next step is due, in mono ms; Infinity: nothing is searched for. */
+  get nextAt(): number {
+    if (this.#reader) return this.#stepAt
+    return this.#wanted.size > 0 ? this.#pauseUntil : Number.POSITIVE_INFINITY
+  }
+
+  want({ aid, ts }: RefusedFrame): void {
+    if (this.#wanted.size < MOST) this.#wanted.add(keyOf(aid, ts))
+  }
+
+  /** Takes the step that is due now; calls `found` for each record. */
+  step(now: number, found: (seq: number) => void): void {
+    if (this.nextAt > now) return
+    const reader = this.#reader ?? this.#begin(now)
+    this.#stepAt = now + STEP_MS
+    const { sentAs } = this.#parts
+    for (let k = 0; k < STEP; k++) {
+      const record = reader.next()
+      if (!record || record.seq > this.#end || this.#missing.size === 0) {
+        this.#reader = null
+        if (this.#found) this.#pauseUntil = now
+        return
+      }
+      const { aid, tRaw } = sentAs(record as FactRecord)
+      if (!this.#missing.delete(keyOf(aid, tRaw))) continue
+      this.#found = true
+      found(record.seq)
+    }
+  }
+
+  #begin(now: number): Reader {
+    const { log } = this.#parts
+    ;[this.#wanted, this.#missing] = [this.#missing, this.#wanted]
+    this.#wanted.clear()
+    this.#end = log.lastSeq
+    this.#found = false
+    this.#pauseUntil = now + PAUSE_MS
+    this.#reader = log.reader(log.startOfLast(FACTS), { kinds: ['fact'], committedOnly: false })
+    return this.#reader
+  }
+}
