@@ -240,11 +240,11 @@ export function scanSegment(
     }
   }
   if (knownLast !== undefined && expected <= knownLast && !scan.pieces.some(p => p.to >= knownLast)) {
-    scan.pieces.push({ offset: b.length, length: 0, from: expected, to: knownLast, torn: false })
+    scan.pieces.push({ offset: written.length, length: 0, from: expected, to: knownLast, torn: false })
   }
   // the header was not torn by a crash, so records may have followed it
   if (headed && !head && scan.records === 0 && !scan.pieces.some(p => p.to >= p.from))
-    scan.pieces.push({ offset: b.length, length: 0, from: base, to: base, torn: false })
+    scan.pieces.push({ offset: written.length, length: 0, from: base, to: base, torn: false })
   return scan
 }
 

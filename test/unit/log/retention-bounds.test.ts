@@ -217,6 +217,20 @@ test('a log that refuses records and is full to its last block accepts the curso
   log.appendFact(factOf(1), LOCAL)
 })
 
+test('zeros that a power cut left of the only segment take no room of a log that refuses records', async () => {
+  const options = { maxBytes: 256 * 1024, segmentBytes: 32 * 1024, whenFull: 'refuse' } as const
+  const { log, files } = await openLog(options)
+  log.appendFact(factOf(0), LOCAL)
+  await log.flush()
+  const [name] = files.segments(DIR)
+  files.files.get(`${DIR}/${name}`)!.data = Buffer.alloc(256 * 1024)
+  const next = await openLog({ ...options, files })
+  next.log.appendFact(factOf(1), LOCAL)
+  await next.log.flush()
+  assert.deepEqual([next.log.failure, factsOf(next.log)], [undefined, [1]])
+  assert.ok(next.log.status().damaged > 0)
+})
+
 test('when_full "refuse" drops nothing while there is no cursor', async () => {
   const { log } = await openLog({ maxBytes: 256 * 1024, segmentBytes: 32 * 1024, whenFull: 'refuse' })
   let taken = 0
