@@ -28,9 +28,9 @@ const WORDS = { oversized: 'aside', refused: 'refused' }
 const LOOKS = 256
 const HOLD_MS = 5
 /** refused facts are sent again at once, then 1 s, 2 s … later */
-const PAUSE_MS = 1000
-const LONGEST_PAUSE_MS = 60_000
-/** so long after the last pause the next refusal counts as the first */
+const DELAY_MS = 1000
+const LONGEST_DELAY_MS = 60_000
+/** so long after the last delay the next refusal counts as the first */
 const CALM_MS = 120_000
 
 export class Oversized {
@@ -47,7 +47,7 @@ export class Oversized {
   #lane: Lane | null = null
   /** no range is opened before, mono ms */
   #openAt = Number.NEGATIVE_INFINITY
-  #pauseMs = 0
+  #delayMs = 0
 
   constructor(name: string, log: FlashLog, kind: keyof typeof MOST = 'oversized') {
     this.#name = name
@@ -97,7 +97,7 @@ export class Oversized {
     if (!this.#lane) {
       const fits = this.#openAt > now ? undefined : this.#list.find(one => one.limit < limit)
       if (!fits) return null
-      if (this.#kind === 'refused') this.#pause(now)
+      if (this.#kind === 'refused') this.#delay(now)
       this.#reading = fits
       this.#taken = 0
       this.#ended = false
@@ -183,10 +183,10 @@ export class Oversized {
     return at
   }
 
-  #pause(now: number): void {
-    if (now - this.#openAt > CALM_MS) this.#pauseMs = 0
-    this.#pauseMs = Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2 || PAUSE_MS)
-    this.#openAt = now + this.#pauseMs
+  #delay(now: number): void {
+    if (now - this.#openAt > CALM_MS) this.#delayMs = 0
+    this.#delayMs = Math.min(LONGEST_DELAY_MS, this.#delayMs * 2 || DELAY_MS)
+    this.#openAt = now + this.#delayMs
   }
 
   #close(): void {

@@ -14,7 +14,7 @@ const FACTS = 262_144
 const STEP = 256
 const STEP_MS = 5
 /** between two passes, if the first found nothing */
-const PAUSE_MS = 10_000
+const INTERVAL_MS = 10_000
 /** frames of one pass, about 100 bytes each */
 const MOST = 65_536
 
@@ -34,7 +34,7 @@ export class RefusedSearch {
   #missing = new Set<string>()
   #reader: Reader | null = null
   #end = 0
-  #pauseUntil = Number.NEGATIVE_INFINITY
+  #notBefore = Number.NEGATIVE_INFINITY
   #found = false
   #stepAt = Number.NEGATIVE_INFINITY
 
@@ -45,7 +45,7 @@ export class RefusedSearch {
   /** When the next step is due, in mono ms; Infinity: nothing is searched for. */
   get nextAt(): number {
     if (this.#reader) return this.#stepAt
-    return this.#wanted.size > 0 ? this.#pauseUntil : Number.POSITIVE_INFINITY
+    return this.#wanted.size > 0 ? this.#notBefore : Number.POSITIVE_INFINITY
   }
 
   want({ aid, ts }: RefusedFrame): void {
@@ -62,7 +62,7 @@ export class RefusedSearch {
       const record = reader.next()
       if (!record || record.seq > this.#end || this.#missing.size === 0) {
         this.#reader = null
-        if (this.#found) this.#pauseUntil = now
+        if (this.#found) this.#notBefore = now
         return
       }
       const { aid, tRaw } = sentAs(record as FactRecord)
@@ -78,7 +78,7 @@ export class RefusedSearch {
     this.#wanted.clear()
     this.#end = log.lastSeq
     this.#found = false
-    this.#pauseUntil = now + PAUSE_MS
+    this.#notBefore = now + INTERVAL_MS
     this.#reader = log.reader(log.startOfLast(FACTS), { kinds: ['fact'], committedOnly: false })
     return this.#reader
   }

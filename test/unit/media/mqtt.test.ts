@@ -245,7 +245,7 @@ test('a broker that forgets a packet and acknowledges later ones loses the conne
     await connection.publish('t', Buffer.from('later'), 1)
     await delay(10)
   }
-  assert.equal(await forgotten, 'the broker did not acknowledge the oldest of 1 packet for 0.2 s')
+  assert.match((await forgotten)!, /^the broker did not acknowledge the oldest of \d packets? for 0.2 s$/)
   assert.equal(lost.length, 1)
 })
 
