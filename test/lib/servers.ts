@@ -109,7 +109,7 @@ const KINDS = {
       if (!existsSync(data)) {
         writeFileSync(
           join(dir, 'users.sql'),
-          `DELETE FROM mysql.global_priv WHERE User = '';\nFLUSH PRIVILEGES;\nCREATE DATABASE IF NOT EXISTS os_node;\nCREATE USER IF NOT EXISTS os_node@'%' IDENTIFIED BY '${SQL_PASSWORD}';\nGRANT ALL ON \`os%\`.* TO os_node@'%';\n`,
+          `DELETE FROM mysql.global_priv WHERE User = '';\nFLUSH PRIVILEGES;\nCREATE DATABASE IF NOT EXISTS os_node;\nCREATE USER IF NOT EXISTS os_node@'%' IDENTIFIED BY '${SQL_PASSWORD}';\nGRANT ALL ON \`os%\`.* TO os_node@'%';\nCREATE USER IF NOT EXISTS os_certified@'%' IDENTIFIED BY '${SQL_PASSWORD}' REQUIRE X509;\nGRANT ALL ON \`os%\`.* TO os_certified@'%';\n`,
         )
         // like mariadb-install-db, without the tables of help texts
         mkdirSync(data)

@@ -30,18 +30,19 @@ export class SqlServer {
     this.server = server
   }
 
-  /** `tls`: the server's certificate; connections without TLS are accepted too. */
-  static async start(dialect: ServerDialect, tls?: Pair): Promise<SqlServer> {
+  /** `tls`: the server's certificate, and the authority of clients that have one; connections without TLS are accepted too. */
+  static async start(dialect: ServerDialect, tls?: Pair & { ca: string }): Promise<SqlServer> {
     const dir = tempDir()
-    const [cert, key] = [join(dir, 'server.crt'), join(dir, 'server.key')]
+    const [cert, key, ca] = [join(dir, 'server.crt'), join(dir, 'server.key'), join(dir, 'ca.crt')]
     if (tls) {
       // the folder will belong to the server's user
       copyFileSync(tls.cert, cert)
       copyFileSync(tls.key, key)
+      copyFileSync(tls.ca, ca)
     }
     const [postgres, mariadb] = [
-      ['ssl=on', `ssl_cert_file=${cert}`, `ssl_key_file=${key}`],
-      [`ssl-cert=${cert}`, `ssl-key=${key}`],
+      ['ssl=on', `ssl_cert_file=${cert}`, `ssl_key_file=${key}`, `ssl_ca_file=${ca}`],
+      [`ssl-cert=${cert}`, `ssl-key=${key}`, `ssl-ca=${ca}`],
     ]
     const [name, lines] = dialect === 'postgresql' ? (['postgres', postgres] as const) : (['mariadb', mariadb] as const)
     return new SqlServer(dialect, await Server.start(name, { dir, lines: tls ? lines : [] }))

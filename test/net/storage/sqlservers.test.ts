@@ -117,6 +117,27 @@ function suite(dialect: ServerDialect): void {
       await assert.rejects(connect(sql, more), { code: 'DB_UNREACHABLE', message: /certificate|altnames/i })
   })
 
+  test('TLS: the client certificate of tls_cert and tls_key is shown to the server', async () => {
+    const pair = { tls_cert: certs.clientCert, tls_key: certs.clientKey }
+    const sql = await servers[dialect].fresh({ tls: 'on', tls_ca: certs.ca })
+    if (dialect === 'postgresql') {
+      for (const [more, name] of [[pair, '/CN=client'] as const, [{}, null] as const]) {
+        const on = await connect(sql, more)
+        const [row] = await on.rows('SELECT client_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()')
+        assert.deepEqual(row, [name])
+        on.close()
+      }
+    } else {
+      // a user that needs one
+      const user = { user: 'os_certified' }
+      const on = await connect(sql, { ...user, ...pair })
+      assert.equal(Number((await on.rows('SELECT 1'))[0]![0]), 1)
+      on.close()
+      await assert.rejects(connect(sql, user), { code: 'DB_LOGIN' })
+    }
+    await assert.rejects(async () => connect(sql, { ...pair, tls_key: 'none' }), { code: 'CONFIG_INVALID' })
+  })
+
   test('an absent server, a database and a user that do not exist, and a wrong password are errors with a code', async () => {
     const sql = await servers[dialect].fresh()
     const port = await freePort()

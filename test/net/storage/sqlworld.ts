@@ -23,7 +23,7 @@ before(async () => {
   const pair = certs.issue('database', { names: 'IP:127.0.0.1' })
   await Promise.all(
     SERVER_DIALECTS.map(async dialect => {
-      servers[dialect] = await SqlServer.start(dialect, pair)
+      servers[dialect] = await SqlServer.start(dialect, { ...pair, ca: certs.ca })
     }),
   )
 })
