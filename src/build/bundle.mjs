@@ -65,7 +65,7 @@ function refuseOwnConfig() {
 async function serverWorker(esbuild, common) {
   const missing = ['postgres', 'mysql2'].filter(name => !existsSync(join(root, 'node_modules', name)))
   if (missing.length > 0) {
-    if (options.release) throw new Error(`E_RELEASE: ${missing.join(' and ')} are not installed`)
+    if (options.release) throw new Error(`E_RELEASE: npm run build installs what is missing: ${missing.join(' and ')}`)
     say(`without dist/os-node-sql.js: ${missing.join(' and ')} are not installed (npm run build)`)
     return
   }

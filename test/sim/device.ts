@@ -35,8 +35,6 @@ export class Place {
   goneAt = Number.NEGATIVE_INFINITY
   /** acknowledgements from then on are not lost by that card */
   blindUntil = Number.NEGATIVE_INFINITY
-  /** a broker acknowledged packets under keys that only the card before had */
-  brokered = false
 
   /** the place that this one sends to */
   next: Place | undefined
@@ -57,9 +55,7 @@ export class Place {
   lost(n: number): boolean {
     const { next } = this
     const settled = this.settled.get(n)
-    return (
-      next !== undefined && settled !== undefined && settled < next.blindUntil && (next.brokered || next.gone.has(n))
-    )
+    return next !== undefined && settled !== undefined && settled < next.blindUntil && next.gone.has(n)
   }
 }
 

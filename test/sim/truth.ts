@@ -106,9 +106,8 @@ export class Truth {
       place.goneAt = this.world.engine.now
       if (before) {
         for (const n of committed) if (!then?.committed.has(n)) gone.add(n)
-        place.brokered = place.byBroker
         // with a broker: until a later reading has arrived
-        place.blindUntil = place.brokered ? Number.POSITIVE_INFINITY : place.goneAt + LATE_ANSWER_MS
+        place.blindUntil = place.byBroker ? Number.POSITIVE_INFINITY : place.goneAt + LATE_ANSWER_MS
         // the sender resends what it still has, unless it was acknowledged
         for (const [n, logged] of before.list) if (gone.has(n) && before.committed.has(n)) before.ahead.set(n, logged)
       }
@@ -224,7 +223,7 @@ export class Truth {
       place.committed.add(n)
       const logged = place.list.get(n)
       if (logged?.seq === own) logged.lost = undefined
-      if (place.brokered && device.readings.get(n)!.measured > place.goneAt)
+      if (place.byBroker && device.readings.get(n)!.measured > place.goneAt)
         place.blindUntil = Math.min(place.blindUntil, this.world.engine.now + LATE_ANSWER_MS)
     }
     machine.happened('commit')
