@@ -68,6 +68,8 @@ export interface PacketOrigin {
    * or need not be resent; false: it could not be stored and must be resent.
    */
   readonly settle?: (kept: boolean) => void
+  /** Present on answers that the medium acknowledges (MQTT): called during the handler's call, it is acknowledged after that. */
+  readonly acknowledgeAfter?: (kept: Promise<unknown>) => void
 }
 
 /** `packet` is valid only during the call: copy it to keep it. */

@@ -1,13 +1,15 @@
 // An update and its rollback with an older version: a gateway and its upstream of an earlier commit leave data, this version continues
 // on them, and then the earlier one on those of this version, as after a rollback on a board. Identity, token, configuration and every
 // reading are there each time, and the upstream has each reading once, with its value: those, too, that wait in a log of the other version.
+// So is a sealed window of the database.
 // The earlier version is built once, and kept in .build.
 // Needs: history
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { FlashLog } from '../../src/log'
 import {
   databaseFacts,
   freePort,
@@ -52,6 +54,7 @@ function builtOlder(): string {
   return kept
 }
 
+const began = Date.now()
 let older = ''
 let startGateway: () => Promise<void>
 let startUpstream: () => Promise<void>
@@ -69,6 +72,28 @@ before(async () => {
   startGateway = () => gw.start(['--port', String(gwWeb)], gwWeb)
   startUpstream = () => up.start(['--host', '127.0.0.1', '--port', String(port), '--web-port', String(upWeb)], upWeb)
 })
+
+/** a sealed window has 32,768 packets */
+const BULK = 33_000
+/** Readings of a device, as the log of this version has them: more than the database holds in one window. */
+async function bulk(): Promise<void> {
+  const log = await FlashLog.open({ dir: join(gw.dataDir, 'log') })
+  const from = Date.now() - 10 * BULK
+  for (let k = 0; k < BULK; k++) {
+    const sensors = [{ id: 'S', status: 'OK', unit: 'K', value: k }]
+    log.appendFact({ id: 'BULK', state: 'ONLINE', tRaw: from + k, aid: 4_294_967_295, sensors }, { medium: 'local' })
+    if (k % 1000 === 0) await log.flush()
+  }
+  await log.close()
+}
+
+const windows = (): string[] => readdirSync(join(gw.dataDir, 'sql')).filter(name => name.endsWith('.sqlite'))
+
+async function bulkInDatabase(): Promise<number> {
+  const url = `http://127.0.0.1:${web}/api/data/packets?device_id=BULK&limit=1`
+  const answer = await fetch(url, { headers: { 'X-Admin-Token': token } })
+  return answer.ok ? ((await answer.json()) as { total: number }).total : 0
+}
 
 /** The readings: value by device. */
 const measured = new Map<string, number>()
@@ -106,6 +131,8 @@ const arrived = (): Promise<unknown> =>
 
 test('data of an older version are continued, and the older version continues those of this one after a rollback', async t => {
   let identity: unknown
+  await bulk()
+  let sealed = ''
   const versions: [string, string][] = [
     ['old', older],
     ['new', script],
@@ -129,8 +156,13 @@ test('data of an older version are continued, and the older version continues th
     assert.deepEqual({ device_id, assigned_id }, identity, name)
     assertAll(await gw.facts(), `${name}: log`)
     assertAll(await up.facts(), `${name}: upstream`)
-    await until('the database has them', async () => (await databaseFacts(web, token)).length >= measured.size)
-    assertAll(await databaseFacts(web, token), `${name}: database`)
+    const since = `&since=${Math.floor(began / 1000) - 1}`
+    await until('the database has them', async () => (await databaseFacts(web, token, since)).length >= measured.size)
+    assertAll(await databaseFacts(web, token, since), `${name}: database`)
+    await until('a window is sealed', () => windows().length > 0)
+    sealed ||= windows()[0]!
+    assert.ok(windows().includes(sealed), `${name}: ${windows()}`)
+    assert.equal(await bulkInDatabase(), BULK, name)
     assert.equal((await fetch(`http://127.0.0.1:${web}/api/dashboard`)).status, 401)
     // the upstream is away, and a part of the readings waits for the next version
     await up.stop()

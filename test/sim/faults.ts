@@ -44,10 +44,8 @@ export function heal(world: World): void {
     machine.dieInStart = 0
     machine.disk.fault = null
     slow(machine, 1)
-    if (machine.program) {
-      machine.program.dieAt = Number.POSITIVE_INFINITY
-      machine.program.frozenUntil = 0
-    }
+    // one that is frozen goes on at its time: what waits for it must not be overtaken
+    if (machine.program) machine.program.dieAt = Number.POSITIVE_INFINITY
     // also data that a faulty disk refused to read
     if (machine.edit) machine.reload({ ...machine.edit, without: undefined })
   }

@@ -70,8 +70,8 @@ interface ChannelEvents {
   delivered(item: Item, delivery: Delivery): void
   /** the packet to retransmit for an item that timed out; null: no retransmit */
   again(item: Item): Uint8Array | null
-  /** the upstream could not use a frame, and no exchange repeats it */
-  frameRefused(frame: RefusedFrame): void
+  /** the upstream could not use a frame, and no exchange repeats it; resolves when that is on flash */
+  frameRefused(frame: RefusedFrame): Promise<unknown>
   /** the medium refused a packet: nothing is in flight any more, and some packets were not delivered */
   handedBack(): void
 }
@@ -101,6 +101,8 @@ export class Channel {
   readonly #direct = { medium: 0, best_effort: 0 }
   /** control packets that answer no open request */
   #stray = 0
+  /** of the packet being received */
+  #kept: Promise<unknown> | undefined
 
   constructor(settings: ChannelSettings, parts: ChannelParts, events: ChannelEvents) {
     this.#settings = settings
@@ -342,7 +344,7 @@ export class Channel {
   /** The exchange retransmits a frame the upstream could not use; elsewhere its record must be sent again. */
   #frameRefused(frame: RefusedFrame): void {
     if (this.exchanges) this.#sender.slower(this.#parts.clock.mono())
-    else this.#events.frameRefused(frame)
+    else this.#kept = this.#events.frameRefused(frame)
   }
 
   #received(packet: Uint8Array, origin: PacketOrigin): void {
@@ -355,7 +357,9 @@ export class Channel {
       }
       return
     }
+    this.#kept = undefined
     if (this.session.received(packet, origin.address)) this.#events.changed()
     else if (!this.#parts.onControl(packet, origin)) this.#stray++
+    if (this.#kept) origin.acknowledgeAfter?.(this.#kept)
   }
 }

@@ -36,6 +36,9 @@ export class RefusedSearch {
   #end = 0
   #notBefore = Number.NEGATIVE_INFINITY
   #found = false
+  /** called when the next pass, and when this one has ended */
+  #waiting: (() => void)[] = []
+  #ending: (() => void)[] = []
   #stepAt = Number.NEGATIVE_INFINITY
 
   constructor(parts: RefusedParts) {
@@ -48,8 +51,11 @@ export class RefusedSearch {
     return this.#wanted.size > 0 ? this.#notBefore : Number.POSITIVE_INFINITY
   }
 
-  want({ aid, ts }: RefusedFrame): void {
-    if (this.#wanted.size < MOST) this.#wanted.add(keyOf(aid, ts))
+  /** Resolves after the pass that searches for it. */
+  want({ aid, ts }: RefusedFrame): Promise<void> {
+    if (this.#wanted.size >= MOST) return Promise.resolve()
+    this.#wanted.add(keyOf(aid, ts))
+    return new Promise(resolve => this.#waiting.push(resolve))
   }
 
   /** Takes the step that is due now; calls `found` for each record. */
@@ -63,6 +69,7 @@ export class RefusedSearch {
       if (!record || record.seq > this.#end || this.#missing.size === 0) {
         this.#reader = null
         if (this.#found) this.#notBefore = now
+        for (const end of this.#ending.splice(0)) end()
         return
       }
       const { aid, tRaw } = sentAs(record as FactRecord)
@@ -76,6 +83,8 @@ export class RefusedSearch {
     const { log } = this.#parts
     ;[this.#wanted, this.#missing] = [this.#missing, this.#wanted]
     this.#wanted.clear()
+    this.#ending = this.#waiting
+    this.#waiting = []
     this.#end = log.lastSeq
     this.#found = false
     this.#notBefore = now + INTERVAL_MS

@@ -69,6 +69,7 @@ export class SendQueue {
   readonly #ahead: AheadRanges
   readonly #refused: Oversized
   readonly #search: RefusedSearch
+  #keeping: Promise<void> | null = null
   #round = 0
   #turn = 0
   #savedCursor: number
@@ -140,10 +141,15 @@ export class SendQueue {
     return (last ? null : this.#nextPassed(want)) ?? this.#nextOfLanes(want) ?? (last ? this.#nextPassed(want) : null)
   }
 
-  /** The upstream refused that frame, and no exchange repeats it: its record is sent again. `seq` 0: it is searched for. */
-  refused(frame: RefusedFrame, seq: number): void {
+  /**
+   * The upstream refused that frame, and no exchange repeats it: its record is sent again. `seq` 0: it is searched for. Resolves when that is on
+   * flash, or when the log cannot store it.
+   */
+  async refused(frame: RefusedFrame, seq: number): Promise<void> {
     if (seq > 0) this.#refused.note(seq)
-    else if (frame.tid !== OPENER_TID) this.#search.want(frame)
+    else if (frame.tid === OPENER_TID) return
+    else await this.#search.want(frame)
+    await this.#kept()
   }
 
   /**
@@ -255,6 +261,18 @@ export class SendQueue {
     correct?.(record)
     const { aid, tRaw } = record.fact
     return { aid: (record.medium === 'local' && ownAid?.()) || aid, tRaw }
+  }
+
+  /** What was refused is stored once for all refusals that arrive together. */
+  #kept(): Promise<void> {
+    this.#keeping ??= new Promise(resolve => setImmediate(resolve)).then(async () => {
+      this.#keeping = null
+      const { log } = this.#parts
+      this.saveCursor(true)
+      // a log that cannot commit shows it in the status
+      await log.committed(log.lastSeq).catch(() => undefined)
+    })
+    return this.#keeping
   }
 
   /** A later record is sent anyway. */

@@ -49,6 +49,8 @@ export class MqttSender implements Medium {
   #leave: (() => void) | undefined
   #state: string | null = null
   #events: OpenableEvents | undefined
+  /** what the acknowledgement of the answer being received waits for */
+  #kept: Promise<unknown> | undefined
   #complaint = ''
   #forget: () => void = () => undefined
 
@@ -95,8 +97,9 @@ export class MqttSender implements Medium {
       sessionExpiryS: session_expiry_s,
       ...(state && { will: { topic: state, payload: OFFLINE } }),
       onMessage: (topic, payload, settle) => {
+        this.#kept = undefined
         if (topic === down) this.#received(payload)
-        settle?.()
+        settle?.(this.#kept)
       },
       onLost: reason => {
         this.#broken()
@@ -195,6 +198,9 @@ export class MqttSender implements Medium {
         return brokerAddress(sender.#parts)
       },
       reply: (packet: Uint8Array) => sender.send(packet),
+      acknowledgeAfter: (kept: Promise<unknown>) => {
+        sender.#kept = kept
+      },
     }
   })()
 

@@ -279,6 +279,27 @@ test('a listener acknowledges a packet when the broker has the answers to it; if
   assert.equal(broker.count('publish'), 2)
 })
 
+test('a sender acknowledges an answer after what its handler stores', async t => {
+  const { broker, sender } = await fake(t, (packet, client) => {
+    if (!welcome(packet, client) || packet.cmd !== 'subscribe') return
+    const rest = { topic: 'os/7/down', qos: 1, dup: false, retain: false } as const
+    client.send({ cmd: 'publish', payload: 'refused', messageId: 1, ...rest })
+    client.send({ cmd: 'publish', payload: 'time', messageId: 2, ...rest })
+  })
+  const up = sender()
+  let stored: () => void = assert.fail
+  let received = 0
+  up.onPacket((_, origin) => {
+    if (received++ === 0) origin.acknowledgeAfter!(new Promise<void>(resolve => (stored = resolve)))
+  })
+  await up.open(heard().events)
+  await until('both are there', () => received === 2)
+  await delay(20)
+  assert.equal(broker.count('puback'), 0)
+  stored()
+  await until('both are acknowledged, in order', () => broker.count('puback') === 2)
+})
+
 test('R11: a broker that disconnects after CONNACK sees no reconnect storm', async t => {
   let connects = 0
   const { sender } = await fake(t, (packet, client) => {

@@ -216,6 +216,32 @@ test('a refused frame of an earlier run is found in the log by its AID and time,
   assert.ok(clock.mono() - before >= 10_000, 'after a search without result comes a pause')
 })
 
+test('a refusal is handled when it is on flash, several that arrive together at once', async () => {
+  const { queue, want, make, log } = world(50)
+  for (const item of take(queue, want())) queue.settle(item)
+  let commits = 0
+  let commit: () => void = assert.fail
+  log.committed = () => {
+    commits++
+    return new Promise<void>(resolve => (commit = resolve))
+  }
+  let handled = 0
+  const all = [10, 11, 30].map(seq => queue.refused(refusal(seq), seq).then(() => handled++))
+  // not sent yet by this run, and searched for by no other
+  void queue.refused(refusal(40), 0).then(() => handled++)
+  await new Promise(resolve => setTimeout(resolve, 5))
+  assert.deepEqual([commits, handled, make().backlog], [1, 0, 3])
+  commit()
+  await Promise.all(all)
+  assert.equal(handled, 3)
+  take(queue, want(), 1)
+  await new Promise(resolve => setTimeout(resolve, 5))
+  assert.deepEqual([commits, make().backlog], [2, 4])
+  commit()
+  await new Promise(resolve => setTimeout(resolve, 5))
+  assert.equal(handled, 4)
+})
+
 test('own facts are searched for under the id with which they are sent', () => {
   const { log, clock } = world(3)
   const queue = new SendQueue('uplinks', { log: log.asLog, clock, holdMs: () => 0, ownAid: () => 50 })
