@@ -87,7 +87,7 @@ async function bulk(): Promise<void> {
   await log.close()
 }
 
-const windows = (): string[] => readdirSync(join(gw.dataDir, 'sql')).filter(name => name.endsWith('.sqlite'))
+const windows = (): string[] => readdirSync(join(gw.dataDir, 'sql')).filter(name => name.endsWith('.window'))
 
 async function bulkInDatabase(): Promise<number> {
   const url = `http://127.0.0.1:${web}/api/data/packets?device_id=BULK&limit=1`
