@@ -343,7 +343,9 @@ export class Channel {
 
   /** The exchange retransmits a frame the upstream could not use; elsewhere its record must be sent again. */
   #frameRefused(frame: RefusedFrame): void {
-    if (this.exchanges) this.#sender.slower(this.#parts.clock.mono())
+    // a broker may send refusals before its link counts as open
+    const exchange = this.exchanges && this.#settings.delivery !== 'best_effort' && !this.#parts.medium.acknowledges
+    if (exchange) this.#sender.slower(this.#parts.clock.mono())
     else this.#kept = this.#events.frameRefused(frame)
   }
 

@@ -1,6 +1,6 @@
 // One pass through the log in order: a reader, the items in flight, and the cursor. The cursor is the last sequence number
 // before which nothing is outstanding; it moves only when the oldest outstanding item is settled. The queue has one lane for
-// everything; during a backlog a second one for live data; and one for oversized facts.
+// everything; during a backlog a second one for live data; and one each for oversized and for refused facts.
 import type { FlashLog, LogRecord, Reader } from '../../log'
 import type { Fact } from '../../pipeline/fact'
 import type { EncodedFrame } from '../../pipeline/sender'

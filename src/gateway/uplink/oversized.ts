@@ -3,7 +3,7 @@
 //   the secondary uplink or when it becomes active. One range per size: "facts in this range that need more than so many bytes
 //   are not delivered". So a month on a small uplink costs four counters.
 // - Refused: a broker acknowledged them, and the upstream then refused them. The active uplink sends them again, at longer and
-//   longer intervals. One range per run of such facts, while there are few.
+//   longer intervals. One range per run of such facts, while there are few; one that waits for a key keeps no other waiting.
 //
 // Errors: facts that the log deletes meanwhile are lost, like any fact that waits too long. A range may include facts that
 // were delivered another way since; they are sent twice, and the upstream discards duplicates.
@@ -27,7 +27,7 @@ const WORDS = { oversized: 'aside', refused: 'refused' }
 /** records checked per turn */
 const LOOKS = 256
 const HOLD_MS = 5
-/** refused facts are sent again at once, then 1 s, 2 s … later */
+/** a refused fact is sent again at once, one that was refused again 1 s, 2 s … later */
 const DELAY_MS = 1000
 const LONGEST_DELAY_MS = 60_000
 /** so long after the last delay the next refusal counts as the first */
@@ -48,6 +48,10 @@ export class Oversized {
   /** no range is opened before, mono ms */
   #openAt = Number.NEGATIVE_INFINITY
   #delayMs = 0
+  /** newest refused fact that was sent again */
+  #sentTo = 0
+  /** one of these was refused again, or waits for a key */
+  #repeated = false
 
   constructor(name: string, log: FlashLog, kind: keyof typeof MOST = 'oversized') {
     this.#name = name
@@ -70,13 +74,13 @@ export class Oversized {
     return this.#lane?.heldUntil ?? (this.#list.length > 0 ? this.#openAt : Number.NEGATIVE_INFINITY)
   }
 
-  /** The record needs more than `limit` bytes; 0: it was refused. */
-  note(seq: number, limit = 0): void {
+  /** The record needs more than `limit` bytes; 0: it was refused. `previous`: the fact before it. */
+  note(seq: number, limit = 0, previous?: number): void {
+    if (limit === 0 && seq <= this.#sentTo) this.#repeated = true
     // a record that the lane has already passed needs a new range
     const open = this.#lane && !this.#ended && seq >= this.#lane.front ? this.#reading : null
-    const known = this.#list.find(
-      one => one.limit === limit && (one !== this.#reading || one === open) && (limit > 0 || this.#continues(one, seq)),
-    )
+    const may = (one: Waiting): boolean => one.limit === limit && (one !== this.#reading || one === open)
+    const known = limit > 0 ? this.#list.find(may) : this.#continued(seq, previous, may)
     if (known) {
       if (seq < known.from || seq > known.to) known.count++
       known.from = Math.min(known.from, seq)
@@ -95,9 +99,9 @@ export class Oversized {
   /** The next record that fits into `limit` bytes; null if there is none now. */
   head(limit: number, sizeOf: (record: FactRecord) => number, now: number): FactRecord | null {
     if (!this.#lane) {
+      if (this.#repeated) this.#delay(now)
       const fits = this.#openAt > now ? undefined : this.#list.find(one => one.limit < limit)
       if (!fits) return null
-      if (this.#kind === 'refused') this.#delay(now)
       this.#reading = fits
       this.#taken = 0
       this.#ended = false
@@ -125,7 +129,15 @@ export class Oversized {
   take(item: Item): void {
     this.#lane!.take(item)
     item.again = this.#kind === 'refused'
+    if (item.again) this.#sentTo = Math.max(this.#sentTo, item.seq)
     this.#taken++
+  }
+
+  /** The head waits for a key: those after it go first. */
+  postpone(record: FactRecord): void {
+    this.#lane!.pass(record)
+    this.#repeated = true
+    this.note(record.seq)
   }
 
   /** An item may be settled; true if a range is done, and the next one may begin. */
@@ -165,10 +177,14 @@ export class Oversized {
     return written
   }
 
-  /** In the range, or the next fact after it: facts that were delivered stay out. */
-  #continues({ from, to }: Waiting, seq: number): boolean {
-    if (seq <= to) return seq >= from
-    return this.#log.reader(to + 1, { kinds: ['fact'], committedOnly: false }).next()?.seq === seq
+  /** The range that has the fact, or ends right before it: facts that were delivered stay out. */
+  #continued(seq: number, previous: number | undefined, may: (one: Waiting) => boolean): Waiting | undefined {
+    const last = this.#list.findLast(({ from }) => from <= seq)
+    if (!last || !may(last)) return undefined
+    const { to } = last
+    if (seq <= to + 1) return last
+    const next = previous ?? this.#log.reader(to + 1, { kinds: ['fact'], committedOnly: false }).next()?.seq
+    return (previous === undefined ? next === seq : previous <= to) ? last : undefined
   }
 
   /** The first of the two nearest ranges, except the one being read. */
@@ -184,6 +200,7 @@ export class Oversized {
   }
 
   #delay(now: number): void {
+    this.#repeated = false
     if (now - this.#openAt > CALM_MS) this.#delayMs = 0
     this.#delayMs = Math.min(LONGEST_DELAY_MS, this.#delayMs * 2 || DELAY_MS)
     this.#openAt = now + this.#delayMs

@@ -40,15 +40,16 @@ export class RecentFrames {
   }
 
   /**
-   * The log record of exactly that frame, returned once; 0: none, or already returned. However long ago it was sent: a broker may keep a
-   * packet until the receiver is back.
+   * The log record of exactly that frame, returned once; -1: none, or already returned; 0: the frame is not known. However long ago
+   * it was sent: a broker may keep a packet until the receiver is back.
    */
   takeSeq({ aid, tid, ts, crc16 }: SentFrame): number {
     const mark = ((tid << 16) | crc16) >>> 0
     const k = this.#marks.findIndex((m, i) => m === mark && this.#times[i] === ts && this.#aids[i] === aid)
-    const seq = k < 0 ? 0 : this.#seqs[k]!
-    if (k >= 0) this.#seqs[k] = 0
-    return seq
+    if (k < 0) return 0
+    const seq = this.#seqs[k]!
+    this.#seqs[k] = 0
+    return seq || -1
   }
 
   /** True if a NACK for that frame is accepted now. */

@@ -2,8 +2,8 @@
 // restarted since, or a broker kept it longer than that. One pass through the newest records, in short steps, searches for all
 // frames that were refused before it began, by AID and time.
 //
-// Errors: a frame whose record is older than that, or that was never sent, is not found; then nothing happens. Forged refusals
-// cost one pass in ten seconds.
+// Errors: a frame whose record is older than that, or that was never sent, is not found; then nothing happens. Passes take at
+// most half of the time, and after one that found nothing the next waits ten seconds.
 import type { FlashLog, Reader } from '../../log'
 import type { RefusedFrame } from '../../protocol/nack'
 import type { FactRecord } from './lane'
@@ -13,7 +13,7 @@ const FACTS = 262_144
 /** records per step */
 const STEP = 256
 const STEP_MS = 5
-/** between two passes, if the first found nothing */
+/** from the begin of a pass that finds nothing to the next */
 const INTERVAL_MS = 10_000
 /** frames of one pass, about 100 bytes each */
 const MOST = 65_536
@@ -22,6 +22,17 @@ interface RefusedParts {
   log: FlashLog
   /** the AID and the time with which the record is sent */
   sentAs: (record: FactRecord) => { aid: number; tRaw: number }
+}
+
+interface Ending {
+  readonly promise: Promise<void>
+  end(): void
+}
+
+function ending(): Ending {
+  let end = (): void => undefined
+  const promise = new Promise<void>(resolve => (end = resolve))
+  return { promise, end: () => end() }
 }
 
 const keyOf = (aid: number, time: number): string => `${aid}:${time}`
@@ -34,11 +45,14 @@ export class RefusedSearch {
   #missing = new Set<string>()
   #reader: Reader | null = null
   #end = 0
+  /** the last fact read */
+  #previous = 0
   #notBefore = Number.NEGATIVE_INFINITY
   #found = false
-  /** called when the next pass, and when this one has ended */
-  #waiting: (() => void)[] = []
-  #ending: (() => void)[] = []
+  /** the end of the next pass, and of this one */
+  #next: Ending | null = null
+  #ending: Ending | null = null
+  #begunAt = 0
   #stepAt = Number.NEGATIVE_INFINITY
 
   constructor(parts: RefusedParts) {
@@ -51,31 +65,36 @@ export class RefusedSearch {
     return this.#wanted.size > 0 ? this.#notBefore : Number.POSITIVE_INFINITY
   }
 
-  /** Resolves after the pass that searches for it. */
-  want({ aid, ts }: RefusedFrame): Promise<void> {
+  /** Resolves after the pass that searches for it; at once if the last one found nothing, or if too many are searched for. */
+  want({ aid, ts }: RefusedFrame, now: number): Promise<void> {
     if (this.#wanted.size >= MOST) return Promise.resolve()
     this.#wanted.add(keyOf(aid, ts))
-    return new Promise(resolve => this.#waiting.push(resolve))
+    if (!this.#reader && this.#notBefore > now) return Promise.resolve()
+    this.#next ??= ending()
+    return this.#next.promise
   }
 
-  /** Takes the step that is due now; calls `found` for each record. */
-  step(now: number, found: (seq: number) => void): void {
+  /** Takes the step that is due now; calls `found` for each record, with the fact before it. */
+  step(now: number, found: (seq: number, previous: number) => void): void {
     if (this.nextAt > now) return
     const reader = this.#reader ?? this.#begin(now)
     this.#stepAt = now + STEP_MS
     const { sentAs } = this.#parts
     for (let k = 0; k < STEP; k++) {
       const record = reader.next()
-      if (!record || record.seq > this.#end || this.#missing.size === 0) {
+      if (!record || record.seq > this.#end) {
         this.#reader = null
-        if (this.#found) this.#notBefore = now
-        for (const end of this.#ending.splice(0)) end()
+        if (this.#found) this.#notBefore = now + (now - this.#begunAt)
+        this.#ending?.end()
         return
       }
       const { aid, tRaw } = sentAs(record as FactRecord)
-      if (!this.#missing.delete(keyOf(aid, tRaw))) continue
-      this.#found = true
-      found(record.seq)
+      // several devices of one AID may have the same time
+      if (this.#missing.has(keyOf(aid, tRaw))) {
+        this.#found = true
+        found(record.seq, this.#previous)
+      }
+      this.#previous = record.seq
     }
   }
 
@@ -83,8 +102,10 @@ export class RefusedSearch {
     const { log } = this.#parts
     ;[this.#wanted, this.#missing] = [this.#missing, this.#wanted]
     this.#wanted.clear()
-    this.#ending = this.#waiting
-    this.#waiting = []
+    this.#ending = this.#next
+    this.#next = null
+    this.#begunAt = now
+    this.#previous = 0
     this.#end = log.lastSeq
     this.#found = false
     this.#notBefore = now + INTERVAL_MS

@@ -52,6 +52,8 @@ const LOOK_EVERY_MS = 1000
 const LARGE_BACKLOG = 1000
 /** during a backlog, one packet of this many is from the backlog, the others are live */
 const TURNS = 4
+/** refused records that are passed in one call because they wait for a key */
+const LOOKS = 64
 
 export class SendQueue {
   readonly #name: string
@@ -142,13 +144,13 @@ export class SendQueue {
   }
 
   /**
-   * The upstream refused that frame, and no exchange repeats it: its record is sent again. `seq` 0: it is searched for. Resolves when that is on
-   * flash, or when the log cannot store it.
+   * The upstream refused that frame, and no exchange repeats it: its record is sent again. `seq` 0: it is searched for;
+   * below 0: that was noted before. Resolves when it is on flash, was not found, or cannot be stored.
    */
   async refused(frame: RefusedFrame, seq: number): Promise<void> {
+    if (frame.tid === OPENER_TID) return
     if (seq > 0) this.#refused.note(seq)
-    else if (frame.tid === OPENER_TID) return
-    else await this.#search.want(frame)
+    else if (seq === 0) await this.#search.want(frame, this.#parts.clock.mono())
     await this.#kept()
   }
 
@@ -234,9 +236,14 @@ export class SendQueue {
   /** A fact that the cursor has passed. */
   #nextPassed(want: Want): Item | null {
     const now = this.#parts.clock.mono()
-    for (const facts of want.oversizedOnly ? [this.#oversized] : [this.#oversized, this.#refused]) {
-      const record = facts.head(want.limit, want.sizeOf, now)
-      if (record && want.mayGo(record)) return this.#take(record, facts)
+    const { limit, sizeOf, oversizedOnly, mayGo } = want
+    const record = this.#oversized.head(limit, sizeOf, now)
+    if (record && mayGo(record)) return this.#take(record, this.#oversized)
+    for (let looks = 0; looks < LOOKS && !oversizedOnly; looks++) {
+      const refused = this.#refused.head(limit, sizeOf, now)
+      if (!refused) return null
+      if (mayGo(refused)) return this.#take(refused, this.#refused)
+      this.#refused.postpone(refused)
     }
     return null
   }
@@ -276,10 +283,10 @@ export class SendQueue {
   }
 
   /** A later record is sent anyway. */
-  readonly #found = (seq: number): void => {
+  readonly #found = (seq: number, previous: number): void => {
     const live = this.#growing
     const isLive = live !== null && seq >= live.from && seq <= live.to
-    if (isLive || seq <= this.#main.cursor || this.#ahead.of(seq)) this.#refused.note(seq)
+    if (isLive || seq <= this.#main.cursor || this.#ahead.of(seq)) this.#refused.note(seq, 0, previous)
   }
 
   /** The lane's next record that is neither delivered ahead nor held. */

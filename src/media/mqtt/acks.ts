@@ -21,6 +21,8 @@ export class HeldAcks {
   readonly #queue: Held[] = []
   /** packets that count for the limit */
   #open = 0
+  /** packets that wait for what their `settle` was called with */
+  #late = 0
   #resume: (() => void) | undefined
 
   /** `most`: limit of unsettled packets; reading stops at the limit until one is settled; `paused` is called. */
@@ -44,9 +46,16 @@ export class HeldAcks {
       this.#flush()
     }
     return after => {
-      if (!after) return settle()
+      if (!after) {
+        settle()
+        return this.#read()
+      }
       this.#uncount(held)
-      void after.then(settle)
+      this.#late++
+      void after.then(() => {
+        this.#late--
+        settle()
+      })
       this.#read()
     }
   }
@@ -62,6 +71,7 @@ export class HeldAcks {
     }
     this.#resume = next
     this.#paused(true)
+    this.#read()
   }
 
   #flush(): void {
@@ -85,7 +95,10 @@ export class HeldAcks {
   /** Reads on if there is room again. */
   #read(): void {
     const resume = this.#resume
-    if (!resume || this.#open >= this.#most) return
+    if (!resume) return
+    // those behind a packet that waits need nothing else
+    if (this.#late > 0) for (const held of this.#queue) if (held.settled) this.#uncount(held)
+    if (this.#open >= this.#most) return
     this.#resume = undefined
     this.#paused(false)
     resume()

@@ -14,8 +14,10 @@ import { type BrokerParts, brokerAddress, connectSession } from './broker'
 import type { MqttConnection, Qos } from './connection'
 import { COMPAT_FILTER, COMPAT_UP, filterOf, partyOf, senderOf, topicOf } from './topics'
 
-/** answers in progress; more are refused */
+/** answers in progress */
 const MAX_ANSWERS = 1024
+/** answers that wait for these; more are refused */
+const MAX_WAITING = 65_536
 /** senders whose parsed topics are cached */
 const MAX_KNOWN = 4096
 
@@ -36,6 +38,7 @@ export class MqttListener implements Medium {
   /** packets of the session may come before the connection is handed over: their answers wait for it */
   #opening: Promise<MqttConnection | undefined> | undefined
   #events: OpenableEvents | undefined
+  readonly #waiting: (() => void)[] = []
   #answers = 0
 
   constructor(parts: BrokerParts, logger: Logger) {
@@ -155,14 +158,18 @@ export class MqttListener implements Medium {
   }
 
   async #reply(topic: string | null, packet: Uint8Array): Promise<boolean> {
-    if (topic === null || this.#answers >= MAX_ANSWERS) {
+    if (topic === null || this.#waiting.length >= MAX_WAITING) {
       this.counters.errors++
       return false
     }
-    this.#answers++
+    const most = Math.min(MAX_ANSWERS, this.#connection?.receiveMaximum ?? MAX_ANSWERS)
+    if (this.#answers >= most) await new Promise<void>(resolve => this.#waiting.push(resolve))
+    else this.#answers++
     const connection = this.#connection ?? (await this.#opening)
     const sent = connection !== undefined && (await this.#publish(connection, topic, packet))
-    this.#answers--
+    const next = this.#waiting.shift()
+    if (next) next()
+    else this.#answers--
     this.counters[sent ? 'tx' : 'errors']++
     return sent
   }
