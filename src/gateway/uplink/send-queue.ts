@@ -71,7 +71,9 @@ export class SendQueue {
   readonly #ahead: AheadRanges
   readonly #refused: Oversized
   readonly #search: RefusedSearch
+  /** the commit of what was refused, and the one after it */
   #keeping: Promise<void> | null = null
+  #keepNext: Promise<void> | null = null
   #round = 0
   #turn = 0
   #savedCursor: number
@@ -270,15 +272,24 @@ export class SendQueue {
     return { aid: (record.medium === 'local' && ownAid?.()) || aid, tRaw }
   }
 
-  /** What was refused is stored once for all refusals that arrive together. */
+  /** Stores what was refused; refusals that arrive during a commit share the next one. */
   #kept(): Promise<void> {
-    this.#keeping ??= new Promise(resolve => setImmediate(resolve)).then(async () => {
-      this.#keeping = null
-      const { log } = this.#parts
-      this.saveCursor(true)
-      // a log that cannot commit shows it in the status
-      await log.committed(log.lastSeq).catch(() => undefined)
-    })
+    if (!this.#keeping) return this.#keep()
+    this.#keepNext ??= this.#keeping.then(() => this.#keep())
+    return this.#keepNext
+  }
+
+  #keep(): Promise<void> {
+    const { log } = this.#parts
+    this.#keepNext = null
+    this.saveCursor(true)
+    // a log that cannot commit shows it in the status
+    this.#keeping = log
+      .committed(log.lastSeq)
+      .catch(() => undefined)
+      .then(() => {
+        if (!this.#keepNext) this.#keeping = null
+      })
     return this.#keeping
   }
 

@@ -129,6 +129,22 @@ test('a packet whose answer the broker does not have yet is not acknowledged, an
   assert.equal(read, 4)
 })
 
+test('packets behind one that waits for its answer do not stop reading: the acknowledgement of the answer comes behind them', async () => {
+  const sent: number[] = []
+  const acks = new HeldAcks(answer => sent.push((answer as { messageId: number }).messageId), 2)
+  let read = 0
+  let answered: () => void = assert.fail
+  for (let messageId = 1; messageId <= 5; messageId++) {
+    const settle = acks.hold()
+    acks.catch({ cmd: 'puback', messageId }, () => read++)
+    settle(messageId === 1 ? new Promise<void>(resolve => (answered = resolve)) : undefined)
+  }
+  assert.deepEqual([read, sent], [5, []])
+  answered()
+  await turn()
+  assert.deepEqual(sent, [1, 2, 3, 4, 5])
+})
+
 const context = { clock: systemClock, logger: silentLogger }
 const identity = { aid: 7, installId: 'gateway00001', onAssigned: () => () => undefined }
 
