@@ -213,8 +213,8 @@ export const VARIANTS = [
   ]),
   variant('acknowledged-to-broker-early', 'a packet is acknowledged to the broker when it comes', [
     'src/media/mqtt/acks.ts',
-    'const held: Held = { settled: false, answer: null }',
-    'const held: Held = { settled: true, answer: null }',
+    'const held: Held = { settled: false, counts: true, answer: null }',
+    'const held: Held = { settled: true, counts: true, answer: null }',
   ]),
   variant('broker-refusal-ignored', 'a packet whose connection to the broker broke counts as sent', [
     'src/media/mqtt/connection.ts',
