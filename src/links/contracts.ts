@@ -68,7 +68,7 @@ export interface PacketOrigin {
    * or need not be resent; false: it could not be stored and must be resent.
    */
   readonly settle?: (kept: boolean) => void
-  /** Present on answers that the medium acknowledges (MQTT): called during the handler's call, it is acknowledged after that. */
+  /** Present on answers of a broker. Called by the handler: the answer is acknowledged after `kept`. */
   readonly acknowledgeAfter?: (kept: Promise<unknown>) => void
 }
 
@@ -86,8 +86,8 @@ export interface Medium extends Openable {
    */
   send(packet: Uint8Array): Promise<boolean>
   /**
-   * True if send() resolves true only after the peer has taken responsibility for the packet (MQTT QoS 1 and 2); such a
-   * medium needs no delivery exchange. Read only after the first open.
+   * True if send() resolves true only after the peer has taken responsibility for the packet (MQTT QoS 1); such a
+   * medium needs no delivery exchange. The first open may change it.
    */
   readonly acknowledges?: boolean
   /** Sends several packets in order, if one call is cheaper; resolves the number accepted, counted from the first. */

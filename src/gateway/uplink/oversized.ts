@@ -22,7 +22,7 @@ interface Waiting {
 const KEYS = ['from', 'to', 'limit', 'count'] as const
 /** beyond this two ranges are merged: the largest two, or the nearest two refused ones */
 const MOST = { oversized: 4, refused: 8 }
-/** in existing logs `aside` is the name of oversized ranges */
+/** names of the counters in the log; existing logs have `aside` */
 const WORDS = { oversized: 'aside', refused: 'refused' }
 /** records checked per turn */
 const LOOKS = 256

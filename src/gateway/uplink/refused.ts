@@ -49,7 +49,7 @@ export class RefusedSearch {
   #previous = 0
   #notBefore = Number.NEGATIVE_INFINITY
   #found = false
-  /** the end of the next pass, and of this one */
+  /** resolved at the end of the next pass; of this one */
   #next: Ending | null = null
   #ending: Ending | null = null
   #begunAt = 0

@@ -1,5 +1,5 @@
 // Limits the packets in flight on a medium. There are three kinds: the delivery exchange (X29) numbers and retransmits
-// packets, in its own window (src/protocol/delivery); a medium that acknowledges (MQTT QoS 1 and 2) takes several at once and
+// packets, in its own window (src/protocol/delivery); a medium that acknowledges (MQTT QoS 1) takes several at once and
 // reports for each whether the peer has it; all others are best effort: a packet counts as delivered when the medium accepts
 // it.
 //

@@ -32,7 +32,7 @@ export interface ConnectOptions {
   will?: { topic: string; payload: string }
   /** limit of unsettled messages */
   maxUnsettled: number
-  /** ms without an acknowledgement of the oldest packet that waits for one, before the connection is closed; default 30,000 */
+  /** ms for which a packet may be the oldest without acknowledgement before the connection is closed; default 30,000 */
   acknowledgeMs?: number
   onMessage: MessageHandler
   /** called once, never before connect() has resolved */

@@ -1,7 +1,8 @@
 // Publishes packets to a broker and receives answers from it (D19). At QoS 1 a packet counts as sent when the
 // broker has acknowledged it. Packets without acknowledgement when the connection breaks resolve false and are resent
 // from the log: nothing is stored here. Answers sent meanwhile are stored by the broker: one of them may refuse a packet that
-// it had acknowledged. The node's own state is retained too, with a last will. While this node has no id it publishes as `new-<install>`; when it gets its id it reconnects.
+// it had acknowledged. The node's own state is retained too, with a last will. While this node has no id it publishes as
+// `new-<install>`; when it gets its id it reconnects.
 //
 // Errors: no broker, a refusal, a connection that ends (open throws, or `lost`); a broker that refuses a packet or the
 // subscription to answers (`degraded` with its reason); too many pending packets, or one too large (false, counted).
@@ -22,8 +23,8 @@ const ONLINE = Buffer.from('{"state":"online"}')
 const OFFLINE = '{"state":"offline"}'
 
 /**
- * At most 1. What has no acknowledgement when a connection breaks is sent again from the log, and the upstream discards duplicates; QoS 2
- * would add one more exchange per packet, and a session that holds packet ids of an earlier run takes new packets for old ones.
+ * At most 1: a packet without acknowledgement is sent again from the log, and the upstream discards duplicates. With QoS 2 a session
+ * would hold packet ids of an earlier run, and the broker would take new packets for those.
  */
 const sendingQos = ({ qos }: MqttOptions): Qos => Math.min(qos, 1) as Qos
 

@@ -295,6 +295,40 @@ test('a listener acknowledges a packet when the broker has the answers to it; if
   assert.equal(broker.count('publish'), 2)
 })
 
+test('a listener has at most as many answers in flight as the broker takes', async t => {
+  const held: (() => void)[] = []
+  let most = 0
+  const { broker } = await fake(t, (packet, client) => {
+    if (packet.cmd === 'connect')
+      client.send({ cmd: 'connack', reasonCode: 0, sessionPresent: false, properties: { receiveMaximum: 3 } })
+    if (packet.cmd === 'publish') {
+      held.push(() => client.send({ cmd: 'puback', messageId: packet.messageId! }))
+      most = Math.max(most, held.length)
+    }
+    if (packet.cmd !== 'subscribe') return
+    client.send({ cmd: 'suback', messageId: packet.messageId!, granted: [1] })
+    for (let messageId = 1; messageId <= 20; messageId++)
+      client.send({ cmd: 'publish', topic: 'os/9/up', payload: 'x', qos: 1, messageId, dup: false, retain: false })
+  })
+  const medium = createMqtt(
+    'in',
+    { mode: 'listen', host: '127.0.0.1', port: broker.port },
+    { ...context, identity: { ...identity, aid: null } },
+  )
+  t.after(() => medium.close())
+  medium.onPacket((_, origin) => {
+    void origin.reply(Buffer.from('refused'))
+    origin.settle!(true)
+  })
+  await medium.open(heard().events)
+  for (let k = 0; k < 20; k++) {
+    await until(`answer ${k}`, () => held.length > 0)
+    held.shift()!()
+  }
+  await until('all are acknowledged', () => broker.count('puback') === 20)
+  assert.equal(most, 3)
+})
+
 test('a sender acknowledges an answer after what its handler stores', async t => {
   const { broker, sender } = await fake(t, (packet, client) => {
     if (!welcome(packet, client) || packet.cmd !== 'subscribe') return
