@@ -183,8 +183,9 @@ export class Oversized {
     if (!last || !may(last)) return undefined
     const { to } = last
     if (seq <= to + 1) return last
-    const next = previous ?? this.#log.reader(to + 1, { kinds: ['fact'], committedOnly: false }).next()?.seq
-    return (previous === undefined ? next === seq : previous <= to) ? last : undefined
+    if (previous !== undefined) return previous <= to ? last : undefined
+    const next = this.#log.reader(to + 1, { kinds: ['fact'], committedOnly: false }).next()
+    return next?.seq === seq ? last : undefined
   }
 
   /** The first of the two nearest ranges, except the one being read. */

@@ -41,12 +41,12 @@ export class RefusedSearch {
   readonly #parts: RefusedParts
   /** of the next pass */
   #wanted = new Set<string>()
-  /** of this pass, not found yet */
+  /** of this pass */
   #missing = new Set<string>()
   #reader: Reader | null = null
   #end = 0
-  /** the last fact read */
-  #previous = 0
+  /** the last fact read in this pass */
+  #previous: number | undefined
   #notBefore = Number.NEGATIVE_INFINITY
   #found = false
   /** resolved at the end of the next pass; of this one */
@@ -75,7 +75,7 @@ export class RefusedSearch {
   }
 
   /** Takes the step that is due now; calls `found` for each record, with the fact before it. */
-  step(now: number, found: (seq: number, previous: number) => void): void {
+  step(now: number, found: (seq: number, previous?: number) => void): void {
     if (this.nextAt > now) return
     const reader = this.#reader ?? this.#begin(now)
     this.#stepAt = now + STEP_MS
@@ -105,7 +105,7 @@ export class RefusedSearch {
     this.#ending = this.#next
     this.#next = null
     this.#begunAt = now
-    this.#previous = 0
+    this.#previous = undefined
     this.#end = log.lastSeq
     this.#found = false
     this.#notBefore = now + INTERVAL_MS

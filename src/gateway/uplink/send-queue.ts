@@ -294,7 +294,7 @@ export class SendQueue {
   }
 
   /** A later record is sent anyway. */
-  readonly #found = (seq: number, previous: number): void => {
+  readonly #found = (seq: number, previous?: number): void => {
     const live = this.#growing
     const isLive = live !== null && seq >= live.from && seq <= live.to
     if (isLive || seq <= this.#main.cursor || this.#ahead.of(seq)) this.#refused.note(seq, 0, previous)

@@ -168,6 +168,18 @@ async function fake(t: TestContext, answers: Answers) {
   return { broker, sender }
 }
 
+/** A listener that answers every packet. */
+function refusing(t: TestContext, { port }: FakeBroker): ReturnType<typeof createMqtt> {
+  const own = { ...context, identity: { ...identity, aid: null } }
+  const medium = createMqtt('in', { mode: 'listen', host: '127.0.0.1', port }, own)
+  t.after(() => medium.close())
+  medium.onPacket((_, origin) => {
+    void origin.reply(Buffer.from('refused'))
+    origin.settle!(true)
+  })
+  return medium
+}
+
 test('when a broker refuses MQTT 5, by its answer or by closing the connection, version 4 is tried; a configured version is not changed', async t => {
   for (const how of ['says', 'closes'] as const) {
     const versions: number[] = []
@@ -274,16 +286,7 @@ test('a listener acknowledges a packet when the broker has the answers to it; if
     const rest = { topic: 'os/9/up', qos: 1, dup: sent > 0, retain: false } as const
     client.send({ cmd: 'publish', payload: 'unknown key', messageId: ++sent, ...rest })
   })
-  const medium = createMqtt(
-    'in',
-    { mode: 'listen', host: '127.0.0.1', port: broker.port },
-    { ...context, identity: { ...identity, aid: null } },
-  )
-  t.after(() => medium.close())
-  medium.onPacket((_, origin) => {
-    void origin.reply(Buffer.from('refused'))
-    origin.settle!(true)
-  })
+  const medium = refusing(t, broker)
   await medium.open(heard().events)
   await until('it is answered', () => broker.count('publish') === 1)
   await delay(20)
@@ -310,16 +313,7 @@ test('a listener has at most as many answers in flight as the broker takes', asy
     for (let messageId = 1; messageId <= 20; messageId++)
       client.send({ cmd: 'publish', topic: 'os/9/up', payload: 'x', qos: 1, messageId, dup: false, retain: false })
   })
-  const medium = createMqtt(
-    'in',
-    { mode: 'listen', host: '127.0.0.1', port: broker.port },
-    { ...context, identity: { ...identity, aid: null } },
-  )
-  t.after(() => medium.close())
-  medium.onPacket((_, origin) => {
-    void origin.reply(Buffer.from('refused'))
-    origin.settle!(true)
-  })
+  const medium = refusing(t, broker)
   await medium.open(heard().events)
   for (let k = 0; k < 20; k++) {
     await until(`answer ${k}`, () => held.length > 0)
