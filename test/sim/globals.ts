@@ -65,5 +65,7 @@ export function globalsOf(refuse: Refuse, own: Record<string, unknown>): Record<
   all['WebAssembly'] = refuse('WebAssembly', only(REAL['WebAssembly'] as Record<string, object>, ...WASM))
   // a text would see the real globals
   all['Function'] = refuse('Function', REAL['Function'])
+  // not every Node has it, and SQLite asks for its language
+  all['navigator'] = undefined
   return Object.assign(all, own, { globalThis: all, global: all })
 }

@@ -8,7 +8,7 @@ import { compileFunction } from 'node:vm'
 import * as realZlib from 'node:zlib'
 import { SimAddon } from './addon'
 import { Crash, type Disk } from './disk'
-import { asOwner, type Dice, type Engine, type Owner, running } from './engine'
+import { asOwner, type Dice, type Engine, microtask, type Owner, running } from './engine'
 import { globalsOf, only, PURE, type Refuse, refusing, SHADOWED } from './globals'
 import type * as Image from './image'
 import type { Host, Net } from './net'
@@ -192,7 +192,7 @@ export class Program implements Process {
     const values: Record<string, unknown> = globalsOf(this.#refuse, {
       ...{ setTimeout: setTimer, clearTimeout: clear, setInterval: set(true), clearInterval: clear },
       ...{ setImmediate: immediate, clearImmediate: clear, Date: SimDate, Math: math },
-      queueMicrotask: (run: () => void) => queueMicrotask(() => asOwner(owner, run)),
+      queueMicrotask: (run: () => void) => microtask(() => asOwner(owner, run)),
       ...{ process: this.#process(mono), performance: { now: mono, timeOrigin: 0 } },
     })
     const { sqlite } = this.#compiled

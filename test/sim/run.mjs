@@ -20,7 +20,8 @@ const HELP = `npm run test:sim -- [options]
   --aim NAME    each seed has this situation: last, repeat, full, ports, clock, upstream or adopt (test/sim/plan.ts)
   --relays      a gateway sends to another gateway, which passes it on; left out: as each seed draws
   --ids         gateways request their ids; left out: each has one by its configuration
-  --core NAME   which core the gateways choose for uplinks and receivers: pycore (default) or rscore, with the same traces
+  --core NAME   which core the gateways choose for uplinks and receivers: pycore (default) or rscore, with the same traces;
+                both: rscore for every third seed
   --apart       each start of a process evaluates the gateway's text anew: twice as slow, with the same traces
   --twice       each seed runs once with the text shared and once with texts apart, and the two traces must be the same
   --workers N   processes (default 2)
@@ -81,8 +82,8 @@ if (options.variant && !variant) {
 
 /** One seed in so many runs twice, once of them with texts apart. */
 const TWICE = 20
-/** A process is restarted after so many seeds: its memory grows. */
-const SEEDS_PER_PROCESS = 250
+/** with `--core both` */
+const RSCORE = 3
 
 const dir = mkdtempSync(join(root, '.build/sim-'))
 process.on('exit', () => rmSync(dir, { recursive: true, force: true }))
@@ -104,8 +105,8 @@ if (options.aim && !['last', 'repeat', 'full', 'ports', 'clock', 'upstream', 'ad
   console.error(`--aim takes last, repeat, full, ports, clock, upstream or adopt, not ${options.aim}`)
   process.exit(2)
 }
-if (!['pycore', 'rscore'].includes(options.core)) {
-  console.error(`--core takes pycore or rscore, not ${options.core}`)
+if (!['pycore', 'rscore', 'both'].includes(options.core)) {
+  console.error(`--core takes pycore, rscore or both, not ${options.core}`)
   process.exit(2)
 }
 const common = {
@@ -117,16 +118,17 @@ const common = {
   ...(options.relays && { relays: true }),
   ...(options.ids && { ids: true }),
   ...(options.apart && { apart: true }),
-  ...(options.core === 'rscore' && { rscore: true }),
 }
+const isRscore = seed => options.core === 'rscore' || (options.core === 'both' && seed % RSCORE === 0)
+const ordered = seed => ({ seed, ...common, ...(isRscore(seed) && { rscore: true }) })
 const command = (seed, keep, differs) =>
-  `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}${options.sql ? ' --sql' : ''}${options.aim ? ` --aim ${options.aim}` : ''}${options.relays ? ' --relays' : ''}${options.ids ? ' --ids' : ''}${options.core === 'rscore' ? ' --core rscore' : ''}` +
+  `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}${options.sql ? ' --sql' : ''}${options.aim ? ` --aim ${options.aim}` : ''}${options.relays ? ' --relays' : ''}${options.ids ? ' --ids' : ''}${isRscore(seed) ? ' --core rscore' : ''}` +
   `${options.apart ? ' --apart' : ''}${differs ? ' --twice' : ''}${variant ? ` --variant ${variant.id}` : ''}${keep ? ` --keep ${keep.join() || 'none'}` : ''}`
 
 /** Shrinks a failing seed in a process of its own, and prints the command that runs the remaining faults. */
 async function tellShrunk(seed, differs) {
   const runner = seedProcess(worldFile, imageFile)
-  const small = await shrink(keep => runner.run({ seed, twice: differs, ...common, ...(keep && { keep }) }))
+  const small = await shrink(keep => runner.run({ ...ordered(seed), twice: differs, ...(keep && { keep }) }))
   runner.end()
   console.log(
     small
@@ -150,7 +152,7 @@ if (seeds === 1) {
   const keep = options.keep?.split(',').filter(Boolean).map(Number).filter(Number.isInteger)
   const { twice = false, trace = false, said = false } = options
   const runner = seedProcess(worldFile, imageFile)
-  const result = await runner.run({ seed: first, twice, ...common, ...(keep && { keep }), trace, said })
+  const result = await runner.run({ ...ordered(first), twice, ...(keep && { keep }), trace, said })
   runner.end()
   if (options.faults && result.plan) console.log(JSON.stringify(result.plan, null, 1))
   if (options.faults) for (const [k, fault] of result.faults?.entries() ?? []) console.log(k, JSON.stringify(fault))
@@ -182,14 +184,14 @@ const total = {
 /** of the traces, by seed */
 const hashes = []
 
-/** Gives one process seeds until it has had enough, or there are no more. */
+/** Gives one process seeds until there are no more. */
 async function work() {
   const runner = seedProcess(worldFile, imageFile)
-  for (let left = SEEDS_PER_PROCESS; left > 0 && next < end && failed.length < 10; left--) {
+  while (next < end && failed.length < 10) {
     const seed = next++
     const twice = options.twice || seed % TWICE === 0
     total.twice += Number(twice)
-    const result = await runner.run({ seed, twice, ...common })
+    const result = await runner.run({ ...ordered(seed), twice })
     total.seeds++
     if (result.failure !== undefined) {
       failed.push(result)
@@ -206,10 +208,7 @@ async function work() {
   runner.end()
 }
 
-const line = async () => {
-  while (next < end && failed.length < 10) await work()
-}
-await Promise.all(Array.from({ length: Math.min(workers, seeds) }, line))
+await Promise.all(Array.from({ length: Math.min(workers, seeds) }, work))
 const seconds = (performance.now() - started) / 1000
 console.log(
   `${total.seeds} seeds (${first} to ${first + total.seeds - 1}), ${failed.length} broken, ${total.twice} run twice; ${seconds.toFixed(0)} s, ` +

@@ -100,6 +100,7 @@ export function sharedGlobals(first: Values, pure: ReadonlySet<string>, sqlite: 
     'queueMicrotask',
   ])
     values.set(name, (...parameters: unknown[]) => of(name)(...parameters))
+  values.set('performance', { now: () => of('performance').now(), timeOrigin: 0 })
   values.set('Math', Object.create(Math, { random: { value: () => of('Math').random() } }))
   values.set(
     'Date',

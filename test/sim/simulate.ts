@@ -118,10 +118,12 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
   await new Promise(resolve => setImmediate(resolve))
   if (running.strays.length > 0) world.broken(`a call belongs to no process: ${running.strays[0]}`)
   if (stray.length > 0) world.broken(`an unhandled rejection: ${stray[0]}`)
+  const also =
+    stray.length > 0 && !world.failure?.includes(stray[0]!) ? `\nalso an unhandled rejection: ${stray[0]}` : ''
   for (const machine of world.machines) machine.program?.kill()
   return {
     seed,
-    failure: world.failure,
+    failure: world.failure && world.failure + also,
     hash: world.hash,
     ms: world.engine.now,
     events: world.engine.events,

@@ -340,7 +340,7 @@ export class Truth {
       const { gateway } = machine
       if (!gateway || machine.starting) continue
       await become(machine.program)
-      for (const what of beyond(this.world, machine, ++this.#looks % 16 === 0)) this.#broken(what)
+      for (const what of beyond(this.world, machine, ++this.#looks % 32 === 0)) this.#broken(what)
     }
     const waiting = this.world.engine.pending
     if (waiting > 20_000) this.#broken(`${waiting} timers and packets wait`)

@@ -1,6 +1,7 @@
 // Ranges of the log after the cursor that the upstream already has, stored in the log as counters, so that a restart does not
 // send them again. Their number is limited: the shortest range is forgotten, and its records are sent again.
 import type { FlashLog } from '../../log'
+import { StoredRanges } from './stored-ranges'
 
 export interface Range {
   readonly from: number
@@ -10,17 +11,12 @@ export interface Range {
 const MOST = 8
 
 export class AheadRanges {
-  readonly #name: string
-  readonly #log: FlashLog
-  #list: Range[] = []
+  readonly #stored: StoredRanges<keyof Range>
+  #list: Range[]
 
   constructor(name: string, log: FlashLog, cursor: number) {
-    this.#name = name
-    this.#log = log
-    for (let k = 0; k < MOST; k++) {
-      const range = { from: log.counter(this.#key(k, 'from')) ?? 0, to: log.counter(this.#key(k, 'to')) ?? 0 }
-      if (range.from > cursor && range.to >= range.from) this.#list.push(range)
-    }
+    this.#stored = new StoredRanges(log, `${name}:ahead`, ['from', 'to'], MOST)
+    this.#list = this.#stored.read().filter(({ from, to }) => from > cursor && to >= from)
   }
 
   get list(): readonly Range[] {
@@ -47,21 +43,9 @@ export class AheadRanges {
 
   /** Writes changes up to record `committed`; `growing`: a range that is not added yet. True if anything was written. */
   save(growing: Range | null, committed: number): boolean {
-    const all = (growing ? [...this.#list, growing] : this.#list)
-      .map(({ from, to }) => ({ from, to: Math.min(to, committed) }))
-      .filter(({ from, to }) => to >= from)
-    let written = false
-    for (let k = 0; k < MOST; k++)
-      for (const end of ['from', 'to'] as const) {
-        const value = all[k]?.[end] ?? 0
-        if ((this.#log.counter(this.#key(k, end)) ?? 0) === value) continue
-        this.#log.appendCounter(this.#key(k, end), value)
-        written = true
-      }
-    return written
-  }
-
-  #key(k: number, end: keyof Range): string {
-    return `${this.#name}:ahead${k}:${end}`
+    const all = growing ? [...this.#list, growing] : this.#list
+    return this.#stored.write(
+      all.map(({ from, to }) => ({ from, to: Math.min(to, committed) })).filter(({ from, to }) => to >= from),
+    )
   }
 }

@@ -9,6 +9,7 @@
 // were delivered another way since; they are sent twice, and the upstream discards duplicates.
 import type { FlashLog } from '../../log'
 import { type FactRecord, type Item, Lane } from './lane'
+import { StoredRanges } from './stored-ranges'
 
 interface Waiting {
   from: number
@@ -34,11 +35,11 @@ const LONGEST_DELAY_MS = 60_000
 const CALM_MS = 120_000
 
 export class Oversized {
-  readonly #name: string
   readonly #log: FlashLog
+  readonly #stored: StoredRanges<keyof Waiting>
   readonly #kind: keyof typeof MOST
   /** smallest limit first; of refused facts in the order of the log */
-  #list: Waiting[] = []
+  #list: Waiting[]
   #reading: Waiting | null = null
   /** items taken from the range being read */
   #taken = 0
@@ -54,13 +55,10 @@ export class Oversized {
   #repeated = false
 
   constructor(name: string, log: FlashLog, kind: keyof typeof MOST = 'oversized') {
-    this.#name = name
     this.#log = log
     this.#kind = kind
-    for (let k = 0; k < MOST[kind]; k++) {
-      const [from = 0, to = 0, limit = 0, count = 0] = KEYS.map(key => log.counter(this.#key(k, key)))
-      if (count > 0 && to >= from) this.#list.push({ from, to, limit, count })
-    }
+    this.#stored = new StoredRanges(log, `${name}:${WORDS[kind]}`, KEYS, MOST[kind])
+    this.#list = this.#stored.read().filter(({ from, to, count }) => count > 0 && to >= from)
   }
 
   /** How many wait for an uplink that carries more than `limit` bytes; 0: all. */
@@ -164,17 +162,8 @@ export class Oversized {
 
   /** Writes changes; true if anything was written. */
   save(): boolean {
-    let written = false
-    for (let k = 0; k < MOST[this.#kind]; k++)
-      for (const key of KEYS) {
-        const one = this.#list[k]
-        const moved = one && one === this.#reading && key === 'from' ? this.#lane!.cursor + 1 : one?.[key]
-        const value = moved ?? 0
-        if ((this.#log.counter(this.#key(k, key)) ?? 0) === value) continue
-        this.#log.appendCounter(this.#key(k, key), value)
-        written = true
-      }
-    return written
+    const reading = this.#reading
+    return this.#stored.write(this.#list.map(one => (one === reading ? { ...one, from: this.#lane!.cursor + 1 } : one)))
   }
 
   /** The range that has the fact, or ends right before it: facts that were delivered stay out. */
@@ -217,9 +206,5 @@ export class Oversized {
   #settled(limit = 0): number {
     if (!this.#lane || !this.#reading || this.#reading.limit < limit) return 0
     return Math.min(this.#reading.count - 1, this.#taken - this.#lane.outstanding)
-  }
-
-  #key(k: number, key: (typeof KEYS)[number]): string {
-    return `${this.#name}:${WORDS[this.#kind]}${k}:${key}`
   }
 }
