@@ -21,6 +21,7 @@ export class Identity implements NodeIdentity {
   readonly #later: KeepLater
   #assignedId: number
   #deviceId: string
+  #refusal: string | undefined
   #installId = ''
   readonly #listeners = new Set<(aid: number) => void>()
 
@@ -56,6 +57,11 @@ export class Identity implements NodeIdentity {
     return this.#assignedId !== UNASSIGNED
   }
 
+  /** Why an upstream refused an id, and none was assigned since. */
+  get refusal(): string | undefined {
+    return this.#refusal
+  }
+
   /** The id as media use it: null while unassigned. */
   get aid(): number | null {
     return this.assigned ? this.#assignedId : null
@@ -69,8 +75,14 @@ export class Identity implements NodeIdentity {
     return this.#installId
   }
 
+  /** A server assigns no id. */
+  refuse(reason: string): void {
+    this.#refusal = reason
+  }
+
   /** Sets and stores the id that a server assigned. */
   assign(aid: number): void {
+    this.#refusal = undefined
     if (aid === this.#assignedId) return
     this.#assignedId = aid
     this.#save('assigned_id', aid)

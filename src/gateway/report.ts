@@ -86,7 +86,10 @@ export function statusOf(
     version,
     role,
     uptime_s: uptimeS,
-    identity: { device_id: of.identity.deviceId, assigned_id: of.identity.assignedId },
+    identity: {
+      ...{ device_id: of.identity.deviceId, assigned_id: of.identity.assignedId },
+      ...(of.identity.refusal !== undefined && { refused: of.identity.refusal }),
+    },
     device_role: of.deviceRole,
     time,
     links: Object.fromEntries(

@@ -117,7 +117,8 @@ export interface GatewayStatus {
   /** 'none': read from the files, no gateway runs */
   role: 'run' | 'serve' | 'none'
   uptime_s: number
-  identity: { device_id: string; assigned_id: number }
+  /** refused: why the upstream assigns no id */
+  identity: { device_id: string; assigned_id: number; refused?: string }
   /** rx_only: no uplink is opened; readings stay in the log */
   device_role: DeviceRole
   time: TimeReport

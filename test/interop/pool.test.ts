@@ -69,6 +69,18 @@ test('with the upstream away and the gateway killed, new nodes get distinct ids 
   assert.equal(new Set([...first, ...later, own]).size, 7, `${later} after ${first}`)
   assert.equal(await ask(nodes, 'n7'), 'ID_POOL_EXHAUSTED')
 
+  // a gateway that gets none says so
+  const web = await freePort()
+  const uplinks = [{ name: 'gw', medium: 'UDP', host: '127.0.0.1', port: nodes }]
+  const refused = new Machine(join(dir, 'refused'), 'run', { device_id: 'N8', gateway: { sources: [], uplinks } })
+  machines.push(refused)
+  await refused.start(['--port', String(web)], web)
+  const why = async (): Promise<unknown> => (await answerOf(refused, 'status')).identity.refused
+  await until('the refusal is in the status', async () => (await why()) === 'ID_POOL_EXHAUSTED')
+  const { checks } = await answerOf(refused, 'doctor')
+  assert.match(checks.find(({ name }: { name: string }) => name === 'identity').text, /N8 gets no id.*EXHAUSTED/)
+  await refused.stop('SIGKILL')
+
   await up.start(['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(upWeb)], upWeb)
   await until('the pool is filled again', async () => (await answerOf(gw, 'status')).ids.released === 6)
   const last = await ask(nodes, 'n7')

@@ -99,9 +99,15 @@ const log: Check = {
 
 const identity: Check = {
   name: 'identity',
-  run({ context: { config } }) {
+  run({ context: { config, gateway } }) {
     const { assigned_id, device_id, Client_Core: server } = config.config
     const name = device_id || 'a device without a name'
+    const refused = gateway?.status().identity.refused
+    if (refused !== undefined)
+      return failed(
+        `${name} gets no id: the upstream answers ${refused}`,
+        'see the status of the upstream: its ids may be used up, or limited for one address',
+      )
     if (assigned_id > 0 && assigned_id < UNASSIGNED) return ok(`${name}, id ${assigned_id}`)
     return warning(
       `${name} has no id yet`,

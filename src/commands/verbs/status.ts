@@ -90,6 +90,7 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
   ]
   const bad = (line: string) => lines.push(paint.bad(line))
   const warn = (line: string) => lines.push(paint.warn(line))
+  if (identity.refused) bad(`no id: the upstream answers ${identity.refused}; readings stay in the log`)
   const { flash } = status
   if (flash) {
     const { device, bytes_written_today: today, endurance_bytes: endurance, wear_percent_year: wear } = flash

@@ -44,6 +44,12 @@ const TIME_RETRY_MS = 5000
 const POOL_EVERY_MS = 5000
 const POOL_REFUSED_MS = 60_000
 
+/** In one line, for a terminal. */
+const reasonOf = (packet: Uint8Array): string =>
+  parseNackReason(packet)
+    .replace(/[^ -~]/g, '·')
+    .slice(0, 100)
+
 export class UpstreamRequests {
   readonly #options: RequestsOptions
   #idSeq = 0
@@ -84,10 +90,9 @@ export class UpstreamRequests {
     if (seq === 0) return false
     if (packet[0] === COMMAND.ID_ASSIGN && seq === this.#idSeq) this.#assigned(packet, seq)
     else if (packet[0] === COMMAND.TIME_RESPONSE && seq === this.#timeSeq) this.#timed(packet)
-    else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq === this.#idSeq)
-      this.#options.logger.warn(`the upstream assigns no device id: ${parseNackReason(packet)}`)
+    else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq === this.#idSeq) this.#noId(reasonOf(packet))
     else if (packet[0] === COMMAND.ID_POOL_RES && seq === this.#poolSeq) void this.#granted(parseIdPool(packet), seq)
-    else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq === this.#poolSeq) this.#refused(parseNackReason(packet))
+    else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq === this.#poolSeq) this.#refused(reasonOf(packet))
     else return false
     return true
   }
@@ -137,6 +142,12 @@ export class UpstreamRequests {
     } catch (error) {
       logger.error(`${counted(ids.length, 'id')} from the upstream's pool not kept: ${asOsError(error).message}`)
     }
+  }
+
+  #noId(reason: string): void {
+    const { identity, logger } = this.#options
+    logger.warn(`the upstream assigns no device id: ${reason}`)
+    identity.refuse(reason)
   }
 
   #refused(reason: string): void {

@@ -72,6 +72,7 @@ export interface News {
   readonly log?: { readonly state?: string; readonly reason?: string; readonly pending?: number }
   readonly disk?: { readonly reason: string; readonly in_ram: readonly string[]; readonly hint: string }
   readonly core?: { readonly problem?: string }
+  readonly identity?: { readonly refused?: string }
 }
 
 /** The problems of a status that limit the gateway's work, the worst first; safe mode is shown above every view. */
@@ -86,6 +87,8 @@ export function notices(news: News): Notice[] {
       true,
     )
   if (disk) say('disk', `In RAM only (${disk.reason}): ${disk.in_ram.join(', ')}; ${disk.hint}`, true)
+  if (news.identity?.refused)
+    say('id', `No id: the upstream answers ${news.identity.refused}; readings stay in the log`, true)
   if (config_problem) say('config', `The configuration file is ignored: ${config_problem}`, true)
   for (const { device_id, sensor_id, status, reason } of attention) {
     const what = sensor_id === undefined ? device_id : `${sensor_id} of ${device_id}`

@@ -74,6 +74,7 @@ const CASES: [name: string, world: World, state: Finding['state'], text: RegExp,
   ['disk', { machine: { space: () => ({ free: 100 << 20, total: GIB }) } }, 'warning', /may still grow/, /max_bytes/],
   ['disk', { machine: { space: () => undefined } }, 'skipped', /does not report/],
   ['identity', {}, 'warning', /no id yet/, /ensure-id/],
+  ['identity', { status: { identity: { refused: 'ID_QUOTA' } } }, 'failed', /answers ID_QUOTA/, /limited/],
   [
     'safe_mode',
     { context: { safeMode: async () => ({ active: true, reason: '5 crashes', crashes: 5 }) } },

@@ -247,10 +247,12 @@ test('status shows why a link is down, and for a working link its last error', (
       { device_id: 'gw', sensor_id: 'level', status: 'ERROR', reason: 'no answer from slave 7', at: 1 },
       { device_id: 'pump', status: 'ALARM', at: 1 },
     ],
+    identity: { device_id: 'gw', assigned_id: 4_294_967_295, refused: 'ID_QUOTA' },
     via: 'gateway',
   }
   const lines = parseCommand(VERBS, ['status']).verb.text!(value as never, plain).split('\n')
   const line = (name: string) => lines.find(text => text.startsWith(name))
+  assert.equal(line('no id'), 'no id: the upstream answers ID_QUOTA; readings stay in the log')
   assert.match(line('cloud')!, / no answer$/)
   assert.match(line('wire')!, / 3 +last error ([5-9]|\d\d+) s ago: unplugged$/)
   assert.match(line('calm')!, / 3$/)

@@ -21,6 +21,7 @@ test('problems of a gateway are shown, the worst first; a healthy gateway shows 
   const all = notices({
     log: { state: 'degraded', reason: 'disk full (ENOSPC)', pending: 7 },
     disk: { reason: 'disk full (ENOSPC)', in_ram: ['the lock', 'the token'], hint: 'free space' },
+    identity: { refused: 'ID_POOL_EXHAUSTED' },
     config_problem: 'line 3',
     attention: [
       { device_id: 'tank', sensor_id: 'level', status: 'ERROR', reason: 'no answer from slave 7' },
@@ -31,13 +32,23 @@ test('problems of a gateway are shown, the worst first; a healthy gateway shows 
   })
   assert.deepEqual(
     all.map(({ kind, bad }) => `${kind} ${bad}`),
-    ['log true', 'disk true', 'config true', 'tank level true', 'pump  true', 'guard false', 'restart false'],
+    [
+      'log true',
+      'disk true',
+      'id true',
+      'config true',
+      'tank level true',
+      'pump  true',
+      'guard false',
+      'restart false',
+    ],
   )
   assert.match(all[0]!.text, /disk full \(ENOSPC\).*7 records in RAM only/)
   assert.match(all[1]!.text, /the lock, the token; free space/)
-  assert.match(all[2]!.text, /line 3/)
-  assert.deepEqual([all[3]!.text, all[4]!.text], ['level of tank: ERROR (no answer from slave 7)', 'pump: ALARM'])
-  assert.match(all[6]!.text, /engine_settings\.precision, receiver\.frames/)
+  assert.match(all[2]!.text, /answers ID_POOL_EXHAUSTED/)
+  assert.match(all[3]!.text, /line 3/)
+  assert.deepEqual([all[4]!.text, all[5]!.text], ['level of tank: ERROR (no answer from slave 7)', 'pump: ALARM'])
+  assert.match(all[7]!.text, /engine_settings\.precision, receiver\.frames/)
 })
 
 test('counts use singular or plural, and timestamps are recognized by their names', () => {

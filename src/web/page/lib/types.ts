@@ -36,7 +36,7 @@ export interface Status extends News {
   version: string
   role: string
   uptime_s: number
-  identity: { device_id: string; assigned_id: number | null }
+  identity: { device_id: string; assigned_id: number | null; refused?: string }
   device_role?: string
   time: {
     quality: string

@@ -26,6 +26,7 @@ test('ids, time and pools are requested, repeated, accepted and refused as reque
     const identity = {
       assigned: round % 2 === 1,
       deviceId: 'GW',
+      refuse: (reason: string) => said.push(`refused ${reason}`),
       assign(id: number) {
         this.assigned = true
         said.push(`assigned ${id}`)
