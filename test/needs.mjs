@@ -67,6 +67,11 @@ const NEEDS = {
   // a file with this runs on the Node from packages, if its own one is older; or its gateways do (OS_NODE_QUIC_NODE)
   node24,
   quicnode: node24,
+  // its sizes are in recorded traces; Debian's Node compresses with another one
+  zlib: {
+    has: () => process.config.variables.node_shared_zlib !== true,
+    command: 'node test/run.mjs with a Node of nodejs.org, which has a zlib of its own',
+  },
   git: debian('git', 'git'),
   // a clone with its earlier commits
   history: {
@@ -87,7 +92,11 @@ const NEEDS = {
   conntrack: debian('conntrack', 'conntrack'),
   compose: debian('docker-compose', 'docker-compose'),
   haproxy: debian('haproxy', '/usr/sbin/haproxy'),
-  postgres: debian('postgresql-15', '/usr/lib/postgresql/15/bin/initdb'),
+  // whatever version this Debian has
+  postgres: {
+    packages: ['postgresql'],
+    has: () => spawnSync('sh', ['-c', 'ls /usr/lib/postgresql/*/bin/initdb']).status === 0,
+  },
   mariadb: debian('mariadb-server-core', 'mariadbd'),
   sshd: debian('openssh-server openssh-client', 'sshd', 'ssh', 'ssh-keygen'),
   zsh: debian('zsh', 'zsh'),
@@ -129,6 +138,7 @@ const NEEDS = {
     '/usr/lib/u-boot/qemu_arm64/u-boot.bin',
   ),
   can: debian('can-utils', 'cansend', 'candump', 'isotpsend'),
+  ext4: debian('e2fsprogs', 'mkfs.ext4'),
   dmsetup: debian('dmsetup e2fsprogs mount', 'dmsetup', 'mkfs.ext4', 'losetup'),
   gpiod: debian('gpiod', 'gpioinfo', 'gpioset'),
   i2c: debian('i2c-tools', 'i2cget'),

@@ -2,7 +2,7 @@
 // process, in whatever way that ends (parent-death signal of the kernel).
 // Needs: mosquitto
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { freePort, removeDir, tempDir } from './gateway'
@@ -36,6 +36,9 @@ interface ServerKind {
 
 /** in the folder of an sshd: the accepted key */
 const SSH_KEY = 'user_key'
+
+/** programs of the newest PostgreSQL here; each Debian has another version */
+const POSTGRES = postgresDir('/usr/lib/postgresql')
 
 const KINDS = {
   mosquitto: {
@@ -86,7 +89,7 @@ const KINDS = {
     },
   },
   postgres: {
-    command: '/usr/lib/postgresql/15/bin/postgres',
+    command: `${POSTGRES}/postgres`,
     ready: /database system is ready to accept connections/,
     user: 'nobody',
     arguments({ dir, port, host, lines }) {
@@ -94,7 +97,7 @@ const KINDS = {
       if (!existsSync(data)) {
         writeFileSync(join(dir, 'password'), SQL_PASSWORD)
         const names = ['-U', 'os_node', '--pwfile', join(dir, 'password'), '-A', 'scram-sha-256']
-        asNobody(dir, '/usr/lib/postgresql/15/bin/initdb', ['-D', data, '-N', '-E', 'UTF8', '--locale=C', ...names])
+        asNobody(dir, `${POSTGRES}/initdb`, ['-D', data, '-N', '-E', 'UTF8', '--locale=C', ...names])
       }
       const settings = ['fsync=off', 'shared_buffers=16MB', `unix_socket_directories=${dir}`, ...lines]
       return ['-D', data, '-p', String(port), '-h', host, ...settings.flatMap(one => ['-c', one])]
@@ -162,6 +165,11 @@ const KINDS = {
 
 /** of the user os_node at the database servers */
 export const SQL_PASSWORD = 'only-for-tests'
+
+function postgresDir(dir: string): string {
+  const versions = existsSync(dir) ? readdirSync(dir).map(Number) : []
+  return join(dir, String(Math.max(...versions)), 'bin')
+}
 
 /** Runs a program that creates a server's data folder, as the user of the server; that user then owns the folder. */
 function asNobody(dir: string, command: string, args: readonly string[], input = ''): void {

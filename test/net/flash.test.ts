@@ -1,6 +1,6 @@
 // `os-node flash` on a real block device: a loop device, which the kernel does not call removable, so only that part of its listing
 // differs. The kernel itself refuses a device in use.
-// Needs: loop image
+// Needs: loop image ext4
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'

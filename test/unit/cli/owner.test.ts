@@ -44,4 +44,11 @@ test('root switches to the owner of the files it will change, group first', {
   assert.deepEqual(become(1000, [config]), [])
   assert.deepEqual(become(0, [dir, config]), [])
   assert.deepEqual(become(0, [nowhere]), [])
+
+  const { system } = processOf(0)
+  const refused = (): never => {
+    throw new Error('io_uring may be enabled')
+  }
+  Object.assign(system, { initgroups: refused, setgroups: refused, setgid: refused, setuid: refused })
+  assert.throws(() => actAsOwner([config], system), { code: 'FORBIDDEN', message: /io_uring/, hint: /'#1234'/ })
 })

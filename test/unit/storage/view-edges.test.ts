@@ -1,6 +1,8 @@
 // Boundary cases of a view and of its folder, compared with view-edges-trace.txt: windows that overlap, come late, cannot be
 // written, read, removed or corrected; what a reader of another process's windows does not change; how much is removed from a
 // view without windows.
+//
+// Needs: zlib
 import { after, before, test } from 'node:test'
 import type { LogRecord } from '../../../src/log'
 import { newBloom } from '../../../src/storage/bloom'

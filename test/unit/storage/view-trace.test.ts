@@ -1,5 +1,7 @@
 // What a view answers and what it leaves in its folder, for one random log under several limits, compared with
 // view-trace.txt: pages and totals of every filter, buckets, counts, files, and what a start reads of them.
+//
+// Needs: zlib
 import { after, before, test } from 'node:test'
 import { LogFiles, packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
