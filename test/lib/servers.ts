@@ -116,9 +116,9 @@ const KINDS = {
         )
         // like mariadb-install-db, without the tables of help texts
         mkdirSync(data)
-        const files = ['mysql_system_tables.sql', 'mysql_system_tables_data.sql'].map(
-          name => `/usr/share/mysql/${name}`,
-        )
+        // from version 11 on they have another name
+        const name = existsSync('/usr/share/mariadb/mariadb_system_tables.sql') ? 'mariadb' : 'mysql'
+        const files = ['tables', 'tables_data'].map(part => `/usr/share/${name}/${name}_system_${part}.sql`)
         const tables = files.map(name => readFileSync(name, 'utf8')).join('\n')
         const options = [
           '--no-defaults',
