@@ -57,9 +57,9 @@ export class Identity implements NodeIdentity {
     return this.#assignedId !== UNASSIGNED
   }
 
-  /** Why an upstream refused an id, and none was assigned since. */
+  /** Why an upstream assigns no id; undefined while there is one. */
   get refusal(): string | undefined {
-    return this.#refusal
+    return this.assigned ? undefined : this.#refusal
   }
 
   /** The id as media use it: null while unassigned. */
@@ -82,7 +82,6 @@ export class Identity implements NodeIdentity {
 
   /** Sets and stores the id that a server assigned. */
   assign(aid: number): void {
-    this.#refusal = undefined
     if (aid === this.#assignedId) return
     this.#assignedId = aid
     this.#save('assigned_id', aid)

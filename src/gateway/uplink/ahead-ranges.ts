@@ -31,9 +31,11 @@ export class AheadRanges {
   add(range: Range): void {
     if (range.to < range.from) return
     this.#list.push(range)
-    if (this.#list.length < MOST) return
-    const shortest = this.#list.reduce((a, b) => (b.to - b.from < a.to - a.from ? b : a))
-    this.#list = this.#list.filter(other => other !== shortest)
+    // one more may be growing; a start finds that one among the others
+    while (this.#list.length >= MOST) {
+      const shortest = this.#list.reduce((a, b) => (b.to - b.from < a.to - a.from ? b : a))
+      this.#list = this.#list.filter(other => other !== shortest)
+    }
   }
 
   /** The cursor has moved to this record. */

@@ -11,7 +11,7 @@ export class StoredRanges<Key extends string> {
   /** ranges that the log may have */
   #stored: number
 
-  /** At most `most` ranges. */
+  /** At most `most` ranges: those after them are not stored. */
   constructor(log: FlashLog, prefix: string, keys: readonly Key[], most: number) {
     this.#log = log
     this.#keys = keys
@@ -32,7 +32,8 @@ export class StoredRanges<Key extends string> {
   /** Writes what differs from the log; true if anything does. */
   write(list: readonly Readonly<Record<Key, number>>[]): boolean {
     let written = false
-    this.#stored = Math.max(this.#stored, list.length)
+    const { length } = this.#names
+    this.#stored = Math.min(Math.max(this.#stored, list.length), length)
     for (let k = 0; k < this.#stored; k++)
       for (const [at, name] of this.#names[k]!.entries()) {
         const value = list[k]?.[this.#keys[at]!] ?? 0
@@ -40,7 +41,7 @@ export class StoredRanges<Key extends string> {
         this.#log.appendCounter(name, value)
         written = true
       }
-    this.#stored = list.length
+    this.#stored = Math.min(list.length, length)
     return written
   }
 }
