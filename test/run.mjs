@@ -91,7 +91,7 @@ const SHARES_NOT = /process\.(argv|env|chdir|exit|on)|globalThis|mock\.timers|no
 const TIMES = join(root, 'test/times.json')
 
 /** Needs that no package provides; with CI=true any other skip is an unintended one. */
-const EXCUSED = /this machine has no (IPv6|link-local|address|\/proc)/
+const EXCUSED = /this machine has no (IPv6|link-local|address|\/proc)|io_uring may be enabled/
 
 const all = readdirSync(join(root, 'test'), { recursive: true })
   .filter(file => file.endsWith('.test.ts'))

@@ -167,8 +167,8 @@ const KINDS = {
 export const SQL_PASSWORD = 'only-for-tests'
 
 function postgresDir(dir: string): string {
-  const versions = existsSync(dir) ? readdirSync(dir).map(Number) : []
-  return join(dir, String(Math.max(...versions)), 'bin')
+  const versions = existsSync(dir) ? readdirSync(dir).filter(name => existsSync(join(dir, name, 'bin/initdb'))) : []
+  return join(dir, versions.sort((a, b) => Number(a) - Number(b)).at(-1) ?? '', 'bin')
 }
 
 /** Runs a program that creates a server's data folder, as the user of the server; that user then owns the folder. */

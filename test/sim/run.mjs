@@ -217,6 +217,7 @@ console.log(
     `all traces ${hashes.reduce((sum, hash) => Math.imul(sum ^ hash, 0x0100_0193), 0x811c_9dc5) >>> 0}`,
 )
 if (failed.length > 0) {
+  console.log(`on Node ${process.version}; with another one a seed may have another trace`)
   await tellShrunk(failed[0].seed, failed[0].differs)
   process.exit(1)
 }
