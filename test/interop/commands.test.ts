@@ -49,6 +49,8 @@ before(async () => {
     asked.once('error', reject).end()
   })
   await alone.stop()
+  // it may have measured the cores until then, or not
+  removeDir(join(alone.dataDir, 'cores.json'))
   running = new Machine(join(dir, 'running'), 'run', config)
   await running.start([], ports.page)
   // its first packet shows that the upstream acknowledges; an earlier reading may be kept for later
