@@ -4,6 +4,7 @@ import { asOsError, OsError } from '../../src/lib/errors'
 import { GpioChip, GpioLines, type LinesOptions } from '../../src/native/gpio'
 import { board, type PinSpec, pinName, pinText, type ResolvedPin, resolvePin, withoutRight } from '../board'
 import { release } from './held-lines'
+import { LineHolder } from './line-holder'
 
 /** How lines are requested; tests pass their own. */
 export interface GpioWorld {
@@ -13,6 +14,8 @@ export interface GpioWorld {
   consumer(pin: ResolvedPin): string
   /** the clock of the kernel's edge timestamps, in nanoseconds */
   nowNs(): number
+  /** keeps lines while no gateway runs; undefined: the kernel decides */
+  readonly holder?: Pick<LineHolder, 'keep' | 'holds' | 'free'>
 }
 
 export const kernelGpio: GpioWorld = {
@@ -27,6 +30,7 @@ export const kernelGpio: GpioWorld = {
     }
   },
   nowNs: () => Number(process.hrtime.bigint()),
+  holder: new LineHolder(),
 }
 
 /** The sensor id of a pin without a configured name: GPIO17, or chip and line. */

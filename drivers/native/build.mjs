@@ -131,18 +131,18 @@ export async function buildAddons(root, say = () => undefined) {
   return new Map([...built].sort())
 }
 
-/**
- * The helper that opens a Bluetooth adapter for the service, for each processor whose addon was built: platform → file.
- * Rejects with E_ADDON.
- */
-export async function buildHelpers(root, addons) {
-  const source = join(here, 'helper/hci_open.c')
+/** Programs of the packages: hci-open opens a Bluetooth adapter for the service, hold-lines holds its outputs while it does not run. */
+export const HELPERS = ['hci-open', 'hold-lines']
+
+/** One of HELPERS, for each processor whose addon was built: platform → file. Rejects with E_ADDON. */
+export async function buildHelper(root, addons, name) {
+  const source = join(here, 'helper', `${name.replace('-', '_')}.c`)
   const made = createHash('sha256').update(readFileSync(source)).digest('hex')
   const flags = ['-std=gnu11', '-O2', '-Wall', '-Wextra', '-Werror', '-s', '-fPIE', '-pie']
   const built = [...addons.keys()].map(async platform => {
     const { cc } = compilerFor(platform.slice('linux-'.length))
     const dir = join(root, '.build/native', platform)
-    const places = { dir, file: 'hci-open', places: [], sources: [source] }
+    const places = { dir, file: name, places: [], sources: [source] }
     return [platform, (await compiled({ cc, flags, made, ...places, say: () => undefined })).path]
   })
   return new Map(await Promise.all(built))

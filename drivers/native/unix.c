@@ -71,14 +71,36 @@ static napi_value open_unix_datagram(napi_env env, napi_callback_info info) {
     return open_unix(env, args[0], SOCK_DGRAM, bind);
 }
 
-/* connectUnixPackets(path) → descriptor of a connection that preserves packet boundaries; for sendOne() and takeDescriptor() */
+/* connectUnixPackets(path) → descriptor of a connection that preserves packet boundaries; for sendOne(), passDescriptor() and takeDescriptor() */
 static napi_value connect_unix_packets(napi_env env, napi_callback_info info) {
     napi_value args[1];
     addon_args(env, info, 1, args);
     return open_unix(env, args[0], SOCK_SEQPACKET, connect);
 }
 
-/* takeDescriptor(connection) → the descriptor in the next packet; else minus the errno in the packet */
+/* passDescriptor(connection, byte, descriptor) → 1: a packet of one byte, with a copy of the descriptor */
+static napi_value pass_descriptor(napi_env env, napi_callback_info info) {
+    napi_value args[3];
+    int32_t byte;
+    addon_args(env, info, 3, args);
+    int fd = descriptor_fd(env, args[0]);
+    int passed = descriptor_fd(env, args[2]);
+    if (fd < 0 || passed < 0 || !addon_number(env, args[1], &byte))
+        return addon_int(env, fd < 0 ? fd : passed < 0 ? passed : -EINVAL);
+    char bytes = (char)byte;
+    struct iovec part = {&bytes, 1};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof passed)];
+    } control = {.head = {CMSG_LEN(sizeof passed), SOL_SOCKET, SCM_RIGHTS}};
+    memcpy(CMSG_DATA(&control.head), &passed, sizeof passed);
+    const struct msghdr packet = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    ssize_t sent = sendmsg(fd, &packet, MSG_NOSIGNAL);
+    return addon_int(env, sent < 0 ? -errno : sent);
+}
+
+/* takeDescriptor(connection) → the descriptor in the next packet; without one, minus the errno in the packet, or 0 */
 static napi_value take_descriptor(napi_env env, napi_callback_info info) {
     napi_value args[1];
     addon_args(env, info, 1, args);
@@ -98,7 +120,7 @@ static napi_value take_descriptor(napi_env env, napi_callback_info info) {
         return addon_int(env, -errno);
     const struct cmsghdr *head = CMSG_FIRSTHDR(&packet);
     if (bytes == 0 || !head || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof taken))
-        return addon_int(env, result > 0 ? -result : -ECONNRESET);
+        return addon_int(env, bytes == sizeof result && result >= 0 ? -result : -ECONNRESET);
     memcpy(&taken, CMSG_DATA(head), sizeof taken);
     fcntl(taken, F_SETFL, fcntl(taken, F_GETFL) | O_NONBLOCK);
     return descriptor_new(env, taken);
@@ -108,5 +130,6 @@ void addon_unix(napi_env env, napi_value exports) {
     addon_export(env, exports, "sendUnixDatagram", send_unix_datagram);
     addon_export(env, exports, "openUnixDatagram", open_unix_datagram);
     addon_export(env, exports, "connectUnixPackets", connect_unix_packets);
+    addon_export(env, exports, "passDescriptor", pass_descriptor);
     addon_export(env, exports, "takeDescriptor", take_descriptor);
 }

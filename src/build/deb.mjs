@@ -19,6 +19,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
+import { HELPERS } from '../../drivers/native/build.mjs'
 import { usageError } from './command.mjs'
 import { NODE_VERSION, nodeRuntime, tool } from './node-runtime.mjs'
 import { ARTEFACT } from './place.mjs'
@@ -52,7 +53,7 @@ function layOut(root, tree, { arch, carriesNode, say }) {
   const native = join(dist, 'native', `linux-${arch}`)
   if (!existsSync(native)) throw new Error(`E_TOOL: no addon for linux-${arch}: see what the build said`)
   cpSync(native, join(program, 'native', `linux-${arch}`), { recursive: true })
-  renameSync(join(program, 'native', `linux-${arch}`, 'hci-open'), join(program, 'hci-open'))
+  for (const name of HELPERS) renameSync(join(program, 'native', `linux-${arch}`, name), join(program, name))
   for (const name of PROGRAMS) {
     symlinkSync('os-node.js', join(program, `${name}.js`))
     symlinkSync('os-node', join(tree, 'usr/bin', name))

@@ -81,8 +81,15 @@ export interface CanAddon extends SocketAddon {
   openLinkChanges(): Descriptor | number
 }
 
+/** C exports for the programs of drivers/native/helper: a negative number is minus errno. */
+export interface HelperAddon extends Pick<SocketAddon, 'sendOne' | 'watch' | 'close'> {
+  connectUnixPackets(path: string): Descriptor | number
+  passDescriptor(connection: Descriptor, byte: number, descriptor: Descriptor): number
+  takeDescriptor(connection: Descriptor): Descriptor | number
+}
+
 /** C exports for GPIO: a negative number is minus errno; with a bus, the number of a job of its thread. */
-export interface GpioAddon {
+export interface GpioAddon extends HelperAddon {
   openGpioChip(path: string): Descriptor | number
   gpioChipInfo(chip: Descriptor, out: Uint8Array): number
   gpioLineInfo(chip: Descriptor, line: number, out: Uint8Array): number
@@ -100,15 +107,11 @@ export interface GpioAddon {
   gpioSet(bus: BusHandle, lines: Descriptor, index: number, value: number): number
   gpioRelease(bus: BusHandle, lines: Descriptor): number
   readGpioEvents(lines: Descriptor, out: Uint32Array): number
-  watch(lines: Descriptor, events: number, wake: ((events: number) => void) | null): number
-  close(descriptor: Descriptor): number
 }
 
 /** C exports for Bluetooth adapters: a negative number is minus errno. */
-export interface HciAddon extends SocketAddon {
+export interface HciAddon extends SocketAddon, HelperAddon {
   openHci(device: number, channel: number): Descriptor | number
-  connectUnixPackets(path: string): Descriptor | number
-  takeDescriptor(connection: Descriptor): Descriptor | number
   hciInfo(socket: Descriptor, device: number, address: Uint8Array): number
   hciFilter(socket: Descriptor, filter: Uint8Array): number
   holdLe(adapter: Uint8Array, peer: Uint8Array, peerType: number): Descriptor | number

@@ -325,6 +325,11 @@ export class GpioLines {
     return `${this.#bus.path} ${this.#what}`
   }
 
+  /** Sends a copy of the request to the other end of a connection: the lines stay requested until both are closed. Returns minus errno if it cannot. */
+  pass(connection: Descriptor, byte: number): number {
+    return this.#addon.passDescriptor(connection, byte, this.#lines)
+  }
+
   /**
    * Releases the lines; the hardware decides whether outputs keep their level. Resolves when they can be requested
    * again, or when the chip hangs: they are then released as soon as its call returns. Never rejects; safe to call

@@ -137,7 +137,7 @@ export class Board {
     return readFileSync(this.takeOut(PLACES.start, name), 'utf8')
   }
 
-  write(name: string, content: string): void {
+  write(name: string, content: string | Uint8Array): void {
     writeFileSync(join(this.place, name), content)
     execFileSync('mcopy', ['-o', '-i', `${this.card}@@${PLACES.start}`, join(this.place, name), `::${name}`])
   }

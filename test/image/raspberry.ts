@@ -1,5 +1,6 @@
 // The emulator's Raspberry Pi 3, in place of the boards whose images are tested. It has no firmware, so the test plays it (boot-sim.ts); no
-// SPI, radio or Ethernet, so the network is a USB adapter; and its watchdog restarts the board immediately, so the system does not use it.
+// SPI, radio or Ethernet, so the network is a USB adapter; and its watchdog restarts the board immediately, so the system does not use it, nor
+// U-Boot where a trial shall start.
 import { execFileSync } from 'node:child_process'
 import {
   closeSync,
@@ -22,7 +23,11 @@ import { cardReader, type Start, startOf } from './boot-sim'
 export const NO_WATCHDOG = 'systemd.watchdog_sec=0'
 /** the emulator's log line when the module of board/tryboot requests a trial */
 const ASKS_FOR_TRY = 'unhandled tag 0x00038064'
-const MODEL = 'bcm2837-rpi-3-b.dtb'
+/** the board's model, by its image */
+const MODELS: Readonly<Record<string, string>> = {
+  'rpi-3': 'bcm2837-rpi-3-b.dtb',
+  'rpi-zero-2-w': 'bcm2837-rpi-zero-2-w.dtb',
+}
 
 const raspi = (...args: string[]): string[] => {
   const machine = ['-M', 'raspi3b', '-accel', 'tcg,thread=single', '-display', 'none', '-no-reboot']
@@ -31,12 +36,12 @@ const raspi = (...args: string[]): string[] => {
 
 const reader = (board: Board) => cardReader(board.card, { 1: PLACES.start, 2: PLACES.bootA, 3: PLACES.bootB })
 
-/** The firmware of a Raspberry Pi 3: it starts U-Boot from the start partition. The adapter must be plugged in when the kernel runs. */
+/** The firmware of a Raspberry Pi 3 or Zero 2 W: it starts U-Boot from the start partition. The adapter must be plugged in when the kernel runs. */
 export function ubootMachine(board: Board): Machine {
   const read = reader(board)
   const config = read(1, 'config.txt')!.toString()
   const kernel = /^kernel=(.*)$/m.exec(config)![1]!
-  const files = [kernel, MODEL].map(name => {
+  const files = [kernel, MODELS[board.kind]!].map(name => {
     const path = join(board.place, name)
     writeFileSync(path, read(1, name)!)
     return path
@@ -54,6 +59,14 @@ export function tryTheOther(board: Board): void {
   sectorChooser(2, board.card).tryOnce(3)
 }
 
+/** From now on U-Boot starts a trial without the watchdog. */
+export async function withoutWatchdog(board: Board): Promise<void> {
+  const load = (name: string): Promise<unknown> => import(join(root, 'src/build/image', name))
+  const { bootScript } = (await load('index.mjs')) as { bootScript(root: string, addresses: object): Buffer }
+  const { IMAGE_BOARDS } = (await load('boards.mjs')) as { IMAGE_BOARDS: Record<string, { addresses: object }> }
+  board.write('boot.scr', bootScript(root, { ...IMAGE_BOARDS[board.kind]!.addresses, wdog: '' }))
+}
+
 /** The device tree of the emulated board, with its card where that of a Raspberry Pi 4 is, and an EEPROM that is new enough. */
 async function treeFor(board: Board): Promise<string> {
   const { baseSystem } = (await import(join(root, 'src/build/image/system.mjs'))) as {
@@ -62,7 +75,7 @@ async function treeFor(board: Board): Promise<string> {
   const base = baseSystem(root, () => {})
   const [release] = readdirSync(join(base, 'usr/lib/modules'))
   const tree = join(board.place, 'tree.dtb')
-  copyFileSync(join(base, 'usr/lib', `linux-image-${release}`, 'broadcom', MODEL), tree)
+  copyFileSync(join(base, 'usr/lib', `linux-image-${release}`, 'broadcom', MODELS['rpi-3']!), tree)
   const put = (...args: string[]): string => execFileSync('fdtput', args, { encoding: 'utf8' })
   const [card, other] = ['/soc/mmc@7e300000', '/soc/mmc@7e202000'] as const
   const pins = execFileSync('fdtget', [tree, '/soc/gpio@7e200000/emmc-gpio48', 'phandle'], { encoding: 'utf8' }).trim()

@@ -190,19 +190,25 @@ test('S16: the unit of the packages has an exposure below 2.0, and no capability
   assert.match(readFileSync(unit, 'utf8'), /^CapabilityBoundingSet=$/m)
 })
 
-test('the units of the packages are valid; the one that opens Bluetooth adapters has that capability and no more', () => {
+test('the units of the packages are valid; those that open Bluetooth adapters and hold outputs have the capability for it and no more', () => {
   const dir = join(root, 'rootfs/usr/lib/systemd/system')
-  const units = ['os-node-hci.socket', 'os-node-hci@.service', 'os-node-clock.service']
+  const helpers = ['os-node-hci@.service', 'os-node-lines.service']
+  const units = [...helpers, 'os-node-hci.socket', 'os-node-lines.socket', 'os-node-clock.service']
   const verify = ['verify', '--man=no', '--recursive-errors=no', ...units.map(name => join(dir, name))]
   const { stderr } = spawnSync('systemd-analyze', verify, { encoding: 'utf8' })
   // the program is not installed here
   const complaints = stderr
     .split('\n')
-    .filter(line => /os-node-(hci|clock)/.test(line) && !/(hci-open|clock-synced) is not executable/.test(line))
+    .filter(
+      line =>
+        /os-node-(hci|lines|clock)/.test(line) && !/(hci-open|hold-lines|clock-synced) is not executable/.test(line),
+    )
   assert.deepEqual(complaints, [])
-  const security = ['security', '--offline=true', '--no-pager', '--threshold=30', join(dir, units[1]!)]
-  const { status, stdout } = spawnSync('systemd-analyze', security, { encoding: 'utf8' })
-  assert.equal(status, 0, stdout)
+  for (const name of helpers) {
+    const security = ['security', '--offline=true', '--no-pager', '--threshold=30', join(dir, name)]
+    const { status, stdout } = spawnSync('systemd-analyze', security, { encoding: 'utf8' })
+    assert.equal(status, 0, stdout)
+  }
 })
 
 test('clock-synced creates its file once busybox or timedatectl reports that the clock is synchronized', t => {

@@ -2,11 +2,12 @@
 // simulated chip: it lets a line return to its pull resistor when its process is gone, as upstream kernels do.
 // Needs: gpiod
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { closeSync, openSync, writeSync } from 'node:fs'
+import { execFile, spawn, spawnSync } from 'node:child_process'
+import { closeSync, existsSync, openSync, rmSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { promisify } from 'node:util'
-import { Machine, removeDir, sensorsOf, sleep, tempDir, until } from '../lib/gateway'
+import { Machine, removeDir, root, sensorsOf, sleep, tempDir, until } from '../lib/gateway'
 import { GpioSim } from '../lib/gpiosim'
 import { inTheRig } from '../lib/rig'
 
@@ -170,6 +171,54 @@ inTheRig(
       assert.ok(Math.min(...took) < 2000, `${took.join()} ms`)
       await machine.start([], port)
       await held()
+    })
+
+    test('hold-lines keeps the safe levels after a crash until the next start, although this kernel releases them', async t => {
+      const program = join(root, 'dist/native', `linux-${process.arch}`, 'hold-lines')
+      // as systemd: the socket stays, and the program starts again when it has ended
+      const listen = ['--listen=/run/os-node-lines', '--seqpacket', 'sh', '-c', `while sleep 0.1; do ${program}; done`]
+      const systemd = spawn('systemd-socket-activate', listen, { stdio: 'ignore', detached: true })
+      t.after(() => {
+        process.kill(-systemd.pid!, 'SIGKILL')
+        rmSync('/run/os-node-lines', { force: true })
+      })
+      const holding = (): number => {
+        const links = spawnSync('sh', ['-c', 'ls -l /proc/$(pidof hold-lines)/fd'], { encoding: 'utf8' })
+        return links.stdout.match(/gpio-line/g)?.length ?? 0
+      }
+      const safe = async (): Promise<object[]> => {
+        await until('the socket', () => existsSync('/run/os-node-lines'))
+        const { stdout, code } = machine.run('outputs', 'safe', '--json')
+        assert.equal(code, 0, stdout)
+        return JSON.parse(stdout).outputs
+      }
+      /** A start; so many crashes may have ended in safe mode. */
+      const restarted = async (): Promise<void> => {
+        await machine.start([], port)
+        if ((await machine.ask('status')).safe_mode) await machine.ask('safe-mode', { leave: true })
+        await held()
+      }
+      await machine.stop('SIGKILL')
+      await safe()
+      // what is not held follows its resistor
+      pull(1)
+      assert.deepEqual([levels(), holding()], [[0, 0, 1, 1], 3])
+      pull(0)
+      assert.deepEqual(levels(), [0, 0, 1, 0])
+      // a start that fails early is followed by the same command
+      const again = await safe()
+      assert.deepEqual(again[2], { source: 'shed', name: 'valve', value: 1, reason: 'held since the last crash' })
+      assert.deepEqual(levels(), [0, 0, 1, 0])
+
+      await restarted()
+      assert.deepEqual([levels(), holding()], [[1, 1, 0, 0], 0])
+
+      await machine.stop('SIGKILL')
+      await safe()
+      assert.deepEqual(levels(), [0, 0, 1, 0])
+      spawnSync('pkill', ['-x', 'hold-lines'])
+      await until('the lines are released', () => levels()[2] === 0)
+      await restarted()
     })
 
     test('a clean stop sets on_stop and loses no pulse; `outputs safe` works after it and after a crash', async () => {

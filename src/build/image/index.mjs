@@ -71,7 +71,7 @@ function fromBases(bases, release, names = {}) {
 }
 
 /** boot.cmd with the addresses of a board, in the form that U-Boot loads: the head of an image of the type "script" for arm64. */
-function bootScript(root, addresses) {
+export function bootScript(root, addresses) {
   const variables = Object.entries(addresses).map(([name, at]) => `setenv ${name} ${at}\n`)
   const text = variables.join('') + readFileSync(join(root, 'src/build/image/boot.cmd'), 'utf8')
   const body = Buffer.concat([Buffer.alloc(8), Buffer.from(text)])

@@ -404,6 +404,40 @@ test('a start sets the outputs before anything else: on_fault after a crash, oth
   assert.equal(world.open, 0)
 })
 
+test('after a crash hold-lines gets each line before it is closed; one that it has stays there; a start frees all of them', async () => {
+  const entries = [{ name: 'shed', type: 'gpio', outputs: [{ pin: 'a', on_fault: 1 }, { pin: 'b' }] }]
+  const world = new FakeGpio()
+  const calls: string[] = []
+  let [holding, answers] = [false, true]
+  const called = async (what: string, result: boolean): Promise<boolean> => {
+    calls.push(what)
+    if (!answers) throw new OsError('TIMEOUT', 'hold-lines did not answer within 2 s')
+    return result
+  }
+  const settle = (occasion: 'start' | 'fault') => {
+    calls.length = 0
+    const holder = {
+      keep: async (chip: string) => void (await called(`keep ${chip}, ${world.open} open`, true)),
+      holds: () => called('holds', holding),
+      free: async () => void (await called('free', true)),
+    }
+    return settleOutputs(entries, occasion, occasion === 'start', Object.assign(world, { holder }))
+  }
+  const [a] = await settle('fault')
+  assert.deepEqual([a!.value, a!.reason, calls, world.open], [1, undefined, ['holds', 'keep a, 1 open'], 0])
+  holding = true
+  world.refuse = () => 'EBUSY'
+  assert.equal((await settle('fault'))[0]!.reason, 'held since the last crash')
+  holding = false
+  assert.deepEqual((await settle('fault'))[0]!.value, null)
+  world.refuse = () => undefined
+  answers = false
+  assert.match((await settle('fault'))[0]!.reason!, /hold-lines did not answer/)
+  assert.equal(world.open, 0)
+  await settle('start')
+  assert.deepEqual([calls, world.open], [['free'], 2])
+})
+
 test('a counter continues from its last logged value, whatever its scale; other modes do not', async () => {
   const pins = [
     { pin: 'a', name: 'gas', mode: 'counter', scale: 0.01, offset: 5, unit: 'm3' },
