@@ -107,6 +107,11 @@ export class Board {
     return statSync(this.#image).size
   }
 
+  /** the page, for a browser that takes `greenhouse-1.local` for this machine */
+  get url(): string {
+    return `https://greenhouse-1.local:${this.#port}`
+  }
+
   insertNewCard(conf: string): void {
     copyFileSync(this.#image, this.card)
     truncateSync(this.card, 1024 * MIB)

@@ -86,11 +86,7 @@ export class World {
       RESOURCES: { transport_config: { udp: { host: '127.0.0.1', port: packets } } },
     })
     this.send(41.5, 1.13)
-    this.browser = await chromium.launch({
-      executablePath: '/usr/bin/chromium',
-      args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-background-networking'],
-      timeout: 120_000,
-    })
+    this.browser = await launchBrowser()
     // wait for the database, so that no request is answered with 503
     await this.packets(1)
   }
@@ -172,6 +168,13 @@ export class World {
     removeDir(this.dir)
   }
 }
+
+export const launchBrowser = (...args: string[]): Promise<Browser> =>
+  chromium.launch({
+    executablePath: '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-background-networking', ...args],
+    timeout: 120_000,
+  })
 
 /** Writes .build/screens/<name>.png: the complete page, with fixed elements at its bottom. */
 export async function shoot(page: Page, name: string, whole = true): Promise<void> {
