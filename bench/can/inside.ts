@@ -92,27 +92,27 @@ const cangen = (): number => {
 
 const framesSent = (): number => Number(readFileSync(`/sys/class/net/${NAME}/statistics/tx_packets`, 'latin1'))
 
-async function medium(): Promise<{ packets: number; frames: number }> {
+/** So many nodes send to one listening medium, each with its own pair of ids: ISO-TP carries one packet of a pair at a time. */
+async function medium(nodes: number): Promise<{ packets: number; frames: number }> {
   const context = { clock: systemClock, logger: silentLogger }
   const events = { lost: (why: string) => console.error(why), degraded: () => undefined }
-  const peer = { interface: NAME, peers: [{ tx_id: 1, rx_id: 2 }] }
-  const near = canDriver.create('near', peer, context)
-  const far = canDriver.create('far', { interface: NAME, mode: 'listen', peers: [{ tx_id: 2, rx_id: 1 }] }, context)
+  const ids = Array.from({ length: nodes }, (_, k) => ({ tx_id: 2 * k + 1, rx_id: 2 * k + 2 }))
+  const senders = ids.map((peer, k) => canDriver.create(`near${k}`, { interface: NAME, peers: [peer] }, context))
+  const peers = ids.map(({ tx_id, rx_id }) => ({ tx_id: rx_id, rx_id: tx_id }))
+  const far = canDriver.create('far', { interface: NAME, mode: 'listen', peers }, context)
   let got = 0
   far.onPacket(() => {
     got++
   })
-  await near.open(events)
-  await far.open(events)
+  for (const each of [...senders, far]) await each.open(events)
   const count = 1000
   const framesBefore = framesSent()
   const packet = Buffer.alloc(100, 7)
   const since = performance.now()
-  const taken = await Promise.all(Array.from({ length: count }, () => near.send(packet)))
+  const taken = await Promise.all(Array.from({ length: count }, (_, k) => senders[k % nodes]!.send(packet)))
   const packets = perSecond(count, since)
   if (!taken.every(Boolean) || got !== count) throw new Error(`${got} of ${count} packets arrived`)
-  await near.close()
-  await far.close()
+  for (const each of [...senders, far]) await each.close()
   // as the interface counts them: first frames, consecutive frames, and the answers of the peer
   return { packets, frames: Math.round(((framesSent() - framesBefore) / count) * packets) }
 }
@@ -130,7 +130,8 @@ async function main(): Promise<void> {
       return perSecond(FRAMES, since)
     }),
     cangen: await best(cangen),
-    ...(await medium()),
+    one: await medium(1),
+    four: await medium(4),
   }
   console.log(JSON.stringify(result))
   process.exit(0)

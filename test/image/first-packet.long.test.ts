@@ -29,14 +29,17 @@ test('from power to the first packet as in docs/flash.md: the link signs in, a s
   t.after(() => browser.close())
   const context = await browser.newContext({ viewport: PHONE, hasTouch: true, isMobile: true, ignoreHTTPSErrors: true })
   const page = await context.newPage()
-  page.setDefaultTimeout(BOOT_MS)
+  page.setDefaultTimeout(BOOT_MS / 4)
   const set = async (key: string, more: object): Promise<void> => {
     await page.goto(`${board.url}/#/settings`)
+    // without the message of what was saved before
+    await page.reload()
     await page.getByLabel('Find a setting').fill(key)
     const field = page.getByLabel(key, { exact: true })
     await field.fill(JSON.stringify([...JSON.parse((await field.inputValue()) || '[]'), more], null, 2))
     await page.getByText('1 unsaved change').waitFor()
-    await shoot(page, `flash-${key}`, false)
+    await field.evaluate('element => element.scrollIntoView({ block: "center" })')
+    await shoot(page, `flash-${key.replace('gateway.', '')}`, false)
     await page.getByRole('button', { name: 'Save', exact: true }).click()
     await page.getByRole('status').filter({ hasText: /saved/ }).first().waitFor()
   }
@@ -44,12 +47,12 @@ test('from power to the first packet as in docs/flash.md: the link signs in, a s
   await page.goto(board.url + link)
   await page.getByText('Log on flash').waitFor()
   await page.goto(`${board.url}/#/readings`)
-  await page.locator('main').getByText('memory_available').first().waitFor()
+  await page.locator('main').getByText('cpu_busy').first().waitFor()
   await shoot(page, 'flash-readings', false)
 
   await set('gateway.sources', {
     ...{ name: 'shed', type: 'gpio' },
-    pins: [{ chip: 'gpiochip0', line: 3, name: 'door', mode: 'edge', bias: 'pull_up' }],
+    pins: [{ chip: 'gpiochip0', line: 5, name: 'door', mode: 'edge', bias: 'pull_up' }],
   })
   await set('gateway.uplinks', { name: 'home', medium: 'UDP', host: '10.0.2.2', port })
 
