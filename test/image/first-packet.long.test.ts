@@ -8,6 +8,9 @@ import { launchBrowser, PHONE, shoot } from '../lib/browser'
 import { freePort, freeUdpPort, Machine, removeDir, sensorsOf, tempDir } from '../lib/gateway'
 import { BOOT_MS, Board, until } from './board'
 
+/** for `evaluate`: the element is in the middle of the screen */
+const CENTRE = 'element => element.scrollIntoView({ block: "center", behavior: "instant" })'
+
 const board = new Board()
 board.pins = true
 const dir = tempDir()
@@ -38,7 +41,7 @@ test('from power to the first packet as in docs/flash.md: the link signs in, a s
     const field = page.getByLabel(key, { exact: true })
     await field.fill(JSON.stringify([...JSON.parse((await field.inputValue()) || '[]'), more], null, 2))
     await page.getByText('1 unsaved change').waitFor()
-    await field.evaluate('element => element.scrollIntoView({ block: "center" })')
+    await field.evaluate(CENTRE)
     await shoot(page, `flash-${key.replace('gateway.', '')}`, false)
     await page.getByRole('button', { name: 'Save', exact: true }).click()
     await page.getByRole('status').filter({ hasText: /saved/ }).first().waitFor()
