@@ -4,12 +4,19 @@
 // Needs: x64 boards debs image sshd chromium
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import type { Locator } from 'playwright-core'
 import { launchBrowser, PHONE, shoot } from '../lib/browser'
 import { freePort, freeUdpPort, Machine, removeDir, sensorsOf, tempDir } from '../lib/gateway'
 import { BOOT_MS, Board, until } from './board'
 
-/** for `evaluate`: the element is in the middle of the screen */
-const CENTRE = 'element => element.scrollIntoView({ block: "center", behavior: "instant" })'
+/** What was found is in the middle of the screen. */
+const centre = (found: Locator): Promise<void> =>
+  found.evaluate(element =>
+    (element as unknown as { scrollIntoView(options: object): void }).scrollIntoView({
+      block: 'center',
+      behavior: 'instant',
+    }),
+  )
 
 const board = new Board()
 board.pins = true
@@ -41,7 +48,7 @@ test('from power to the first packet as in docs/flash.md: the link signs in, a s
     const field = page.getByLabel(key, { exact: true })
     await field.fill(JSON.stringify([...JSON.parse((await field.inputValue()) || '[]'), more], null, 2))
     await page.getByText('1 unsaved change').waitFor()
-    await field.evaluate(CENTRE)
+    await centre(field)
     await shoot(page, `flash-${key.replace('gateway.', '')}`, false)
     await page.getByRole('button', { name: 'Save', exact: true }).click()
     await page.getByRole('status').filter({ hasText: /saved/ }).first().waitFor()
@@ -60,11 +67,9 @@ test('from power to the first packet as in docs/flash.md: the link signs in, a s
   await set('gateway.uplinks', { name: 'home', medium: 'UDP', host: '10.0.2.2', port })
 
   await page.goto(`${board.url}/#/overview`)
-  await page
-    .locator('main')
-    .getByText(/\d+ delivered/)
-    .first()
-    .waitFor()
+  // instead of the upstream on the board
+  await page.locator('main').getByText('home', { exact: true }).first().waitFor()
+  await centre(page.getByText(/[1-9]\d* delivered/).first())
   await shoot(page, 'flash-overview', false)
   await until('the level of the pin at the server', async () =>
     (await server.facts()).some(fact => sensorsOf(fact).some(({ id }) => id === 'door')),
