@@ -71,7 +71,7 @@ export class Board {
    */
   separated = false
   /** Processors: with more than one the emulator takes a fifth to a third more time for the same work, which counts where two boards run at a time. */
-  cores = 1
+  cores = process.env.OS_NODE_IMAGE === 'all' ? 1 : 2
   /** The board has a GPIO chip, which the emulator has only without ACPI. */
   pins = false
   /** the machine of the next start */
