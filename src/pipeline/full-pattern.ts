@@ -46,14 +46,13 @@ class FullPattern {
       while (p < to && bytes[p] !== BAR) p++
       // the normal parser handles unusual numbers
       if (p === first || p - first > 9) return false
-      const n = readBase62(bytes, first, p)
-      if (Number.isNaN(n)) return false
-      numbers[i] = n === 0 && p - first === 2 && bytes[first] === ZERO ? NO_VALUE : n
+      if (!readBase62(bytes, first, p, numbers, i)) return false
+      if (numbers[i] === 0 && p - first === 2 && bytes[first] === ZERO) numbers[i] = NO_VALUE
     }
     for (const end = fixed.length; k < end; ) if (bytes[p++] !== fixed[k++]) return false
     if (p !== to) return false
     history.begin(-1, false)
-    for (let i = 0; i < count; i++) history.fillSlot(i, metas[i]!, numbers[i]!)
+    history.fillParsed(metas, numbers)
     return true
   }
 }

@@ -234,6 +234,7 @@ export class SlotHistory {
     const row = this.#work * this.count
     const slots = Math.min(2 * this.count, 8 * size)
     const touched = this.#touched
+    const numbers = this.#numbers
     let p = start + this.maskBytes
     for (let slot = 0; slot < slots; slot++) {
       if (((body[maskEnd - (slot >> 3)]! >> (slot & 7)) & 1) === 0) continue
@@ -243,13 +244,12 @@ export class SlotHistory {
       if (to > end || (wary && from === to)) return false
       if (slot & 1) {
         let last = to
-        let n = readBase62(body, from, to)
-        if (Number.isNaN(n)) {
+        const at = row + (slot >> 1)
+        if (!readBase62(body, from, to, numbers, at)) {
           last = valueEnd(body, from, to)
-          n = readBase62(body, from, last)
-          if (Number.isNaN(n)) return false
+          if (!readBase62(body, from, last, numbers, at)) return false
         }
-        this.#numbers[row + (slot >> 1)] = n === 0 && last - from === 2 && body[from] === ZERO ? NO_VALUE : n
+        if (numbers[at] === 0 && last - from === 2 && body[from] === ZERO) numbers[at] = NO_VALUE
         if (touched !== null) touched[slot >> 1] = 1
       } else if (wary && !isMetaText(body, from, to)) return false
       else this.#setMeta(row + (slot >> 1), metaOf(body, from, to, this.shape.plain), row + (slot >> 1))
@@ -284,11 +284,14 @@ export class SlotHistory {
     if (weight > this.weight) this.weight = weight
   }
 
-  /** The same for one sensor whose text is known already. */
-  fillSlot(i: number, info: MetaInfo, n: number): void {
+  /** The same for sensors whose texts are known already. */
+  fillParsed(metas: readonly MetaInfo[], numbers: Float64Array): void {
     const row = this.#work * this.count
-    this.#setMeta(row + i, info, this.#head < 0 ? -1 : this.#head * this.count + i)
-    this.#numbers[row + i] = n
+    const newest = this.#head * this.count
+    for (let i = 0; i < this.count; i++) {
+      this.#setMeta(row + i, metas[i]!, newest < 0 ? -1 : newest + i)
+      this.#numbers[row + i] = numbers[i]!
+    }
   }
 
   /** Keeps the row as the state after the frame of `ts`. */
