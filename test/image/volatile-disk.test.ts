@@ -65,6 +65,21 @@ test('of unflushed writes some survive, some are dropped, some are torn between 
   assert.equal(sum.kept + sum.dropped + sum.torn, SEEDS.length * 16)
 })
 
+test('what would be after a cut is what is after it, and the disk does not change', () => {
+  for (const seed of SEEDS) {
+    const { disk, path } = fresh()
+    for (let k = 0; k < 8; k++) disk.write(k * 6144, block(k, 8192))
+    if (seed % 2 === 0) disk.write(8192, block(9), true)
+    const before = readFileSync(path)
+    const [at, length] = [5 * SECTOR, 60 * SECTOR]
+    const would = disk.afterCut(prng(seed), at, length)
+    assert.deepEqual(readFileSync(path), before)
+    disk.cut(prng(seed))
+    assert.deepEqual(disk.read(at, length), would, `seed ${seed}`)
+    disk.close()
+  }
+})
+
 test('of several writes to a block the newest wins if it survives, an older one if only that does', () => {
   const ends = new Set<number>()
   for (const seed of SEEDS) {

@@ -15,6 +15,9 @@ interface Write {
   readonly bytes: Buffer
 }
 
+/** Copies bytes[from, to) to that place of the disk. */
+type Copy = (bytes: Buffer, from: number, to: number, place: number) => void
+
 /** What a cut did with the unflushed writes; numbers of blocks. */
 export interface Cut {
   kept: number
@@ -36,6 +39,8 @@ export class VolatileDisk {
   readonly #newest = new Map<number, Write>()
   /** sector → number of the write that bypassed the cache; older ones in the cache do not count */
   readonly #forced = new Map<number, number>()
+
+  readonly #toMedium: Copy = (bytes, from, to, place) => void writeSync(this.#fd, bytes, from, to - from, place)
 
   constructor(path: string) {
     this.#fd = openSync(path, 'r+')
@@ -85,6 +90,26 @@ export class VolatileDisk {
    * Cuts the power: a part of the unflushed writes survives, by `random` (numbers from 0 to below 1). The disk is as after the next start.
    */
   cut(random: () => number): Cut {
+    const cut = this.#survive(random, (write, from, to) => this.#put(write, from, to))
+    this.#empty()
+    return cut
+  }
+
+  /** What `length` bytes at `at` would be if the power was cut now. The disk does not change. */
+  afterCut(random: () => number, at: number, length: number): Buffer {
+    const result = Buffer.alloc(length)
+    readSync(this.#fd, result, 0, length, at)
+    this.#survive(random, (write, from, to) =>
+      this.#put(write, from, to, (bytes, start, end, place) => {
+        const before = Math.max(0, at - place)
+        if (before < end - start && place < at + length) bytes.copy(result, place + before - at, start + before, end)
+      }),
+    )
+    return result
+  }
+
+  /** Calls `keep` for each part of an unflushed write that survives a cut. */
+  #survive(random: () => number, keep: (write: Write, from: number, to: number) => void): Cut {
     const cut: Cut = { kept: 0, dropped: 0, torn: 0 }
     // some caches lose nearly all, others nearly nothing
     const [lost, torn] = [[0.1, 0.5, 0.9, 1][Math.floor(4 * random())]!, 0.3 * random()]
@@ -96,16 +121,15 @@ export class VolatileDisk {
         if (isTorn) {
           cut.torn++
           for (let sector = from; sector < to; sector += SECTOR)
-            if (random() < 0.5) this.#put(write, sector, sector + SECTOR)
+            if (random() < 0.5) keep(write, sector, sector + SECTOR)
         } else if (whole) cut.dropped++
         else {
           cut.kept++
-          this.#put(write, from, to)
+          keep(write, from, to)
         }
         from = to
       }
     }
-    this.#empty()
     return cut
   }
 
@@ -131,11 +155,10 @@ export class VolatileDisk {
     this.#forced.clear()
   }
 
-  /** A part of a write goes to the medium, except sectors that a later one with FUA wrote. */
-  #put({ number, at, bytes }: Write, from: number, to: number): void {
-    if (this.#forced.size === 0) return void writeSync(this.#fd, bytes, from, to - from, at + from)
+  /** Copies a part of a write, except sectors that a later one with FUA wrote. */
+  #put({ number, at, bytes }: Write, from: number, to: number, copy: Copy = this.#toMedium): void {
+    if (this.#forced.size === 0) return void copy(bytes, from, to, at + from)
     for (let sector = from; sector < to; sector += SECTOR)
-      if ((this.#forced.get((at + sector) / SECTOR) ?? 0) < number)
-        writeSync(this.#fd, bytes, sector, SECTOR, at + sector)
+      if ((this.#forced.get((at + sector) / SECTOR) ?? 0) < number) copy(bytes, sector, sector + SECTOR, at + sector)
   }
 }
