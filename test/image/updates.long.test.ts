@@ -95,7 +95,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
   await tell('device_del stick-older')
 
   await plug('newer')
-  await until('the update', () => /1\.2\.4 is installed: the board starts again/.test(power.said()))
+  await until('the update', () => /1\.2\.4 is installed: the board restarts/.test(power.said()))
   await started(2)
   const { last_check: installed } = await board.slots(({ last_update: last }) => last?.outcome === 'confirmed')
   // the stick is still plugged in, and its update runs
