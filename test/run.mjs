@@ -160,8 +160,7 @@ const times = existsSync(TIMES) ? JSON.parse(readFileSync(TIMES, 'utf8')) : {}
 /** `npm run test:image` does more in some files */
 const WHOLE = ' in test:image'
 const nameOf = file => (OS_NODE_IMAGE === 'all' ? `${file}${WHOLE}` : file)
-const timeOf = file => times[nameOf(file)] ?? times[file] ?? SHORT
-const secondsOf = files => files.reduce((sum, file) => sum + timeOf(file)[0], 0)
+const secondsOf = files => files.reduce((sum, file) => sum + (times[nameOf(file)] ?? times[file] ?? SHORT)[0], 0)
 const runnable = chosen.filter(file => !notRun.has(file))
 const short = runnable.filter(
   file =>
