@@ -68,6 +68,8 @@ export interface PacketOrigin {
    * or need not be resent; false: it could not be stored and must be resent.
    */
   readonly settle?: (kept: boolean) => void
+  /** Another receiver may get the sender's next packet (MQTT, shared subscription), and does not have the keys named here. */
+  readonly shared?: boolean
   /** Present on answers of a broker. Called by the handler: the answer is acknowledged after `kept`. */
   readonly acknowledgeAfter?: (kept: Promise<unknown>) => void
 }

@@ -4,7 +4,8 @@
 // Errors: a secure frame that no key decrypts is answered BAD_KEY and counted; its sender starts a new session. With
 // `require_secure` plaintext is not decoded, so it changes no template; its sender still gets a key, and may send again
 // encrypted. Plaintext of an AID whose confirmed session is with another address is refused as well, with the answer BAD_KEY
-// (X36). A key request (opener: a FULL without sensors on its own TID) is never stored.
+// (X36). A key request (opener: a FULL without sensors on its own TID) is never stored. Over a shared subscription only a key
+// request gets a key.
 import type { PacketOrigin } from '../../links/contracts'
 import type { Received } from '../../pipeline/receiver'
 import { OPENER_TID } from '../../pipeline/sender'
@@ -90,8 +91,9 @@ export class ReceiveSession {
     const aid = meta.source_aid ?? 0
     if (!meta.secure) {
       const ts = new ByteReader(packet, tidAt(packet) + 1).u48()
-      // a packet without a time makes no key; the receiver answers it with the time
-      if (ts !== 0) this.#plain(aid, ts, origin)
+      // a packet without a time makes no key; the receiver answers it with the time. The receivers that share a subscription
+      // would each refuse what is under the key of another
+      if (ts !== 0 && !origin.shared) this.#plain(aid, ts, origin)
       else this.#server.timeless(aid, origin.address)
     } else if (key) send(origin, this.#server.onSecure(aid, key, origin.address, true, advanced))
     else this.#server.alive(aid, origin.address)

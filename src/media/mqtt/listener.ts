@@ -112,10 +112,12 @@ export class MqttListener implements Medium {
     this.counters.rx++
     const events = this.#events
     const { address, down } = sender
+    const shared = this.#parts.options.shared !== undefined
     let answers: Promise<unknown> | undefined
     const origin: PacketOrigin = {
       medium: 'MQTT',
       address,
+      ...(shared && { shared }),
       reply: packet => {
         const sent = this.#reply(down, packet)
         answers = Promise.all([answers, sent])

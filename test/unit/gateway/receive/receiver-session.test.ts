@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ReceiveSession } from '../../../../src/gateway/receive/receiver-session'
-import { UplinkEncoder } from '../../../../src/pipeline/sender'
+import { Receiver as PacketReceiver, type Received } from '../../../../src/pipeline/receiver'
+import { OPENER_TID, UplinkEncoder } from '../../../../src/pipeline/sender'
 import type { SecureServer } from '../../../../src/protocol/secure/server'
 import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
@@ -39,6 +40,7 @@ function session(plaintext: boolean, home: boolean) {
     onPlaintext: note('onPlaintext', null),
     refuse: note('refuse', null),
     refusesPlaintext: note('refusesPlaintext', false),
+    timeless: note('timeless', undefined),
   }
   const receiving = new ReceiveSession(server as unknown as SecureServer)
   const take = (): unknown[][] => calls.splice(0)
@@ -88,4 +90,17 @@ test('a packet outside the exchange is refused by name each time, one inside it 
   const home = session(false, true)
   assert.equal(home.receiving.judge(PLAIN, from), 'refused')
   assert.ok(!home.take().some(([name]) => name === 'refuse'), 'at home it knows its key')
+})
+
+test('over a shared subscription plaintext gets no key, a key request does', () => {
+  const shared = { ...from, shared: true }
+  const { receiving, take } = session(true, true)
+  const received = new PacketReceiver().receive(PLAIN) as Extract<Received, { kind: 'fact' }>
+  receiving.decoded(PLAIN, received, from)
+  assert.deepEqual(take(), [['onPlaintext', 9, T0, false, 'a:1', false]])
+  receiving.decoded(PLAIN, received, shared)
+  assert.deepEqual(take(), [['timeless', 9, 'a:1']])
+  const request = encoder.encodeFull({ ...fact(3), sensors: [] }, OPENER_TID).bytes.slice()
+  assert.equal(receiving.judge(request, shared), 'opener')
+  assert.deepEqual(take().at(1), ['onPlaintext', 9, T0 + 3, false, 'a:1', false])
 })
