@@ -1,51 +1,56 @@
 // The power of the emulated board is cut at random moments: while readings are logged, packets received, queries answered and an update is written or
 // tried, and while it starts after such a cut. Every start succeeds, with everything that was acknowledged or reported as committed (R26), and a program
-// that never syncs is caught. `npm run test:image` cuts 40 times here: about 22 under load, 18 in the starts after them; each second cut under load
-// is beside an update, and one of these is aimed at its writing, one at its trial. The cuts of a first start are in first-start.long.test.ts.
+// that never syncs is caught. `npm run test:image` cuts 40 times here, on two boards at a time: about 22 under load, 18 in the starts after them; each
+// second cut under load is beside an update, the first of these on one board at its writing, on the other at its trial. The cuts of a first start are
+// in first-start.long.test.ts.
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import type { Server } from 'node:http'
-import { after, before, test } from 'node:test'
+import { after, describe, type TestContext, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
 import { BOOT_MS, Board, PLACES, until } from './board'
-import { Cutter, LOADED, random, seed, WRITES, whole } from './cutter'
+import { Cutter, LOADED, WRITES, whole } from './cutter'
 import { Load, type Writer } from './load'
 
 /** the share of cuts under load that are followed by one during the next start */
 const STARTS = 0.8
-/** with fewer cuts there may be no two beside an update */
-const AIMED = whole && LOADED >= 10
+/** each board has one cut in that phase of an update; with fewer cuts there may be none beside an update */
+const AIMS = whole && LOADED >= 10 ? (['writing', 'trial'] as const) : [undefined]
 const CONF = 'hostname=greenhouse-1\n'
 /** a line that was being written may be zeros behind the others: the length of a file may be on the card before what it has there */
 const SAVED = `cd /data; for name in synced unsynced; do echo $(tr -d '\\0' <$name | tail -n 1); done`
 /** the actions of a board that does not answer */
 const STATE = 'os-node status; ps -eLo pid,tid,stat,time,wchan:20,comm | grep -v " I" | tail -n 60'
 
-const board = new Board()
-const cutter = new Cutter(board)
-/** seconds until the SQL view answered */
-const views: number[] = []
-let server: Server | undefined
-before(() => board.make(CONF, '20min'))
-after(async () => {
-  server?.close()
-  await board.remove()
-})
-
 interface UpdateState {
   slots: { version: string | null; running: boolean; state: string }[]
   last_update?: { version: string; outcome: string; reason?: string }
 }
 
-/** The slots as the page shows them. */
-const updateState = (token: string): Promise<UpdateState> =>
-  until('the slots on the page', async () => {
-    const { status, text } = await board.ask('/api/update', { token })
-    return status === 200 ? (JSON.parse(text) as UpdateState) : null
-  })
+const boards: Board[] = []
+after(() => Promise.all(boards.map(board => board.remove())))
 
-test('cuts under load lose nothing acknowledged or committed, and an update ends in the old slot or the new one', async t => {
+describe('cuts under load lose nothing acknowledged or committed, and an update ends in the old slot or the new one', {
+  concurrency: true,
+}, () => {
+  for (const [nth, aim] of AIMS.entries()) test(`one is at the ${aim ?? 'load'}`, t => cutsOf(t, nth, aim))
+})
+
+async function cutsOf(t: TestContext, nth: number, aim?: 'writing' | 'trial'): Promise<void> {
+  const board = new Board()
+  boards.push(board)
+  const cutter = new Cutter(board, nth)
+  const { random, seed } = cutter
+  const rounds = Math.ceil(LOADED / AIMS.length)
+  /** seconds until the SQL view answered */
+  const views: number[] = []
+  /** The slots as the page shows them. */
+  const updateState = (): Promise<UpdateState> =>
+    until('the slots on the page', async () => {
+      const { status, text } = await board.ask('/api/update', { token })
+      return status === 200 ? (JSON.parse(text) as UpdateState) : null
+    })
+  await board.make(CONF, '20min')
   await cutter.loseUnflushed()
   await cutter.start()
   const token = await cutter.tokenThatWorks('')
@@ -54,7 +59,7 @@ test('cuts under load lose nothing acknowledged or committed, and an update ends
   const answer = await cutter.answered('/api/config', { token, put: config })
   assert.equal(answer.status, 200, answer.text)
   const served = await board.serve([])
-  server = served.server
+  t.after(() => served.server.close())
   const load = new Load(board, token)
   const caught: Record<Writer, number> = { synced: 0, unsynced: 0 }
   const outcomes: string[] = []
@@ -92,7 +97,7 @@ test('cuts under load lose nothing acknowledged or committed, and an update ends
     for (const [at, writer] of (['synced', 'unsynced'] as const).entries())
       if (Number(saved[at] ?? 0) < load.said[writer]) caught[writer]++
     assert.equal(caught.synced, 0, `${about}: ${load.said.synced} was synced, the file ends with ${saved[0]}`)
-    const { slots, last_update: last } = await updateState(token)
+    const { slots, last_update: last } = await updateState()
     assert.equal(slots.filter(({ running }) => running).length, 1, about)
     const running = slots.find(slot => slot.running)!
     assert.ok([`1.2.${patch - 1}`, `1.2.${patch}`].includes(running.version!), `${about}: ${JSON.stringify(slots)}`)
@@ -104,33 +109,32 @@ test('cuts under load lose nothing acknowledged or committed, and an update ends
   /** Waits for the end of a trial; `name` is then newer than what runs. */
   async function settled(): Promise<void> {
     const { slots } = await until('the end of the trial', async () => {
-      const state = await updateState(token)
+      const state = await updateState()
       return state.last_update?.outcome === 'trial' ? null : state
     })
     if (slots.some(({ running, version }) => running && version === `1.2.${patch}`))
       name = board.update(`1.2.${++patch}`)
   }
 
-  const aims: ('writing' | 'trial')[] = AIMED ? ['writing', 'trial'] : []
   let loaded = 0
-  for (let round = 0; round < LOADED; round++) {
+  for (let round = 0; round < rounds; round++) {
     await check(`before cut ${round + 1}`)
     const updates = !whole || loaded % 2 === 1
     loaded++
-    const aim = updates ? aims.shift() : undefined
-    if (aim) await settled()
+    const phase = loaded === 2 ? aim : undefined
+    if (phase) await settled()
     load.start()
     const before = [load.acknowledged.size, load.said.unsynced] as const
     const goesOn = (): boolean => load.acknowledged.size > before[0] + 5 && load.said.unsynced > before[1]
     await until('the load', goesOn)
     const stop = (): void => load.stop()
     const update = { token, post: { source: `${served.url}/${name}` } }
-    if (aim) await cutter.answered('/api/update', update)
+    if (phase) await cutter.answered('/api/update', update)
     else if (updates) void board.ask('/api/update', update).catch(() => {})
-    if (aim) await cutter.cutIn(aim, WRITES[aim], stop)
+    if (phase) await cutter.cutIn(phase, WRITES[phase], stop)
     else await cutter.cutAmong(updates ? WRITES.update : WRITES.load, stop)
     // some are during the start after the previous one
-    for (let cuts = whole ? Number(random() < STARTS) : 2; cuts > 0 && round + 1 < LOADED; cuts--, round++) {
+    for (let cuts = whole ? Number(random() < STARTS) : 2; cuts > 0 && round + 1 < rounds; cuts--, round++) {
       cutter.on()
       await cutter.cutAmong(WRITES.start)
     }
@@ -138,9 +142,9 @@ test('cuts under load lose nothing acknowledged or committed, and an update ends
   }
   from = 1
   await check('at the end')
-  const about = `${LOADED} cuts, ${load.acknowledged.size} packets acknowledged, ${load.queries} questions answered`
+  const about = `${rounds} cuts, ${load.acknowledged.size} packets acknowledged, ${load.queries} questions answered`
   t.diagnostic(
-    `cuts under load ${loaded}, in starts ${LOADED - loaded}; by phase of an update ${JSON.stringify(cutter.phases)}`,
+    `cuts under load ${loaded}, in starts ${rounds - loaded}; by phase of an update ${JSON.stringify(cutter.phases)}`,
   )
   t.diagnostic(
     `${about}, updates: ${outcomes.join(', ')}; blocks ${JSON.stringify(cutter.lost)}, ${cutter.flushes} flushes`,
@@ -149,15 +153,15 @@ test('cuts under load lose nothing acknowledged or committed, and an update ends
     `lost by a program that never syncs: ${JSON.stringify(caught)}; starts ${cutter.starts.map(Math.round).join(' ')} s, views ${views.map(Math.round).join(' ')} s`,
   )
   assert.ok(load.acknowledged.size > 5 * loaded, about)
-  assert.ok(!AIMED || (cutter.phases.writing > 0 && cutter.phases.trial > 0), 'no cut during the writing or the trial')
+  assert.ok(!aim || cutter.phases[aim] > 0, `no cut during the ${aim}`)
   assert.ok(caught.unsynced > 0, 'a program that never syncs was not caught')
   // what was cut repeatedly succeeds once it is not cut; test:long tries an update in boot.long.test.ts
-  if (!whole) return
+  if (!whole || aim === 'trial') return
   await cutter.answered('/api/update', { token, post: { source: `${served.url}/${name}` } })
   const end = await until(
     'the update',
     async () => {
-      const { slots, last_update: last } = await updateState(token)
+      const { slots, last_update: last } = await updateState()
       return last?.outcome === 'confirmed' && slots.find(({ running }) => running)?.version === `1.2.${patch}`
     },
     2 * BOOT_MS,
@@ -165,10 +169,12 @@ test('cuts under load lose nothing acknowledged or committed, and an update ends
   assert.ok(end)
   from = 1
   await check('after the update')
-})
+  await resetCut(cutter)
+}
 
-test('a factory reset that is cut is repeated or was complete, and erases a card that ignores a discard', async () => {
-  if (!whole) return
+/** A factory reset that is cut is repeated or was complete, and erases a card that ignores a discard. */
+async function resetCut(cutter: Cutter): Promise<void> {
+  const { board, random, seed } = cutter
   await cutter.cut()
   const data = (): Buffer => readFileSync(board.card).subarray(PLACES.data)
   const at = data().indexOf('-----BEGIN PRIVATE KEY-----')
@@ -181,4 +187,4 @@ test('a factory reset that is cut is repeated or was complete, and erases a card
   assert.ok(asked || !data().includes(secret), `seed ${seed}: the file is gone, and the old key is on the card`)
   await cutter.start()
   assert.ok(!data().includes(secret), `seed ${seed}: the old key is on the card`)
-})
+}

@@ -11,15 +11,14 @@ export const whole = process.env.OS_NODE_IMAGE === 'all'
 /** `npm run test:long` cuts five times, `.ci/run` twice, OS_NODE_CUTS=N another number: a half of them during a first start. `npm run test:image`: see below. */
 const CUTS = Number(process.env.OS_NODE_CUTS ?? (whole ? 40 : QUARTER ? 2 : 5))
 /** cuts during a first start; for `npm run test:image` they are further ones */
-export const FIRST = whole ? Math.ceil(CUTS / 5) : Math.floor(CUTS / 2)
+export const FIRST = whole ? Math.ceil(CUTS / 10) : Math.floor(CUTS / 2)
 /** cuts of a board under load, and during its starts */
 export const LOADED = whole ? CUTS : CUTS - FIRST
 /** writes of a first start, of a later one, of ten seconds of load, of an update until it is confirmed, and that its two phases have in any case */
 export const WRITES = { first: 600, start: 60, load: 150, update: 1500, writing: 200, trial: 20 }
-/** with fewer writes, the power is cut after this time */
+/** with fewer writes, the power is cut at a random moment within this time */
 const LATEST_MS = 60_000
-export const seed = Number(process.env.OS_NODE_SEED ?? randomInt(2 ** 31))
-export const random = prng(seed)
+const SEED = Number(process.env.OS_NODE_SEED ?? randomInt(2 ** 31))
 
 export class Cutter {
   readonly lost: Cut = { kept: 0, dropped: 0, torn: 0 }
@@ -28,13 +27,18 @@ export class Cutter {
   /** cuts by what an update did at that moment */
   readonly phases: Record<Phase, number> = { 'no update': 0, writing: 0, trial: 0 }
   readonly board: Board
+  readonly seed: number
+  readonly random: () => number
   readonly #update = new UpdatePhase()
   #onWrite: ((at: number) => void) | undefined
   #power: Power | undefined
   #disk: VolatileDisk | undefined
 
-  constructor(board: Board) {
+  /** `nth`: of the boards of this run, which have different seeds */
+  constructor(board: Board, nth = 0) {
     this.board = board
+    this.seed = SEED + nth
+    this.random = prng(this.seed)
   }
 
   get flushes(): number {
@@ -48,7 +52,7 @@ export class Cutter {
 
   /** From now on the card loses unflushed data. */
   async loseUnflushed(): Promise<void> {
-    const disk = await this.board.loseUnflushed(random)
+    const disk = await this.board.loseUnflushed(this.random)
     this.#disk = disk
     disk.onWrite = (at, length) => {
       this.#update.wrote(at, length, () => disk.read(CHOOSER, SECTOR))
@@ -69,12 +73,12 @@ export class Cutter {
 
   /** Cuts the power at a random one of the next `writes` writes, whatever the speed of this machine; `before` is called first. Resolves to the console. */
   cutAmong(writes: number, before?: () => void): Promise<string> {
-    return this.#cutAt(Math.ceil(writes * random()), before)
+    return this.#cutAt(Math.ceil(writes * this.random()), before)
   }
 
   /** Cuts the power at a random one of the first `writes` writes in that phase of an update. Throws if it does not come, or has fewer. */
   cutIn(phase: Phase, writes: number, before?: () => void): Promise<string> {
-    return this.#cutAt(Math.ceil(writes * random()), before, phase)
+    return this.#cutAt(Math.ceil(writes * this.random()), before, phase)
   }
 
   #cutAt(nth: number, before = (): void => {}, phase?: Phase): Promise<string> {
@@ -93,8 +97,8 @@ export class Cutter {
           this.cut().then(() => resolve(power.said()), reject)
         })
       const late = (): void =>
-        end(() => reject(new Error(`no cut in '${phase}', seed ${seed}\n${power.said().slice(-3000)}`)))
-      const timer = setTimeout(phase ? late : now, phase ? 2 * BOOT_MS : LATEST_MS)
+        end(() => reject(new Error(`no cut in '${phase}', seed ${this.seed}\n${power.said().slice(-3000)}`)))
+      const timer = setTimeout(phase ? late : now, phase ? 2 * BOOT_MS : LATEST_MS * (0.2 + 0.8 * this.random()))
       this.#onWrite = () => {
         if (phase && this.#update.phase !== phase) return void (left < nth && late())
         if (--left <= 0) now()
@@ -120,7 +124,7 @@ export class Cutter {
   async start(): Promise<void> {
     const at = performance.now()
     this.on()
-    await until(`the page of the board (seed ${seed})`, () => this.board.health()).catch(error => {
+    await until(`the page of the board (seed ${this.seed})`, () => this.board.health()).catch(error => {
       throw new Error(`${error.message}\n${this.said().slice(-3000)}`)
     })
     this.starts.push((performance.now() - at) / 1000)
@@ -137,7 +141,7 @@ export class Cutter {
       const token = [...(earlier + this.said()).matchAll(/Your token:\s+([\w-]{43})\n/g)].at(-1)?.[1]
       if (token && (await this.answered('/api/dashboard', { token })).status === 200) return token
       if (performance.now() > end)
-        throw new Error(`no token opens the page (seed ${seed})\n${this.said().slice(-3000)}`)
+        throw new Error(`no token opens the page (seed ${this.seed})\n${this.said().slice(-3000)}`)
     }
   }
 }

@@ -8,11 +8,12 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
 import { Board, PLACES, until } from './board'
-import { Cutter, FIRST, random, seed, WRITES, whole } from './cutter'
+import { Cutter, FIRST, WRITES, whole } from './cutter'
 
 const CONF = 'hostname=greenhouse-1\n'
 const board = new Board()
 const cutter = new Cutter(board)
+const { random, seed } = cutter
 before(() => board.make(CONF, '20min'))
 after(() => board.remove())
 

@@ -14,10 +14,10 @@ export const DEVICE = 'field'
 const T0 = 1_710_000_000_000
 const units = { ...wireUnits(), resolve }
 
-/** numbers continue where the files of the boot before left off */
+/** Numbers continue where the files of the boot before left off. A loop that does not wait takes the board's only processor from the gateway. */
 const WRITERS = `cd /data
 n=FROM
-while :; do
+while sleep 0.1; do
   n=$((n+1)); echo $n >>synced; sync synced; echo synced $n
   echo $n >>unsynced; echo unsynced $n
 done`
