@@ -12,6 +12,8 @@ import type { Board } from './board'
 
 export const DEVICE = 'field'
 const T0 = 1_710_000_000_000
+/** between an answer and the next question: each is a TLS handshake, which takes the emulated board a second */
+const QUERY_MS = 1000
 const units = { ...wireUnits(), resolve }
 
 /** Numbers continue where the files of the boot before left off. A loop that does not wait takes the board's only processor from the gateway. */
@@ -143,7 +145,7 @@ export class Load {
         () => this.queries++,
         () => {},
       )
-      await sleep(200)
+      await sleep(QUERY_MS)
     }
   }
 }
