@@ -148,13 +148,15 @@ export async function buildHelper(root, addons, name) {
   return new Map(await Promise.all(built))
 }
 
-/** Copies the files next to the bundle in `dist`. */
+/** Copies the files next to the bundle in `dist`; equal ones stay, so that who packs the folder meanwhile finds no other names. */
 export function installAddons(dist, built, name = 'os_node.node') {
   for (const [platform, path] of built) {
     const dir = join(dist, 'native', platform)
+    const to = join(dir, name)
+    if (existsSync(to) && readFileSync(to).equals(readFileSync(path))) continue
     mkdirSync(dir, { recursive: true })
-    const fresh = join(dir, `${name}.${process.pid}`)
+    const fresh = `${to}.${process.pid}`
     copyFileSync(path, fresh)
-    renameSync(fresh, join(dir, name)) // never overwritten in place: a running gateway has it loaded
+    renameSync(fresh, to) // never overwritten in place: a running gateway has it loaded
   }
 }

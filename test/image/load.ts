@@ -16,8 +16,10 @@ const T0 = 1_710_000_000_000
 const QUERY_MS = 1000
 const units = { ...wireUnits(), resolve }
 
+/** A line that was being written may be zeros behind the others: the length of a file may be on the card before what it has there. */
+const SAVED = `cd /data; for name in synced unsynced; do echo had $name $(tr -d '\\0' <$name | tail -n 1); done`
 /** Numbers continue where the files of the boot before left off. A loop that does not wait takes the board's only processor from the gateway. */
-const WRITERS = `cd /data
+const WRITERS = `${SAVED}
 n=FROM
 while sleep 0.1; do
   n=$((n+1)); echo $n >>synced; sync synced; echo synced $n
@@ -30,6 +32,8 @@ export class Load {
   readonly acknowledged = new Set<number>()
   /** the newest number that each program reported as written */
   readonly said: Record<Writer, number> = { synced: 0, unsynced: 0 }
+  /** how often the file of each program ended before that number after a start */
+  readonly caught: Record<Writer, number> = { synced: 0, unsynced: 0 }
   /** the newest record of the log that was reported as committed */
   committed = 0
   /** losses by /metrics, and packets received since the start */
@@ -57,9 +61,22 @@ export class Load {
     const from = Math.max(...Object.values(this.said)) + 1
     const shell = this.#board.follow(WRITERS.replace('FROM', String(from)), line => {
       const [name, number] = line.split(' ')
-      if (name! in this.said) this.said[name as Writer] = Number(number)
+      if (name === 'had') this.#had(line)
+      else if (name! in this.said) this.said[name as Writer] = Number(number)
     })
     this.#stops.push(() => shell.kill('SIGKILL'))
+  }
+
+  /** Compares the files of the programs with what they said. False if the board does not answer. */
+  async readFiles(): Promise<boolean> {
+    const { code, text } = await this.#board.shell(SAVED)
+    if (code === 0) for (const line of text.trim().split('\n')) this.#had(line)
+    return code === 0
+  }
+
+  #had(line: string): void {
+    const [, name, number = '0'] = line.split(' ')
+    if (Number(number) < this.said[name as Writer]) this.caught[name as Writer]++
   }
 
   /** No new packet is sent; earlier ones are resent until they are acknowledged. */
