@@ -117,7 +117,7 @@ export class MqttListener implements Medium {
     const origin: PacketOrigin = {
       medium: 'MQTT',
       address,
-      ...(shared && { shared }),
+      shared,
       reply: packet => {
         const sent = this.#reply(down, packet)
         answers = Promise.all([answers, sent])
