@@ -148,7 +148,7 @@ export async function buildHelper(root, addons, name) {
   return new Map(await Promise.all(built))
 }
 
-/** Copies the files next to the bundle in `dist`; equal ones stay, so that who packs the folder meanwhile finds no other names. */
+/** Copies the files next to the bundle in `dist`. Equal ones stay: a package that is made meanwhile would meet a temporary name. */
 export function installAddons(dist, built, name = 'os_node.node') {
   for (const [platform, path] of built) {
     const dir = join(dist, 'native', platform)
