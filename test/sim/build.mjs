@@ -23,6 +23,11 @@ const TUNED = [
     'this.#parts.correct?.(record)',
     'this.#parts.correct?.(record); SIM.taken?.(record)',
   ],
+  [
+    'src/gateway/uplink/oversized.ts',
+    'if (limit === 0 && seq',
+    'if (limit === 0) SIM.refused?.(seq)\n    if (limit === 0 && seq',
+  ],
   ['src/storage/sqlite.ts', 'new Module(wasm)', '(SIM.sqlite ?? new Module(wasm))'],
   ['src/storage/database.ts', '?? WINDOW_PACKETS', '?? SIM.windowPackets ?? WINDOW_PACKETS'],
   // the world runs the worker's text itself

@@ -30,6 +30,10 @@ export class Place {
   readonly dropped = new Set<number>()
   /** counters that the next place, or a broker, acknowledged, and when */
   readonly settled = new Map<number, number>()
+  /** counters that a broker acknowledged and the next place then refused */
+  readonly refused = new Set<number>()
+  /** of these, those that only a later card than the one of now had noted: nothing sends them again */
+  readonly forgotten = new Set<number>()
   /** this machine had committed them and has an older card now */
   readonly gone = new Set<number>()
   goneAt = Number.NEGATIVE_INFINITY
@@ -49,10 +53,11 @@ export class Place {
   }
 
   /**
-   * The next place had it, or a broker had it for it, and acknowledged it, but can no longer have it: nothing sends it
-   * again.
+   * Nothing sends it again: the next place, or a broker, acknowledged it, and then the next place lost it with its card, or
+   * this machine lost with its own that it was refused.
    */
   lost(n: number): boolean {
+    if (this.forgotten.has(n)) return true
     const { next } = this
     const settled = this.settled.get(n)
     return next !== undefined && settled !== undefined && settled < next.blindUntil && next.gone.has(n)
@@ -94,10 +99,14 @@ export class Device {
   }
 }
 
-/** The state of a machine when its card was copied: the readings of each device, and the committed ones. */
+/** The state of a machine when its card was copied: the readings of each device, and the committed and refused ones. */
 export type Memory = ReadonlyMap<
   Device,
-  { readonly list: ReadonlyMap<number, Logged>; readonly committed: ReadonlySet<number> }
+  {
+    readonly list: ReadonlyMap<number, Logged>
+    readonly committed: ReadonlySet<number>
+    readonly refused: ReadonlySet<number>
+  }
 >
 
 /** an answer that a receiver sent before it got another card arrives within this time: delays, and frozen processes */

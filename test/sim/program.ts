@@ -61,6 +61,8 @@ export interface Tuning {
   windowPackets?: number
   /** the upstream, or a broker, has the record of this number: this process does not send it again */
   settled?: (seq: number) => void
+  /** the upstream refused the record, which a broker had acknowledged: it is sent again */
+  refused?: (seq: number) => void
   /** an uplink takes the record, with its time corrected */
   taken?: (record: { seq: number; fact: Fact }) => void
 }

@@ -86,9 +86,9 @@ export class Truth {
   /** For a copy of its card. */
   memory(machine: Machine): Memory {
     return new Map(
-      [...this.#of(machine)].map(([device, { list, committed }]) => [
+[...this.#of(machine)].map(([device, { list, committed, refused }]) => [
         device,
-        { list: new Map(list), committed: new Set(committed) },
+        { list: new Map(list), committed: new Set(committed), refused: new Set(refused) },
       ]),
     )
   }
@@ -99,8 +99,8 @@ export class Truth {
    */
   inserted(machine: Machine, memory?: Memory): void {
     for (const [device, place] of this.#of(machine)) {
-      const { before, list, committed, gone } = place
-      place.numbers.clear()
+      const { before, list, numbers, committed, gone, refused, forgotten } = place
+      numbers.clear()
       const then = memory?.get(device)
       place.ahead.clear()
       place.goneAt = this.world.engine.now
@@ -113,7 +113,11 @@ export class Truth {
       }
       list.clear()
       committed.clear()
-      for (const [n, logged] of then?.list ?? []) list.set(n, logged)
+      for (const n of refused) if (!then?.refused.has(n)) forgotten.add(n)
+      for (const [n, logged] of then?.list ?? []) {
+        list.set(n, logged)
+        numbers.set(logged.seq, n)
+      }
       for (const n of then?.committed ?? []) committed.add(n)
     }
   }
@@ -123,6 +127,16 @@ export class Truth {
     for (const [, { numbers, settled }] of this.#of(machine)) {
       const n = numbers.get(seq)
       if (n !== undefined && !settled.has(n)) settled.set(n, this.world.engine.now)
+    }
+  }
+
+  /** The upstream refused a record of a machine, which a broker had acknowledged: its card notes that. */
+  refused(machine: Machine, seq: number): void {
+    for (const [, { numbers, refused, forgotten }] of this.#of(machine)) {
+      const n = numbers.get(seq)
+      if (n === undefined) continue
+      refused.add(n)
+      forgotten.delete(n)
     }
   }
 

@@ -176,6 +176,7 @@ export class Machine {
           : {
               ...world.plan.tuning,
               settled: seq => world.truth.settled(this, seq),
+              refused: seq => world.truth.refused(this, seq),
               taken: record => world.truth.taken(this, record),
             },
         note: line => world.note(line),
