@@ -5,6 +5,7 @@ import type { Supervisor } from '../links/supervisor'
 import type { FlashLog } from '../log'
 import type { DeviceRole } from '../protocol/handshake/roles'
 import { type Database, NO_DATABASE } from '../storage'
+import { readingText } from '../units/display'
 import type { GatewayEvents } from './events'
 import type { Guard } from './guard/guard'
 import type { Identity } from './identity'
@@ -63,7 +64,7 @@ export function attentionOf(
       ...sensors
         .filter(({ status }) => isBad(status))
         .map(({ id, status, value, unit }) => {
-          const why = value !== null ? `${value} ${unit}`.trim() : medium === 'local' ? whyNot(id) : undefined
+          const why = value !== null ? readingText(value, unit) : medium === 'local' ? whyNot(id) : undefined
           return { device_id, sensor_id: id, status, ...(why !== undefined && { reason: why }), at }
         }),
     ])

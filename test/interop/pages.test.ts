@@ -39,11 +39,17 @@ const NOT_RUN: readonly [line: RegExp, reason: string][] = [
   [/^os-node source test shed$/, 'needs a sensor; test/interop/gateway.test.ts tests a source'],
   [/^os-node transmit --medium UART /, 'needs a serial port; test/interop/serial.test.ts'],
   [/^os-node (backup .*--passphrase-file|restore) /, 'needs a passphrase, and no gateway; test/interop/backup.test.ts'],
+  [/^openssl genpkey /, 'makes a key; test/image/shared-image.ts makes one this way, and signs with it'],
+  [/^openssl pkeyutl /, 'checks a release; test/interop/release.long.test.ts checks one this way'],
+  [/^systemd-analyze /, 'needs the installed unit; test/interop/systemd.test.ts has its figure'],
+  [/^(lsblk|xz) /, 'writes a card; test/image/sizes.long.test.ts unpacks an image'],
+  [/^(ldattach|ping|rfkill) /, 'needs an adapter; test/rig/slip.test.ts has a line with ldattach'],
   [/^(ip|systemctl|sudo) /, 'changes the system; test/rig, and test/unit/config/config-examples.test.ts for the files'],
 ]
 
 /** First words of a command line; lines of output and of configuration start otherwise. */
-const COMMAND = /^(?:npx )?(?:os-node (?!\d)|npm |node |git |curl |bash |source |ip |systemctl |sudo )/
+const COMMAND =
+  /^(?:npx )?(?:os-node (?!\d)|(?:npm|node|git|curl|bash|source|ip|systemctl|sudo|apt|apt-get|docker|ldattach|lsblk|openssl|ping|rfkill|systemd-analyze|xz) )/
 
 function commandsOf(page: string): string[] {
   let fence: string | undefined
@@ -53,7 +59,7 @@ function commandsOf(page: string): string[] {
       const mark = /^\s*```(\w*)/.exec(line)
       if (mark) fence = fence === undefined ? mark[1] : undefined
       const code =
-        fence === undefined ? /^ {4}(\S.*)/.exec(line)?.[1] : fence === '' || fence === 'sh' ? line : undefined
+        fence === undefined ? /^ {4,}(\S.*)/.exec(line)?.[1] : fence === '' || fence === 'sh' ? line : undefined
       // a remark follows two blanks
       return !mark && code && COMMAND.test(code)
         ? [

@@ -86,7 +86,7 @@ export class Truth {
   /** For a copy of its card. */
   memory(machine: Machine): Memory {
     return new Map(
-[...this.#of(machine)].map(([device, { list, committed, refused }]) => [
+      [...this.#of(machine)].map(([device, { list, committed, refused }]) => [
         device,
         { list: new Map(list), committed: new Set(committed), refused: new Set(refused) },
       ]),

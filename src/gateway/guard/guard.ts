@@ -36,6 +36,8 @@ export interface Supervision {
   end?(code: number, reason: string): void
   /** called once, when the gateway works */
   proven?(): void
+  /** called every two seconds: reports changes of the ports that this process listens on */
+  listens?(): void
 }
 
 interface GuardParts extends Supervision {
@@ -59,6 +61,7 @@ export interface GuardReport extends ResourceReport {
 }
 
 const STATUS_MS = 10_000
+const LISTENS_MS = 2000
 
 export class Guard {
   readonly #parts: GuardParts
@@ -130,6 +133,7 @@ export class Guard {
       })
     }
     if (this.#parts.proven) this.#every('proof', STATUS_MS, () => this.#prove())
+    if (this.#parts.listens) this.#every('listens', LISTENS_MS, this.#parts.listens)
     const { watchdogMs } = this.#notifier
     if (watchdogMs > 0) this.#every('watchdog', watchdogMs / 2, () => this.#feed())
     const { healthy_s } = this.#parts.config.config.gateway.safe_mode

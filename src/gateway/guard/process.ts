@@ -8,6 +8,7 @@ import { isatty } from 'node:tty'
 import type { ConfigStore } from '../../config'
 import { systemClock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'
+import { realFiles } from '../../lib/files'
 import type { Logger } from '../../lib/logger'
 import { mapStacks } from '../../lib/stacks'
 import { nativeOrNull } from '../../native'
@@ -15,6 +16,7 @@ import { Crashes, fingerprintOf } from './crashes'
 import { FlashWear } from './flash'
 import { FreezeWatch, takeFrozen } from './freeze'
 import { EXIT_CRASHED, type Supervision } from './guard'
+import { listenWatch } from './listening'
 import { makeNotifier } from './sdnotify'
 
 export interface SuperviseParts {
@@ -130,6 +132,7 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
         crashes.crashed(reason)
         end(code, reason)
       },
+      ...(env.OS_NODE_PORTS_CHANGED && { listens: listenWatch(env.OS_NODE_PORTS_CHANGED, realFiles, logger) }),
       ...(env.OS_NODE_PROVEN && { proven: () => writeFileSync(env.OS_NODE_PROVEN!, '') }),
     },
     rescue: run => {

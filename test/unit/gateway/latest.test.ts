@@ -78,7 +78,7 @@ test('the list of problems has sensors in ERROR with their reason, alarms with t
   const board = new LatestBoard()
   const sensors = [
     { id: 'cold', status: 'ERROR', unit: 'K', value: null },
-    { id: 'hot', status: 'ALARM', unit: 'K', value: 361.5 },
+    { id: 'hot', status: 'ALARM', unit: 'K', value: 292.72999999999996 },
     { id: 'fine', status: 'OK', unit: 'K', value: 1 },
   ]
   board.note({ ...fact(7, 2000, 2), sensors }, { medium: 'local' })
@@ -87,7 +87,7 @@ test('the list of problems has sensors in ERROR with their reason, alarms with t
   const of = (device_id: string) => found.filter(row => row.device_id === device_id).map(({ at: _, ...row }) => row)
   assert.deepEqual(of('GW'), [
     { device_id: 'GW', sensor_id: 'cold', status: 'ERROR', reason: 'why cold' },
-    { device_id: 'GW', sensor_id: 'hot', status: 'ALARM', reason: '361.5 K' },
+    { device_id: 'GW', sensor_id: 'hot', status: 'ALARM', reason: '19.58 °C' },
   ])
   assert.deepEqual(of('FAR'), [
     { device_id: 'FAR', status: 'alarm' },

@@ -55,12 +55,12 @@ const floor = (name: string): number | undefined =>
 
 const files = ['src', 'drivers']
   .flatMap(dir => readdirSync(join(root, dir), { recursive: true }).map(f => `${dir}/${String(f)}`))
-  .filter(f => f.endsWith('.ts') && !f.endsWith('.d.ts'))
+  .filter(f => /\.tsx?$/.test(f) && !f.endsWith('.d.ts'))
 
 const importsOf = (file: string): string[] =>
   [...readFileSync(join(root, file), 'utf8').matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)].map(m => {
     const base = resolve(root, dirname(file), m[1]!)
-    const hit = [`${base}.ts`, `${base}/index.ts`, base].find(existsSync)
+    const hit = [`${base}.ts`, `${base}.tsx`, `${base}/index.ts`, base].find(existsSync)
     assert.ok(hit, `${file} imports ${m[1]}, which does not exist`)
     return relative(root, hit)
   })
@@ -90,7 +90,7 @@ test('a room imports only from lower floors', () => {
 
 test('there are no import cycles between files, types included', () => {
   // rooms cannot be in a cycle (above), so these are files of one room
-  const graph = new Map(files.map(f => [f, importsOf(f).filter(t => t.endsWith('.ts'))]))
+  const graph = new Map(files.map(f => [f, importsOf(f).filter(t => /\.tsx?$/.test(t))]))
   const state = new Map<string, 'open' | 'done'>()
   const circle: string[] = []
   const visit = (file: string, path: string[]): void => {

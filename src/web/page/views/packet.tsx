@@ -10,7 +10,9 @@ import type { Packet } from '../lib/types'
 import { Card, Loaded, Problem } from '../ui/parts'
 import { Tree } from '../ui/tree'
 import { Decoded, ReadingsTable, readingsOf } from './decode'
-import { packetTime } from './packets'
+
+export const packetTime = (packet: Packet): Date =>
+  new Date(Number(packet.payload_json.t_raw ?? packet.timestamp_raw * 1000))
 
 /** The log has the content of a packet, not its bytes; the gateway's own pipeline encodes it again. */
 async function bytesOf(packet: Packet): Promise<Uint8Array> {

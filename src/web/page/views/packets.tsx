@@ -10,7 +10,7 @@ import { go, href, route } from '../lib/route'
 import type { Packet } from '../lib/types'
 import { Card, Empty, Loaded, Table } from '../ui/parts'
 import { DecodeView } from './decode'
-import { PacketView } from './packet'
+import { PacketView, packetTime } from './packet'
 
 const LIMIT = 25
 const VALUES_SHOWN = 4
@@ -34,9 +34,6 @@ function summary(payload: Record<string, unknown>): { text: string; more: number
   }
   return { text: parts.join(' · '), more: count - parts.length }
 }
-
-export const packetTime = (packet: Packet): Date =>
-  new Date(Number(packet.payload_json.t_raw ?? packet.timestamp_raw * 1000))
 
 function Row({ packet }: { packet: Packet }) {
   const time = packetTime(packet)
