@@ -2,6 +2,7 @@
 // addon, as a file of systemd-timesyncd shows it; or an RTC that agrees with the clock.
 // Errors: if none can be read, no time source confirms the time, and the gateway waits for the time of the upstream.
 import { statSync } from 'node:fs'
+import { orElse } from '../../lib/errors'
 import { nativeOrNull } from '../../native'
 import type { TimeSource } from '../../protocol/time'
 import { RtcClock } from './rtc'
@@ -29,25 +30,16 @@ export interface NtpReport {
 }
 
 export function readSigns(): ClockSigns {
-  const signs: ClockSigns = {}
-  try {
-    const kernel = nativeOrNull()?.ntpState()
-    if (kernel) signs.kernel = kernel
-  } catch {
-    // a container may forbid it: unknown then
+  // a container may forbid it
+  const kernel = orElse(undefined, () => nativeOrNull()?.ntpState())
+  // missing if another service keeps the clock, or none
+  const timesyncdMs = orElse(undefined, () => statSync(TIMESYNCD).mtimeMs)
+  const rtcS = rtc.seconds()
+  return {
+    ...(kernel && { kernel }),
+    ...(timesyncdMs !== undefined && { timesyncdMs }),
+    ...(rtcS !== undefined && { rtcS }),
   }
-  try {
-    signs.timesyncdMs = statSync(TIMESYNCD).mtimeMs
-  } catch {
-    // another service keeps the clock, or none
-  }
-  try {
-    const seconds = rtc.seconds()
-    if (seconds !== undefined) signs.rtcS = seconds
-  } catch {
-    // the RTC does not answer
-  }
-  return signs
 }
 
 /** Settles when the RTC read started by readSigns() has ended, with or without success. */
