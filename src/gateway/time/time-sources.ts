@@ -4,7 +4,7 @@
 import { statSync } from 'node:fs'
 import { orElse } from '../../lib/errors'
 import { nativeOrNull } from '../../native'
-import type { TimeSource } from '../../protocol/time'
+import type { TimeQuality, TimeSource, TimeStep } from '../../protocol/time'
 import { RtcClock } from './rtc'
 
 const TIMESYNCD = '/run/systemd/timesync/synchronized'
@@ -27,6 +27,22 @@ export interface NtpReport {
   from?: 'kernel' | 'timesyncd'
   offset_us?: number
   max_error_us?: number
+}
+
+/** `time` of `os-node status --json`. */
+export interface TimeReport {
+  quality: TimeQuality | 'unknown'
+  /** the node's time minus the OS clock */
+  offset_ms: number
+  /** what last moved or confirmed the time */
+  source?: TimeStep['source']
+  /** UNIX ms */
+  last_sync?: number
+  /** correction requested by a server that the hourly limit did not allow */
+  held_back_ms?: number
+  /** jumps of the OS clock since the start */
+  jumps?: number
+  ntp?: NtpReport
 }
 
 export function readSigns(): ClockSigns {
