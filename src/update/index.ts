@@ -28,9 +28,7 @@ import {
   checkTime,
   type LastCheck,
   lineOf,
-  readCheck,
   runsAlready,
-  writeCheck,
 } from './automatic'
 import { disksText, removableDisks } from './disks'
 import { readUpdate } from './file'
@@ -40,7 +38,7 @@ import { type Schedule, scheduleOf, windowEnd } from './schedule'
 import { openSlots, type Slots, versionOn } from './slots'
 import { openSource, type Source } from './source'
 import { mountStick, newestOn, openOn, updatesOn } from './stick'
-import { beginTrial, confirm, giveUp, type LastUpdate, LastUpdates, settle } from './trial'
+import { beginTrial, confirm, giveUp, type LastUpdate, LastUpdates, RecordFile, settle } from './trial'
 import { takeUplink } from './uplink'
 
 export * as backup from '../backup'
@@ -58,6 +56,8 @@ const PLACES = {
   check: '/data/update/check.json',
   stick: '/run/os-node-stick',
 }
+
+const CHECK = new RecordFile<LastCheck>(PLACES.check)
 
 const MIB = 2 ** 20
 const mib = (bytes: number): string => (bytes / MIB).toFixed(1)
@@ -108,7 +108,7 @@ function show(slots: Slots): Shown {
   })
   const last = new LastUpdates(PLACES.last).read()
   const schedule = ownersSchedule()
-  const check = readCheck(PLACES.check)
+  const check = CHECK.read()
   return {
     ok: true,
     board: slots.board,
@@ -247,7 +247,7 @@ async function scheduled(slots: Slots): Promise<number> {
   const { url } = schedule
   const one = { open: () => openSource(url), print: console.log, restart: false, automatic: true, until }
   const check = await checked(url, () => attempt(slots, one), Date.now)
-  writeCheck(PLACES.check, check)
+  CHECK.write(check)
   publish(slots)
   console.log(checkText(check))
   if (check.result === 'installed') execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
@@ -297,7 +297,7 @@ async function fromStick(slots: Slots, name: string): Promise<number> {
     },
     Date.now,
   )
-  writeCheck(PLACES.check, check)
+  CHECK.write(check)
   publish(slots)
   sayOnConsoles(
     check.result === 'installed'
