@@ -14,7 +14,7 @@ import { decodeHeader, lastBefore, type Scan, type SegmentSnapshot, scanSegment,
 import { newSegment, onMedium, type Segment } from './segments'
 import { LogState } from './state'
 
-/** Damage found in one segment, to be repaired by mend.ts. */
+/** Damage found in one segment, to be repaired by repair.ts. */
 export interface RecoveryFinding {
   readonly segment: Segment
   readonly bytes: Buffer

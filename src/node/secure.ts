@@ -13,7 +13,7 @@ import { OsError } from '../lib/errors'
 import { LruMap } from '../lib/lru-map'
 import type { SessionKeys } from '../pipeline/fuse'
 import { SentFrames } from '../protocol/handshake/refusals'
-import type { RefusedFrame } from '../protocol/nack'
+import { crc16Of, type RefusedFrame } from '../protocol/nack'
 import { SecureClient } from '../protocol/secure/client'
 import { SecureServer } from '../protocol/secure/server'
 import { SecureSessions } from '../protocol/secure/sessions'
@@ -156,8 +156,7 @@ export class NodeSecurity implements SessionKeys {
   }
 
   #note(packet: Uint8Array, aid: number, tid: number, ts: number): void {
-    const crc16 = (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!
-    this.#sent.note({ aid, tid, ts, crc16 }, this.#options.clock.mono())
+    this.#sent.note({ aid, tid, ts, crc16: crc16Of(packet) }, this.#options.clock.mono())
   }
 
   /** A peer refused a frame of ours; true if the refusal was accepted. */

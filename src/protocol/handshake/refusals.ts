@@ -3,9 +3,7 @@
 // address. Bounded: if more frames are sent in a minute than are remembered, a refusal of an older one is ignored and the
 // next one counts.
 import { LruMap } from '../../lib/lru-map'
-import type { RefusedFrame } from '../nack'
-
-type SentFrame = Omit<RefusedFrame, 'reason'>
+import type { FrameName, RefusedFrame } from '../nack'
 
 /** two windows of the delivery exchange */
 const REMEMBERED = 2048
@@ -35,7 +33,7 @@ export class SentFrames {
   }
 
   /** A frame is being sent; `ts` is its TS field, `crc16` its last two bytes. */
-  note({ aid, tid, ts, crc16 }: SentFrame, now: number, seq = 0): void {
+  note({ aid, tid, ts, crc16 }: FrameName, now: number, seq = 0): void {
     const k = this.#next
     this.#seqs[k] = seq
     this.#aids[k] = aid
@@ -46,7 +44,7 @@ export class SentFrames {
   }
 
   /** Whether exactly that frame was sent in the last minute, and not before `since`. */
-  sent({ aid, tid, ts, crc16 }: SentFrame, now: number, since = Number.NEGATIVE_INFINITY): boolean {
+  sent({ aid, tid, ts, crc16 }: FrameName, now: number, since = Number.NEGATIVE_INFINITY): boolean {
     const mark = ((tid << 16) | crc16) >>> 0
     const first = Math.max(since, now - FRAME_MS)
     return this.#marks.some(
@@ -58,7 +56,7 @@ export class SentFrames {
    * The log record of exactly that frame, returned once; -1: none, or already returned; 0: the frame is not known. However long ago
    * it was sent: a broker may keep a packet until the receiver is back.
    */
-  takeSeq({ aid, tid, ts, crc16 }: SentFrame): number {
+  takeSeq({ aid, tid, ts, crc16 }: FrameName): number {
     const mark = ((tid << 16) | crc16) >>> 0
     const k = this.#marks.findIndex((m, i) => m === mark && this.#times[i] === ts && this.#aids[i] === aid)
     if (k < 0) return 0
