@@ -44,7 +44,6 @@ export interface ControlOptions {
   run(request: ControlRequest, watch: ControlWatch): Promise<ControlAnswer>
   logger?: Logger
   maxLineBytes?: number
-  maxClients?: number
   workingMs?: number
 }
 
@@ -56,6 +55,7 @@ export interface ControlServer {
 
 /** sockaddr_un is limited to 108 bytes including the closing NUL; on some systems 104 */
 const MAX_PATH_BYTES = 100
+const MAX_CLIENTS = 32
 /** queued requests per client */
 const MAX_WAITING = 16
 
@@ -93,14 +93,14 @@ async function listenSomewhere(server: Server, dataDir: string, logger: Logger):
 
 /** Starts listening. The caller owns the data directory's lock, so an existing socket file belongs to a dead process. */
 export async function startControl(options: ControlOptions): Promise<ControlServer> {
-  const { dataDir, logger = silentLogger, maxClients = 32 } = options
+  const { dataDir, logger = silentLogger } = options
   const clients = new Set<Socket>()
   const server = createServer(socket => {
     clients.add(socket)
     socket.on('close', () => clients.delete(socket))
     talk(socket, options, logger)
   })
-  server.maxConnections = maxClients
+  server.maxConnections = MAX_CLIENTS
   const path = await listenSomewhere(server, dataDir, logger)
   server.on('error', error => logger.error(`control socket: ${asOsError(error).message}`))
   return {
