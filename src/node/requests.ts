@@ -4,7 +4,9 @@
 import { isIP } from 'node:net'
 import type { ConfigStore } from '../config/config-store'
 import { ensureDeviceId } from '../config/device'
+import { within } from '../lib/deadline'
 import { asOsError, OsError } from '../lib/errors'
+import { systemTimers } from '../lib/timers'
 import type { PacketHandler } from '../links/contracts'
 import { parseNackReason } from '../protocol/control'
 import type { HandshakeManager } from '../protocol/handshake/manager'
@@ -159,14 +161,8 @@ export class NodeRequests {
       })
     }
     const recv = async (seconds: number): Promise<Uint8Array | null> => {
-      if (replies.length === 0)
-        await new Promise<void>(resolve => {
-          const timer = setTimeout(resolve, seconds * 1000)
-          wake = () => {
-            clearTimeout(timer)
-            resolve()
-          }
-        })
+      const arrived = new Promise<void>(resolve => (wake = resolve))
+      if (replies.length === 0) await within(systemTimers, seconds * 1000, arrived, () => undefined)
       return replies.shift() ?? null
     }
     const answer = await loop(send, recv)

@@ -4,6 +4,7 @@
 // server's seq. Queries use a separate connection, so that a long one does not delay the facts.
 import { parentPort, workerData } from 'node:worker_threads'
 import { OsError } from '../../lib/errors'
+import { SerialQueue } from '../../lib/serial-queue'
 import { recordsOf } from '../batch'
 import { threadBytes } from '../garbage'
 import type { FromWorker, IdQuestion, Question, ToWorker, WorkerState } from '../messages'
@@ -65,7 +66,7 @@ async function runServerWorker(): Promise<void> {
 
 /** Answers queries one after another, over a connection that is opened when needed. */
 function questions(dialect: Dialect, setup: ServerSetup): (question: Question | IdQuestion) => Promise<unknown> {
-  let before: Promise<unknown> = Promise.resolve()
+  const turns = new SerialQueue()
   let on: ServerConnection | undefined
   const one = async (question: Question | IdQuestion): Promise<unknown> => {
     if (!on || on.lost) on = await dialect.connect(setup)
@@ -74,11 +75,7 @@ function questions(dialect: Dialect, setup: ServerSetup): (question: Question | 
       question.name === 'ids' ? allocate(connection, question.work) : new Answers(connection, dialect).to(question),
     )
   }
-  return question => {
-    const answer = before.then(() => one(question))
-    before = answer.catch(() => undefined)
-    return answer
-  }
+  return question => turns.run(() => one(question))
 }
 
 // `deps check` only loads it
