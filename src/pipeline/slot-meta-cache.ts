@@ -2,9 +2,9 @@
 // conversion to it. Bounded, because the texts come from peers.
 import { orElse } from '../lib/errors'
 import { stateName } from '../wire/symbols'
-import { divisorOf, type LinearConversion, splitMeta } from './compress'
+import { type LinearConversion, splitMeta } from './compress'
 import { decodeUnit } from './unittext'
-import type { UnitDialect, WireUnits } from './wireunit'
+import { divisorOf, type UnitDialect, type WireUnits } from './wireunit'
 
 /** Returns the description of a `state.unit` text; `plain`: of a template of C firmware. */
 export type MetaOf = (text: string, plain: boolean) => MetaInfo

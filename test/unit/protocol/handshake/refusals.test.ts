@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SentFrames } from '../../../../src/protocol/handshake/refusals'
-import { TimestampWatermarks } from '../../../../src/protocol/handshake/timestamps'
 import type { RefusedFrame } from '../../../../src/protocol/nack'
 
 const T = 1_710_000_000_000
@@ -47,15 +46,4 @@ test('the configured number of frames is remembered', () => {
   for (let k = 0; k < 6; k++) sent.note({ aid: k, tid: 1, ts: T, crc16: k }, 0)
   const obeys = (k: number): boolean => sent.obey(refused({ aid: k, tid: 1, crc16: k }), 0)
   assert.deepEqual([0, 1, 2, 3, 4, 5].map(obeys), [false, false, true, true, true, true])
-})
-
-test('the timestamp check only rises, per AID, and evicts the AID used longest ago', () => {
-  const marks = new TimestampWatermarks(2)
-  assert.deepEqual(
-    [marks.check(1, 10), marks.check(1, 10), marks.check(1, 9), marks.check('1', 11)],
-    ['ACCEPT', 'REPLAY', 'OUT_OF_ORDER', 'ACCEPT'],
-  )
-  assert.deepEqual([marks.check(2, null), marks.check(2, 0)], ['ACCEPT', 'REPLAY'])
-  marks.check(3, 1)
-  assert.equal(marks.check(1, 1), 'ACCEPT')
 })
