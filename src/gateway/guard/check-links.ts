@@ -13,9 +13,10 @@ import type { DriverContext } from '../../links/contracts'
 import { COMMON, checkOptions, knownOptions, type UnknownOption } from '../../links/driver-options'
 import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
+import type { SourceEntry } from '../intake/test-source'
 import { refuseSpecialFiles } from './check-files'
 import { refuseStrayPlugins } from './check-plugins'
-import { clashesOf, refuseUnknownUnits, type SourceEntry, sourceOf, unitWarnings } from './check-sensors'
+import { clashesOf, refuseUnknownUnits, sourceOf, unitWarnings } from './check-sensors'
 
 /** An entry of gateway.sources (type), uplinks or receivers (medium). */
 interface Entry {

@@ -271,7 +271,7 @@ export class Uplinks {
       remove: () => supervisor.remove(settings.name),
     }
     try {
-      const remove = await addUplink(
+      entry.remove = await addUplink(
         {
           ...this.#parts,
           queue: this.#queue,
@@ -288,7 +288,6 @@ export class Uplinks {
         },
         settings,
       )
-      entry.remove = remove
     } catch (error) {
       entry.uplink = null
       supervisor.add(new MissingLink(settings.name, asOsError(error)))
