@@ -152,7 +152,7 @@ async function openGateway(opened: Opened, links: Registry, cores: GatewayCores)
   })
   adviseOn(config, links)
   undo.push({ name: 'gateway', limitMs: 18_000, must: true, run: () => gateway.stop() })
-  watched.rescue(() => gateway.log.flush())
+  watched.rescue = () => gateway.log.flush()
   if (role === 'run') checkHardware(config, logger)
   return gateway
 }
@@ -254,7 +254,7 @@ async function facesOf(opened: Opened, gateway: Gateway, node: Node, api: Gatewa
   })
   Object.assign(later, { service, plugins })
   undo.push({ name: 'plugins', limitMs: 3000, run: () => plugins.close() })
-  watched.spares(thrown => plugins.blame(thrown))
+  watched.spares = thrown => plugins.blame(thrown)
   const page = webContext({
     gateway: api,
     logFailure: () => gateway.log.failure,
@@ -320,7 +320,7 @@ export async function startGateway(request: StartRequest): Promise<StartedGatewa
     cores.choose(config.dataDir, `${__VERSION__} ${__BUILT_AT__}`)
     forgetOldState(config.dataDir, logger)
     void plugins.startConfigured()
-    watched.onHangup(() => gateway.reload())
+    watched.hangup = () => gateway.reload()
     return {
       done: stopped(signal).then(async () => {
         logger.info('stopping: draining and committing')

@@ -6,7 +6,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { deflateRaw, inflateRawSync } from 'node:zlib'
-import { asOsError, errno, OsError } from '../lib/errors'
+import { asOsError, errno, OsError, orElse } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { isObject } from '../lib/objects'
 
@@ -117,13 +117,9 @@ export function refuseOutside(file: string, name: string): void {
 }
 
 function parsed(path: string, payload: Buffer): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(payload.toString('utf8'))
-    if (isObject(value)) return value
-  } catch {
-    // reported below
-  }
-  throw wrong(path, 'a record of it is damaged')
+  const value: unknown = orElse(undefined, () => JSON.parse(payload.toString('utf8')))
+  if (!isObject(value)) throw wrong(path, 'a record of it is damaged')
+  return value
 }
 
 function headerFrom(path: string, payload: Buffer): BackupHeader {
@@ -190,15 +186,15 @@ export function* readBackup(path: string, files: Files, visitor: BackupVisitor):
   let before: Kind | undefined
   const total = { files: 0, bytes: 0 }
   const damaged = (): OsError => wrong(path, `the backup is damaged near byte ${at}`)
+  const cut = (): OsError =>
+    wrong(path, `the backup is cut short at byte ${size}`, 'copy the file again, or take another')
   for (;;) {
-    if (at + 5 > size)
-      throw wrong(path, `the backup is cut short at byte ${size}`, 'copy the file again, or take another')
+    if (at + 5 > size) throw cut()
     const head = files.readAt(path, at, 5)
     const kind = String.fromCharCode(head[0]!) as Kind
     const length = head.readUInt32BE(1)
     if (!'HFDESZ'.includes(kind) || length > MOST) throw damaged()
-    if (at + 5 + length > size)
-      throw wrong(path, `the backup is cut short at byte ${size}`, 'copy the file again, or take another')
+    if (at + 5 + length > size) throw cut()
     const payload = files.readAt(path, at + 5, length)
     if ((kind === 'H') !== (before === undefined) || (file !== undefined) !== (kind === 'D' || kind === 'E'))
       throw damaged()
@@ -218,7 +214,9 @@ export function* readBackup(path: string, files: Files, visitor: BackupVisitor):
       file = { hash: newHash(), size: 0 }
       visitor.file?.(name)
     } else if (kind === 'D') {
-      const piece = inflated(payload) ?? fail(damaged())
+      // a journal was one piece before, whatever its size
+      const piece = orElse(undefined, () => inflateRawSync(payload, { maxOutputLength: MOST }))
+      if (!piece) throw damaged()
       file!.hash.update(piece)
       file!.size += piece.length
       visitor.piece?.(piece)
@@ -233,17 +231,4 @@ export function* readBackup(path: string, files: Files, visitor: BackupVisitor):
     at += 5 + length
     yield
   }
-}
-
-function inflated(payload: Buffer): Buffer | undefined {
-  try {
-    // a journal was one piece before, whatever its size
-    return inflateRawSync(payload, { maxOutputLength: MOST })
-  } catch {
-    return undefined
-  }
-}
-
-function fail(error: OsError): never {
-  throw error
 }

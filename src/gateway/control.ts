@@ -4,6 +4,7 @@
 // seconds, so that a client can tell a slow answer from a dead gateway.
 // Errors: a line that is too long or not JSON is answered with an error. No input can stop the gateway. A client that
 // disconnects aborts its command.
+import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -43,7 +44,6 @@ export interface ControlOptions {
   run(request: ControlRequest, watch: ControlWatch): Promise<ControlAnswer>
   logger?: Logger
   maxLineBytes?: number
-  maxClients?: number
   workingMs?: number
 }
 
@@ -55,6 +55,7 @@ export interface ControlServer {
 
 /** sockaddr_un is limited to 108 bytes including the closing NUL; on some systems 104 */
 const MAX_PATH_BYTES = 100
+const MAX_CLIENTS = 32
 /** queued requests per client */
 const MAX_WAITING = 16
 
@@ -92,14 +93,14 @@ async function listenSomewhere(server: Server, dataDir: string, logger: Logger):
 
 /** Starts listening. The caller owns the data directory's lock, so an existing socket file belongs to a dead process. */
 export async function startControl(options: ControlOptions): Promise<ControlServer> {
-  const { dataDir, logger = silentLogger, maxClients = 32 } = options
+  const { dataDir, logger = silentLogger } = options
   const clients = new Set<Socket>()
   const server = createServer(socket => {
     clients.add(socket)
     socket.on('close', () => clients.delete(socket))
     talk(socket, options, logger)
   })
-  server.maxConnections = maxClients
+  server.maxConnections = MAX_CLIENTS
   const path = await listenSomewhere(server, dataDir, logger)
   server.on('error', error => logger.error(`control socket: ${asOsError(error).message}`))
   return {
@@ -120,32 +121,21 @@ export async function startControl(options: ControlOptions): Promise<ControlServ
   }
 }
 
-function listen(server: Server, path: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const fail = (cause: unknown): void => {
-      server.removeListener('listening', ready)
-      reject(new OsError('DATA_DIR', `${path} cannot listen (${errno(cause) ?? 'unknown reason'})`, { cause }))
-    }
-    const ready = (): void => {
-      server.removeListener('error', fail)
-      try {
-        chmodSync(path, 0o660)
-        resolve()
-      } catch (cause) {
-        server.close()
-        fail(cause)
-      }
-    }
-    server.once('error', fail)
-    server.once('listening', ready)
-    // a narrow umask: the socket must never be open to other users, not even for a moment
-    const old = process.umask(0o117)
-    try {
-      server.listen(path)
-    } finally {
-      process.umask(old)
-    }
-  })
+async function listen(server: Server, path: string): Promise<void> {
+  // a narrow umask: the socket must never be open to other users, not even for a moment
+  const old = process.umask(0o117)
+  try {
+    server.listen(path)
+  } finally {
+    process.umask(old)
+  }
+  try {
+    await once(server, 'listening')
+    chmodSync(path, 0o660)
+  } catch (cause) {
+    if (server.listening) server.close()
+    throw new OsError('DATA_DIR', `${path} cannot listen (${errno(cause) ?? 'unknown reason'})`, { cause })
+  }
 }
 
 function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }: ControlOptions, logger: Logger): void {
@@ -159,15 +149,8 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
   const send = async (line: Record<string, unknown>): Promise<void> => {
     if (gone.signal.aborted) throw new OsError('INTERNAL', 'the client disconnected')
     if (socket.write(`${JSON.stringify(line)}\n`)) return
-    await new Promise<void>(resolve => {
-      const go = (): void => {
-        socket.off('drain', go)
-        gone.signal.removeEventListener('abort', go)
-        resolve()
-      }
-      socket.once('drain', go)
-      gone.signal.addEventListener('abort', go)
-    })
+    // if the client disconnects, the next line throws
+    await once(socket, 'drain', { signal: gone.signal }).catch(() => undefined)
   }
 
   const handle = async (line: string): Promise<void> => {

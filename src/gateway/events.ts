@@ -34,41 +34,10 @@ type Listener<T> = (event: T) => void
 /** queued events per listener */
 const LIMIT = 1024
 
-/** A ring of fixed size; drops the oldest item when full. */
-class Queue<T> {
-  readonly #places: (T | undefined)[]
-  #first = 0
-  #count = 0
-
-  constructor(limit: number) {
-    this.#places = new Array(limit)
-  }
-
-  /** false: the oldest item was dropped */
-  push(item: T): boolean {
-    const { length } = this.#places
-    this.#places[(this.#first + this.#count) % length] = item
-    if (this.#count < length) {
-      this.#count++
-      return true
-    }
-    this.#first = (this.#first + 1) % length
-    return false
-  }
-
-  take(): T | undefined {
-    if (this.#count === 0) return undefined
-    const item = this.#places[this.#first]
-    this.#places[this.#first] = undefined
-    this.#first = (this.#first + 1) % this.#places.length
-    this.#count--
-    return item
-  }
-}
-
 interface Subscriber<T> {
   readonly listener: Listener<T>
-  readonly queue: Queue<T>
+  readonly limit: number
+  readonly queue: T[]
   gone: boolean
 }
 
@@ -76,6 +45,8 @@ interface ChannelOptions {
   logger?: Logger
   /** runs a function after the current work */
   defer?: (run: () => void) => void
+  /** for messages */
+  what?: string
 }
 
 /** One kind of event. */
@@ -86,10 +57,16 @@ export class EventChannel<T> {
   dropped = 0
   readonly #logger: Logger
   readonly #defer: (run: () => void) => void
+  readonly #what: string
 
-  constructor({ logger = silentLogger, defer = run => void setImmediate(run) }: ChannelOptions = {}) {
+  constructor({
+    logger = silentLogger,
+    defer = run => void setImmediate(run),
+    what = 'events',
+  }: ChannelOptions = {}) {
     this.#logger = logger
     this.#defer = defer
+    this.#what = what
   }
 
   /** True if there is a listener. Callers use it to skip expensive event data. */
@@ -99,7 +76,7 @@ export class EventChannel<T> {
 
   /** Returns a function that unsubscribes; queued events are dropped then. */
   subscribe(listener: Listener<T>, limit = LIMIT): () => void {
-    const mine: Subscriber<T> = { listener, queue: new Queue(limit), gone: false }
+    const mine: Subscriber<T> = { listener, limit, queue: [], gone: false }
     this.#subscribers = [...this.#subscribers, mine]
     return () => {
       mine.gone = true
@@ -109,7 +86,11 @@ export class EventChannel<T> {
 
   emit(event: T): void {
     if (this.#subscribers.length === 0) return
-    for (const { queue } of this.#subscribers) if (!queue.push(event)) this.dropped++
+    for (const { queue, limit } of this.#subscribers) {
+      if (queue.push(event) <= limit) continue
+      queue.shift()
+      this.dropped++
+    }
     if (this.#waiting) return
     this.#waiting = true
     this.#defer(() => this.#deliver())
@@ -118,12 +99,12 @@ export class EventChannel<T> {
   #deliver(): void {
     this.#waiting = false
     for (const subscriber of this.#subscribers) {
-      for (let event = subscriber.queue.take(); event !== undefined; event = subscriber.queue.take()) {
+      for (let event = subscriber.queue.shift(); event !== undefined; event = subscriber.queue.shift()) {
         if (subscriber.gone) break
         try {
           subscriber.listener(event)
         } catch (error) {
-          this.#logger.error(`a listener of events failed: ${asOsError(error).message}`)
+          this.#logger.error(`a listener of ${this.#what} failed: ${asOsError(error).message}`)
         }
       }
     }
@@ -133,54 +114,34 @@ export class EventChannel<T> {
 export class GatewayEvents {
   readonly facts: EventChannel<FactEvent>
   readonly links: EventChannel<LinkEvent>
-  #received: readonly Listener<PacketEvent>[] = []
-  #sent: readonly Listener<SentEvent>[] = []
-  readonly #logger: Logger
+  readonly #received: EventChannel<PacketEvent>
+  readonly #sent: EventChannel<SentEvent>
 
   constructor(options: ChannelOptions = {}) {
     this.facts = new EventChannel(options)
     this.links = new EventChannel(options)
-    this.#logger = options.logger ?? silentLogger
+    // immediately, since the bytes are only valid during the call
+    const atOnce = { ...options, defer: (run: () => void): void => run(), what: 'packets' }
+    this.#received = new EventChannel(atOnce)
+    this.#sent = new EventChannel(atOnce)
   }
 
-  /**
-   * Packets when receivers accept them, delivered synchronously: the bytes are only valid during the call. Returns a function
-   * that unsubscribes.
-   */
+  /** Packets when receivers accept them; the bytes are only valid during the call. Returns a function that unsubscribes. */
   onPacket(listener: Listener<PacketEvent>): () => void {
-    this.#received = [...this.#received, listener]
-    return () => {
-      this.#received = this.#received.filter(other => other !== listener)
-    }
+    return this.#received.subscribe(listener)
   }
 
-  /**
-   * Packets when an uplink accepts them, delivered synchronously: the bytes are only valid during the call. Returns a
-   * function that unsubscribes.
-   */
+  /** The same for packets when an uplink accepts them. */
   onSent(listener: Listener<SentEvent>): () => void {
-    this.#sent = [...this.#sent, listener]
-    return () => {
-      this.#sent = this.#sent.filter(other => other !== listener)
-    }
+    return this.#sent.subscribe(listener)
   }
 
   packet(packet: Uint8Array, { medium, address }: { readonly medium: string; readonly address: string }): void {
-    if (this.#received.length > 0) this.#tell(this.#received, { packet, medium, address })
+    if (this.#received.heard) this.#received.emit({ packet, medium, address })
   }
 
   sent(packet: Uint8Array, medium: string): void {
-    if (this.#sent.length > 0) this.#tell(this.#sent, { packet, medium })
-  }
-
-  #tell<T>(listeners: readonly Listener<T>[], event: T): void {
-    for (const listener of listeners) {
-      try {
-        listener(event)
-      } catch (error) {
-        this.#logger.error(`a listener of packets failed: ${asOsError(error).message}`)
-      }
-    }
+    if (this.#sent.heard) this.#sent.emit({ packet, medium })
   }
 
   /** Facts when they are logged, from own sensors and received. Returns a function that unsubscribes. */

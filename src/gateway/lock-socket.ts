@@ -5,10 +5,10 @@
 // Errors: only Linux has abstract sockets, and each network namespace has its own; elsewhere the start fails as without this
 // module.
 import { createHash } from 'node:crypto'
-import { realpathSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
-import { basename, dirname, join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { errno } from '../lib/errors'
+import { realPath } from '../lib/files'
 
 interface LockSocket {
   readonly listening: boolean
@@ -17,19 +17,9 @@ interface LockSocket {
 
 const ANSWER_MS = 1000
 
-/** The real path, even of a folder that cannot be created. */
-function realPath(dir: string): string {
-  try {
-    return realpathSync(dir)
-  } catch {
-    const above = dirname(resolve(dir))
-    return above === resolve(dir) ? above : join(realPath(above), basename(dir))
-  }
-}
-
-/** The kernel accepts 107 bytes, and the path may be longer. */
+/** The kernel accepts 107 bytes, and the path may be longer. The folder may not exist. */
 const nameOf = (dataDir: string): string =>
-  `\0os-node-lock:${createHash('sha256').update(realPath(dataDir)).digest('hex').slice(0, 32)}`
+  `\0os-node-lock:${createHash('sha256').update(realPath(resolve(dataDir))).digest('hex').slice(0, 32)}`
 
 /** Takes the name; null if another process has it. `text` returns the content sent to clients. Throws the system's errors. */
 export function listenAsOwner(dataDir: string, text: () => string): Promise<LockSocket | null> {

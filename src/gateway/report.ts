@@ -15,7 +15,7 @@ import type { Sources } from './intake/sources'
 import type { LatestBoard, LatestReading } from './latest'
 import type { Receive } from './receive/receive'
 import type { Attention, GatewayStatus } from './status'
-import type { TimeReport } from './time/clock-watch'
+import type { TimeReport } from './time/time-sources'
 import type { Unkept } from './unsaved'
 import type { Uplinks } from './uplink/uplinks'
 

@@ -11,7 +11,7 @@ import type { DatabaseStatus } from '../storage'
 import type { FlashReport } from './guard/flash'
 import type { GuardReport } from './guard/guard'
 import type { SessionsReport } from './receive/receiver-session'
-import type { TimeReport } from './time/clock-watch'
+import type { TimeReport } from './time/time-sources'
 
 export type { LogStatus }
 

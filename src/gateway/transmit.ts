@@ -1,7 +1,9 @@
 // Sends a command's readings in a running gateway. They are logged through the intake like any others, and the answer reports
 // how the uplink sent them, or why they wait in the log: for an id, for a link. If the command names a medium that no uplink
 // uses, an additional packet is sent over it.
+import { within } from '../lib/deadline'
 import { OsError } from '../lib/errors'
+import { systemTimers } from '../lib/timers'
 import type { Reading } from '../pipeline/fact'
 import { sendRefusal } from '../protocol/handshake/roles'
 import { COMMAND } from '../wire/commands'
@@ -102,18 +104,16 @@ export async function transmitThrough(
   const seq = submitted.seqs[0]!
   // commit early: the caller waits, and must only report readings as kept that are on flash
   gateway.log.committed(seq).catch(() => undefined) // lost by a full disk: the wait below then reports `kept`, in memory
-  const last = await new Promise<SentInfo | null>(resolve => {
-    let left: SentInfo | null = null
-    const timer = setTimeout(() => {
-      watchers.unwatch(seq)
-      resolve(left)
-    }, WAIT_MS)
+  let left: SentInfo | null = null
+  const final = new Promise<SentInfo>(resolve =>
     watchers.watch(seq, info => {
       left = info
-      if (info.state === 'awaited') return
-      clearTimeout(timer)
-      resolve(info)
-    })
+      if (info.state !== 'awaited') resolve(info)
+    }),
+  )
+  const last = await within(systemTimers, WAIT_MS, final, () => {
+    watchers.unwatch(seq)
+    return left
   })
   if (!last) return outcome(NO_PACKET, 'kept', uplinks.forwarding().reason ?? 'no uplink took the packet within 5 s')
   if (last.state === 'acknowledged') return outcome(last.packet, 'acknowledged')

@@ -6,9 +6,10 @@
 // one WARN line.
 import type { Clock } from '../lib/clock'
 import type { Files } from '../lib/files'
+import type { Timers } from '../lib/timers'
 import { checkRecord, recordSeq } from './decode'
 import { MAX_RECORD, RECORD_OVERHEAD, recordLength } from './format'
-import type { LogCheck, Timers } from './log-options'
+import type { LogCheck } from './log-options'
 import { decodeHeader } from './segment'
 import type { Segment, Segments } from './segments'
 
@@ -40,7 +41,7 @@ export class BackgroundCheck {
   readonly #checked = new WeakMap<Segment, number>()
   readonly #unreadable = new Set<Segment>()
   #place: Place | undefined
-  #timer: unknown
+  #cancel: (() => void) | undefined
   #segments = 0
   #damaged = 0
   #bytes = 0
@@ -62,13 +63,13 @@ export class BackgroundCheck {
   }
 
   stop(): void {
-    this.#o.timers.clear(this.#timer)
+    this.#cancel?.()
   }
 
   /** Plans the next block when the read rate allows it after these bytes. */
   #plan(bytes: number): void {
     const ms = bytes > 0 ? Math.min(SLEEP_MS, Math.ceil((1000 * bytes) / this.#o.bytesS)) : SLEEP_MS
-    this.#timer = this.#o.timers.set(ms, () => this.#plan(this.#step()))
+    this.#cancel = this.#o.timers.after(ms, () => this.#plan(this.#step()))
   }
 
   /** Checks one block; returns the bytes read, 0 if nothing is due. */

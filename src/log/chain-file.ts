@@ -6,7 +6,7 @@
 // Errors: if it cannot be written, the check is only weaker. If it is damaged, the check is weaker too, and that is reported.
 // The file is replaced without a sync of the folder: an older version after a power cut names a segment that is still known.
 import { join } from 'node:path'
-import { asOsError, OsError } from '../lib/errors'
+import { asOsError, OsError, orElse } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { joinRange } from './ledger'
 import type { LossRange } from './record'
@@ -77,9 +77,6 @@ export async function writeWitness(files: Files, dir: string, witness: Witness):
 
 /** The segment it names was removed before it contained a record. */
 export function removeWitness(files: Files, dir: string): void {
-  try {
-    files.remove(join(dir, CHAIN_FILE))
-  } catch {
-    // the disk refuses: the next segment writes a new file
-  }
+  // if the disk refuses, the next segment writes a new file
+  orElse(undefined, () => files.remove(join(dir, CHAIN_FILE)))
 }

@@ -2,20 +2,10 @@
 import { type Clock, systemClock } from '../lib/clock'
 import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
+import { systemTimers, type Timers } from '../lib/timers'
 import type { Fact } from '../pipeline/fact'
 import { MAX_RECORD } from './format'
 import type { LossRange } from './record'
-
-/** setTimeout, passed in. */
-export interface Timers {
-  set(ms: number, run: () => void): unknown
-  clear(handle: unknown): void
-}
-
-const systemTimers: Timers = {
-  set: (ms, run) => setTimeout(run, ms),
-  clear: handle => clearTimeout(handle as NodeJS.Timeout),
-}
 
 export interface FlashLogOptions {
   dir: string

@@ -1,6 +1,7 @@
 // Reads the log from a seq on, record by record, and keeps its position: a current uplink reads each record from RAM, one
 // that lags reads blocks of 64 KiB from the segments. Dropped segments are skipped (they are in the ledger), damage is
 // reported once and skipped. A reader keeps no file open and needs no closing.
+import { orElse } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { checkRecord, decodeRecord, recordSeq } from './decode'
 import { AT_FLAGS, AT_KIND, FLAG_ALARM, KINDS, MARK, MAX_RECORD, RECORD_OVERHEAD, recordLength } from './format'
@@ -236,11 +237,7 @@ export class Reader {
   }
 
   #read(segment: Segment, offset: number, length: number): Buffer | undefined {
-    try {
-      return this.#source.files.readAt(segment.path, offset, length)
-    } catch {
-      // Removed or unreadable: the caller treats it as damage, which reports it.
-      return undefined
-    }
+    // removed or unreadable: the caller treats it as damage, which reports it
+    return orElse(undefined, () => this.#source.files.readAt(segment.path, offset, length))
   }
 }

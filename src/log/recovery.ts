@@ -4,7 +4,7 @@
 // segments is found when they are read. Zeros at the end of a file are space for records to come, and are truncated. Nothing here throws because of file contents: damage is described, and repaired once
 // the log can write again; a file with a bad block (EIO) is left unchanged and its records are reported.
 import { join } from 'node:path'
-import { asOsError, errno, OsError } from '../lib/errors'
+import { asOsError, errno, OsError, orElse } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { diskFault } from '../lib/writable'
 import { lostBehind, readWitness, type Witness } from './chain-file'
@@ -14,7 +14,7 @@ import { decodeHeader, lastBefore, type Scan, type SegmentSnapshot, scanSegment,
 import { newSegment, onMedium, type Segment } from './segments'
 import { LogState } from './state'
 
-/** Damage found in one segment, to be repaired by mend.ts. */
+/** Damage found in one segment, to be repaired by repair.ts. */
 export interface RecoveryFinding {
   readonly segment: Segment
   readonly bytes: Buffer
@@ -119,14 +119,11 @@ function moveAway({ dir, files, logger, clock }: LogSettings): boolean {
 export function recover(files: Files, dir: string, bounds: Bounds | null): Recovered {
   const found = nothingFound()
   const { state } = found
-  if (bounds)
-    clearAway(
-      files,
-      files
-        .list(dir)
-        .filter(name => name.endsWith('.tmp'))
-        .map(name => join(dir, name)),
-    )
+  // harmless files of an interrupted start; if the disk cannot be written, the next start removes them
+  const left = bounds ? files.list(dir).filter(name => name.endsWith('.tmp')) : []
+  orElse(undefined, () => {
+    for (const name of left) files.remove(join(dir, name))
+  })
   let taken = 0
   const segments = segmentsIn(dir, files, (why, base) => {
     found.other.push(why)
@@ -212,7 +209,8 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     const intact = scan.sound.at(-1) ?? segment.headerLength
     const end = Math.max(intact, ...scan.pieces.map(({ offset, length }) => offset + length))
     segment.size = bounds ? end : intact
-    if (bounds && end < bytes.length) truncate(files, segment.path, end)
+    // zeros at its end; on a disk that cannot be written they do no harm
+    if (bounds && end < bytes.length) orElse(undefined, () => files.truncate(segment.path, end))
     segment.last = scan.last
     segment.facts = scan.facts
     segment.lastFact = scan.lastFact
@@ -257,24 +255,6 @@ function witnessOf(files: Files, dir: string, found: Recovered): Witness | undef
   }
 }
 
-/** Removes harmless files of an interrupted start. */
-function clearAway(files: Files, paths: readonly string[]): void {
-  try {
-    for (const path of paths) files.remove(path)
-  } catch {
-    // a disk that cannot be written: the next start removes them
-  }
-}
-
-/** Removes the zeros at the end of a segment. */
-function truncate(files: Files, path: string, end: number): void {
-  try {
-    files.truncate(path, end)
-  } catch {
-    // a disk that cannot be written: they do no harm
-  }
-}
-
 /** Checks header and size of every listed segment that would not be read; one that differs is read completely. */
 function compare(files: Files, found: Recovered, snapshot: SegmentSnapshot): void {
   const sizes = new Map(snapshot.segments.map(([base, , , , size]) => [base, size]))
@@ -312,12 +292,11 @@ export function droppedByLimits(
 }
 
 function headIsSound(files: Files, { path, base, size }: Segment): boolean {
-  try {
+  // unreadable now: the reader that reaches it reports the loss
+  return orElse(true, () => {
     const head = decodeHeader(files.readAt(path, 0, Math.min(size, HEAD_BYTES)))
     return (head ?? decodeHeader(files.readAt(path, 0, size)))?.header.base === base
-  } catch {
-    return true // unreadable now: the reader that reaches it reports the loss
-  }
+  })
 }
 
 /** The content is unknown. */
@@ -338,11 +317,9 @@ function describe(found: Recovered, segments: readonly Segment[], snapshot: Segm
 
 /** Last seq of the older segment `base`, from the header of `segment`; undefined if that header is damaged. */
 function lastOf(base: number, files: Files, segment: Segment): number | undefined {
-  const length = Math.min(segment.size, 64 * 1024)
-  try {
-    const head = decodeHeader(files.readAt(segment.path, 0, length))
+  // its own scan reports the problem
+  return orElse(undefined, () => {
+    const head = decodeHeader(files.readAt(segment.path, 0, Math.min(segment.size, 64 * 1024)))
     return head && lastBefore(head.header, base)
-  } catch {
-    return undefined // its own scan reports the problem
-  }
+  })
 }

@@ -5,7 +5,7 @@
 // remaining records in RAM: after a failed fdatasync the page cache is no longer reliable.
 import { join } from 'node:path'
 import { writeAgain } from '../lib/atomic'
-import { OsError } from '../lib/errors'
+import { OsError, orElse } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { removeWitness, writeWitness } from './chain-file'
 import { RESERVE } from './format'
@@ -191,11 +191,8 @@ export class Segments {
   seal(): void {
     if (this.#active) {
       this.#trim(this.#active.size)
-      try {
-        this.files.close(this.#fd)
-      } catch {
-        // A failed close on a broken disk has no effect: everything relevant was synced before.
-      }
+      // a failed close on a broken disk has no effect: everything relevant was synced before
+      orElse(undefined, () => this.files.close(this.#fd))
     }
     this.#fd = -1
     this.#active = undefined

@@ -3,7 +3,6 @@
 import { decodeRecord } from './decode'
 import { AT_KIND, KIND_BOOT, KIND_CURSOR, KIND_LOSS } from './format'
 import { Ledger } from './ledger'
-import type { LogRecord } from './record'
 import type { ListedSegment, SegmentSnapshot } from './segment'
 import type { Segment } from './segments'
 
@@ -38,7 +37,7 @@ export class LogState {
 
   /** The cursor is in record `record`, which waits for its commit. */
   moveCursor(name: string, seq: number, record: number): void {
-    this.setCursor(name, seq)
+    put(this.cursors, name, seq)
     // while the disk refuses, the newest position of each name is enough
     if (this.#moved.length > 100) this.#moved = this.#moved.filter(other => other.name !== name)
     this.#moved.push({ name, seq, record })
@@ -55,20 +54,12 @@ export class LogState {
   /** Applies the record at `at` if it changes the state. */
   replay(b: Buffer, at: number): void {
     const kind = b[at + AT_KIND]
-    if (kind === KIND_CURSOR || kind === KIND_LOSS || kind === KIND_BOOT) {
-      this.apply(decodeRecord(b, at))
-    }
-  }
-
-  apply(record: LogRecord): void {
-    if (record.cursor) this.setCursor(record.cursor.name, record.cursor.seq)
-    else if (record.counter) this.counters.set(record.counter.name, record.counter.value)
-    else if (record.loss) this.ledger.merge(record.loss.totals, record.loss.ranges)
-    else if (record.bootInfo) this.stopped = record.bootInfo.stop
-  }
-
-  setCursor(name: string, seq: number): void {
-    put(this.cursors, name, seq)
+    if (kind !== KIND_CURSOR && kind !== KIND_LOSS && kind !== KIND_BOOT) return
+    const { cursor, counter, loss, bootInfo } = decodeRecord(b, at)
+    if (cursor) put(this.cursors, cursor.name, cursor.seq)
+    else if (counter) this.counters.set(counter.name, counter.value)
+    else if (loss) this.ledger.merge(loss.totals, loss.ranges)
+    else if (bootInfo) this.stopped = bootInfo.stop
   }
 
   snapshot(segments: readonly Segment[]): SegmentSnapshot {

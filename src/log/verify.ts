@@ -4,8 +4,9 @@
 // are known. A selection counts the records
 // of a device and a time range; lost records are placed by the log times of their neighbours, and may belong to any device.
 import { join } from 'node:path'
+import { orElse } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
-import { CHAIN_FILE, lostBehind, readWitness, type Witness } from './chain-file'
+import { CHAIN_FILE, lostBehind, readWitness } from './chain-file'
 import { decodeRecord } from './decode'
 import type { LossRange, LossReason } from './record'
 import { type Bounds, droppedByLimits } from './recovery'
@@ -68,7 +69,8 @@ export function* verifying(
   limits?: Bounds,
 ): Generator<[done: number, total: number], VerifyResult> {
   // before the names: a gateway may create the next segment meanwhile
-  const { witness, problem } = chainOf(dir, files)
+  const chain = orElse(null, () => ({ witness: readWitness(files, dir) }))
+  const witness = chain?.witness
   const names = segmentFiles(dir, files)
   const result: VerifyResult = {
     ok: true,
@@ -81,7 +83,7 @@ export function* verifying(
     pieces: [],
     gaps: [],
   }
-  if (problem) fault(result, { file: CHAIN_FILE, offset: 0, length: 0 })
+  if (!chain) fault(result, { file: CHAIN_FILE, offset: 0, length: 0 })
   const state = new LogState()
   const chosen = new Chosen(selection)
   const listed = new Map<number, number>()
@@ -218,14 +220,6 @@ class Chosen {
       pieces,
       gaps: ranges,
     }
-  }
-}
-
-function chainOf(dir: string, files: Files): { witness?: Witness | undefined; problem?: true } {
-  try {
-    return { witness: readWitness(files, dir) }
-  } catch {
-    return { problem: true } // listed among the pieces
   }
 }
 

@@ -8,10 +8,10 @@
 import type { Clock } from '../lib/clock'
 import { asOsError, errno, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
+import type { Timers } from '../lib/timers'
 import { diskFault } from '../lib/writable'
 import { recordSeq } from './decode'
 import { AT_KIND, KIND_FACT, recordLength } from './format'
-import type { Timers } from './log-options'
 import type { Retention } from './retention'
 import type { Segment, Segments } from './segments'
 import type { Chunk, Tail } from './tail'
@@ -52,7 +52,7 @@ export class Writer {
   readonly #makeHeader: (base: number) => Buffer
   readonly #listeners = new Set<(committedSeq: number) => void>()
   #waiters: Waiter[] = []
-  #timer: unknown
+  #cancel: (() => void) | undefined
   #due = Number.POSITIVE_INFINITY
   #running: Promise<void> | undefined
   #runningSince = 0
@@ -64,7 +64,7 @@ export class Writer {
   /** a write outside of a commit failed; the next commit handles it */
   #broken: unknown
   #handPlanned = false
-  #handTimer: unknown
+  #cancelHand: (() => void) | undefined
   #handedAt = Number.NEGATIVE_INFINITY
   #failure: OsError | undefined
   #failures = 0
@@ -140,8 +140,8 @@ export class Writer {
   }
 
   stop(): void {
-    this.#o.timers.clear(this.#timer)
-    this.#o.timers.clear(this.#handTimer)
+    this.#cancel?.()
+    this.#cancelHand?.()
     this.#due = Number.POSITIVE_INFINITY
     const waiters = this.#waiters
     this.#waiters = []
@@ -154,9 +154,9 @@ export class Writer {
     if (this.#running || (this.#failure && this.#due !== Number.POSITIVE_INFINITY)) return
     const due = this.#o.clock.mono() + ms
     if (due >= this.#due) return
-    if (this.#due !== Number.POSITIVE_INFINITY) this.#o.timers.clear(this.#timer)
+    if (this.#due !== Number.POSITIVE_INFINITY) this.#cancel?.()
     this.#due = due
-    this.#timer = this.#o.timers.set(ms, () => {
+    this.#cancel = this.#o.timers.after(ms, () => {
       this.#due = Number.POSITIVE_INFINITY
       void this.#start()
     })
@@ -166,14 +166,14 @@ export class Writer {
   #planHand(): void {
     this.#handPlanned = true
     const wait = this.#handedAt + HAND_MS - this.#o.clock.mono()
-    if (wait > 0) this.#handTimer = this.#o.timers.set(wait, () => this.#hand())
+    if (wait > 0) this.#cancelHand = this.#o.timers.after(wait, () => this.#hand())
     else queueMicrotask(() => this.#hand())
   }
 
   /** Writes pending records to the kernel, without a sync. Never throws. */
   #hand(): void {
     this.#handPlanned = false
-    this.#o.timers.clear(this.#handTimer)
+    this.#cancelHand?.()
     const active = this.#segments.active
     if (!active || this.#failure || this.#broken || (this.#running && !this.#syncing)) return
     // during a hanging sync the other records stay in RAM only, where they can be dropped if it is full
@@ -217,7 +217,7 @@ export class Writer {
   /** One commit. Never throws. */
   async #run(): Promise<void> {
     this.#begin()
-    if (this.#due !== Number.POSITIVE_INFINITY) this.#o.timers.clear(this.#timer)
+    if (this.#due !== Number.POSITIVE_INFINITY) this.#cancel?.()
     this.#due = Number.POSITIVE_INFINITY
     if (this.#tail.pending === 0 && !this.#broken) return
     this.#runningSince = this.#o.clock.mono()

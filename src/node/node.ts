@@ -28,7 +28,7 @@ import { Dispatcher, type Retry } from './dispatch'
 import { NodeReceiver } from './receive'
 import { NodeRequests } from './requests'
 import { NodeSecurity } from './secure'
-import { EmptyServiceManager, type ServiceManager } from './services'
+import type { ServiceManager } from './services'
 import { NodeTime } from './time'
 import { NodeTransmitter } from './transmitter'
 import { serverOf, type Transporter, TransporterManager } from './transporters'
@@ -48,11 +48,11 @@ export interface NodeParts {
   request: UdpRequest
   createCore: (settings: CoreSettings) => Core
   /** configuration keys of media and plugins */
-  fragments?: () => readonly Fragment[]
+  fragments: () => readonly Fragment[]
   /** the service manager of a node without one */
-  services?: (node: NodeBase) => ServiceManager
+  services: (node: NodeBase) => ServiceManager
   /** its database manager, null if the configuration has none; `log`: the log to which the node writes */
-  database?: (node: NodeBase, log: NodeLog | undefined) => DatabaseManager | null
+  database: (node: NodeBase, log: NodeLog | undefined) => DatabaseManager | null
 }
 
 export interface NodeOptions extends Partial<NodeParts> {
@@ -102,7 +102,7 @@ export class NodeBase {
       options.config ??
       ConfigStore.load({
         ...(configPath !== null && { path: configPath }),
-        fragments: (options.fragments ?? parts.fragments)?.() ?? [],
+        fragments: (options.fragments ?? parts.fragments)(),
       })
     const { precision, unit_dialect } = this.store.config.engine_settings
     const { payload_switches, security_settings: settings } = this.store.config
@@ -189,8 +189,8 @@ export class NodeBase {
       retry: () => this.store.get<Retry>('engine_settings.network_retry'),
       timers: systemTimers,
     })
-    this.serviceManager = options.serviceManager ?? parts.services?.(this) ?? new EmptyServiceManager()
-    this.dbManager = options.dbManager === undefined ? (parts.database?.(this, options.log) ?? null) : options.dbManager
+    this.serviceManager = options.serviceManager ?? parts.services(this)
+    this.dbManager = options.dbManager === undefined ? parts.database(this, options.log) : options.dbManager
   }
 
   /** The default destination of dispatch. */

@@ -4,14 +4,22 @@
 import { isIP } from 'node:net'
 import type { ConfigStore } from '../config/config-store'
 import { ensureDeviceId } from '../config/device'
+import { within } from '../lib/deadline'
 import { asOsError, OsError } from '../lib/errors'
+import { systemTimers } from '../lib/timers'
 import type { PacketHandler } from '../links/contracts'
+import { parseNackReason } from '../protocol/control'
 import type { HandshakeManager } from '../protocol/handshake/manager'
 import { type DeviceRole, sendRefusal } from '../protocol/handshake/roles'
+import { addressText } from '../protocol/ids/service'
 import { COMMAND } from '../wire/commands'
-import { askOverUdp, type RequestLoop } from './request-loop'
 import { serverName, serverOf } from './transporters'
 import { type UdpRequest, UNASSIGNED_ID } from './types'
+
+type RequestLoop<T> = (
+  send: (packet: Uint8Array) => void,
+  recv: (seconds: number) => Promise<Uint8Array | null>,
+) => Promise<T | null>
 
 interface NodeRequestsOptions {
   readonly role: DeviceRole
@@ -46,9 +54,9 @@ export class NodeRequests {
    * responsible for the packet; for a server known by name only the port can be compared.
    */
   isServer(addr: unknown): boolean {
-    if (addr === null || addr === undefined) return true
+    const from = addressText(addr)
+    if (from === null) return true
     const { host, port } = this.#server(null, null)
-    const from = Array.isArray(addr) ? addr.join(':') : String(addr)
     if ([...this.#peers.values()].includes(from)) return true
     return from === this.#requested || (isIP(host) ? from === `${host}:${port}` : from.endsWith(`:${port}`))
   }
@@ -65,8 +73,8 @@ export class NodeRequests {
   /** The server that sends packets from an address; null: the usual one. */
   serverAt(addr: unknown): string | null {
     if (this.#medium !== null) return serverOf(this.#store, this.#medium)
-    if (addr === null || addr === undefined) return null
-    const from = Array.isArray(addr) ? addr.join(':') : String(addr)
+    const from = addressText(addr)
+    if (from === null) return null
     if (from === this.#requested) return this.#requestedServer
     const medium = [...this.#peers].find(([, address]) => address === from)?.[0]
     return medium === undefined ? null : serverOf(this.#store, medium)
@@ -131,13 +139,33 @@ export class NodeRequests {
     }
   }
 
+  /**
+   * Runs a request loop of the protocol over one-shot UDP exchanges: each send is a separate exchange that waits for its
+   * reply. `lastError` is also the reason of an exchange without reply, and of a refusal.
+   */
   async #ask<T>(cmd: number, host: string, port: number, timeout: number, loop: RequestLoop<T>): Promise<T | null> {
     this.lastError = sendRefusal(this.#options.role, cmd)
     if (this.lastError) return null
+    const replies: Uint8Array[] = []
+    let wake = (): void => undefined
     const fail = (error: OsError): void => {
       this.lastError = error
     }
-    const answer = await askOverUdp(this.#request, { host, port, timeoutMs: timeout * 1000 }, fail, loop)
+    const send = (packet: Uint8Array): void => {
+      // request() never rejects: a failure is passed to `fail` and the reply is null
+      void this.#request(host, port, packet, timeout * 1000, undefined, fail).then(reply => {
+        if (reply) replies.push(reply)
+        if (reply?.[0] === COMMAND.HANDSHAKE_NACK)
+          fail(new OsError('ID_ALLOC_FAILED', `${host}:${port} refused: ${parseNackReason(reply)}`))
+        wake()
+      })
+    }
+    const recv = async (seconds: number): Promise<Uint8Array | null> => {
+      const arrived = new Promise<void>(resolve => (wake = resolve))
+      if (replies.length === 0) await within(systemTimers, seconds * 1000, arrived, () => undefined)
+      return replies.shift() ?? null
+    }
+    const answer = await loop(send, recv)
     if (answer === null) this.lastError ??= new OsError('NO_REPLY', `${host}:${port} did not answer`)
     return answer
   }

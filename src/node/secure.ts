@@ -13,7 +13,7 @@ import { OsError } from '../lib/errors'
 import { LruMap } from '../lib/lru-map'
 import type { SessionKeys } from '../pipeline/fuse'
 import { SentFrames } from '../protocol/handshake/refusals'
-import type { RefusedFrame } from '../protocol/nack'
+import { crc16Of, type RefusedFrame } from '../protocol/nack'
 import { SecureClient } from '../protocol/secure/client'
 import { SecureServer } from '../protocol/secure/server'
 import { SecureSessions } from '../protocol/secure/sessions'
@@ -38,6 +38,9 @@ interface NodeSecurityOptions {
   serverAt: (addr: unknown) => string | null
 }
 
+/** sent frames whose refusals count */
+const REMEMBERED = 4096
+
 /** other servers whose keys are stored, only in memory */
 const MAX_OTHERS = 16
 
@@ -48,7 +51,7 @@ export class NodeSecurity implements SessionKeys {
   readonly client: SecureClient
   readonly server: SecureServer
   readonly #options: NodeSecurityOptions
-  readonly #sent: SentFrames
+  readonly #sent = new SentFrames(REMEMBERED)
   readonly #others = new LruMap<string, SecureClient>(MAX_OTHERS)
   /** the server of `client` */
   #usual: string
@@ -57,7 +60,6 @@ export class NodeSecurity implements SessionKeys {
     const { clock, requireSecure, storePath, server } = options
     this.#options = options
     this.#usual = server
-    this.#sent = new SentFrames(clock)
     const own = storePath === null ? null : storePath.replace(/(\.json)?$/, '.own$1')
     this.client = new SecureClient({ clock, requireSecure, sessions: this.#sessions(own, server) })
     this.server = new SecureServer({ clock, requireSecure, sessions: this.#sessions(storePath) })
@@ -111,7 +113,7 @@ export class NodeSecurity implements SessionKeys {
     if (!key && isSecure(cmd) && !client.mayPlain(aid)) throw required(aid)
     if (!key) client.plaintextSent(aid, header.ts)
     const out = (key && rekeyFrame(plain, null, key)) ?? plain
-    this.#sent.sent(aid, header.tid, header.ts, crc16Of(out))
+    this.#note(out, aid, header.tid, header.ts)
     return out
   }
 
@@ -149,13 +151,17 @@ export class NodeSecurity implements SessionKeys {
 
   /** Called when a data packet of ours was made. */
   packetMade(packet: Buffer, aid: number, tMs: number): void {
-    this.#sent.sent(aid, packet[TID]!, tMs, crc16Of(packet))
+    this.#note(packet, aid, packet[TID]!, tMs)
     if (!isSecure(packet[0]!)) this.client.plaintextSent(aid, tMs)
+  }
+
+  #note(packet: Uint8Array, aid: number, tid: number, ts: number): void {
+    this.#sent.note({ aid, tid, ts, crc16: crc16Of(packet) }, this.#options.clock.mono())
   }
 
   /** A peer refused a frame of ours; true if the refusal was accepted. */
   onRefused(refused: RefusedFrame, addr: unknown): boolean {
-    if (!this.#options.trusted(addr) || !this.#sent.obeys(refused)) return false
+    if (!this.#options.trusted(addr) || !this.#sent.obey(refused, this.#options.clock.mono())) return false
     if (refused.reason === 'BAD_KEY' && !this.clientAt(addr).onBadKey(refused)) return false
     // a peer that lost the key has probably lost the templates too
     this.#options.needFull(refused.aid)
@@ -171,4 +177,3 @@ export class NodeSecurity implements SessionKeys {
 const required = (aid: number): OsError =>
   new OsError('SECURE_REQUIRED', `no secure session for id ${aid} yet, and security_settings.require_secure is on`)
 
-const crc16Of = (packet: Uint8Array): number => (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!

@@ -1,6 +1,6 @@
 // Readings → one packet of a node: strategy, session, free parts, and the log if the node has one.
 import { OsError } from '../lib/errors'
-import { type Core, type RejectedRow, strategyName } from '../pipeline/core'
+import { type Core, type RejectedRow, type Strategy, strategyName } from '../pipeline/core'
 import { type Fact, factToDict, type Reading } from '../pipeline/fact'
 import type { Standardizer } from '../pipeline/standardize'
 import type { HandshakeManager } from '../protocol/handshake/manager'
@@ -58,24 +58,23 @@ export class NodeTransmitter {
     const { core, security } = this.#parts
     security.check(aid, sensors.length)
     const tMs = this.timeOf(options, aid)
-    const full = this.#isFull(aid)
-    const extras = hasExtras(options)
-    const packet = extras
-      ? this.#withExtras(sensors, device, status, tMs, aid, full, options)
-      : core.transmitFast(sensors, device, status, tMs, aid, full ? 'FULL' : 'DIFF')
-    if (!extras) this.#rejected = null
+    const call = { sensors, device, status, options, aid, tMs }
+    const strategy = this.#strategy(aid)
+    const own = this.#withExtras(call, strategy)
+    const packet = own ?? core.transmitFast(sensors, device, status, tMs, aid, strategy)
+    if (!own) this.#rejected = null
     security.packetMade(packet, aid, tMs)
-    return [packet, aid, this.#made(packet[0]!, { sensors, device, status, options, aid, tMs })]
+    return [packet, aid, this.#made(packet[0]!, call)]
   }
 
   /** Adds a packet to the batch: it counts as made now, settle() returns it. Throws the errors of transmit. */
   stage(call: BatchCall): Staged {
     const { core, security } = this.#parts
-    const { sensors, device, status, options, aid, tMs } = call
+    const { sensors, device, status, aid, tMs } = call
     security.check(aid, sensors.length)
-    const full = this.#isFull(aid)
-    const packet = hasExtras(options) ? this.#withExtras(sensors, device, status, tMs, aid, full, options) : null
-    const cmd = packet ? packet[0]! : core.stage(sensors, device, status, tMs, aid, full ? 'FULL' : 'DIFF')
+    const strategy = this.#strategy(aid)
+    const packet = this.#withExtras(call, strategy)
+    const cmd = packet ? packet[0]! : core.stage(sensors, device, status, tMs, aid, strategy)
     if (!packet) this.#rejected = null
     return { packet, aid, tMs, strategy: this.#made(cmd, call) }
   }
@@ -97,43 +96,31 @@ export class NodeTransmitter {
     if (this.#parts.core.staged > 0) this.#parts.core.take()
   }
 
-  #isFull(aid: number): boolean {
-    return this.#parts.protocol.getStrategy(aid, this.#fullSent.has(aid)) === 'FULL_PACKET'
+  #strategy(aid: number): Strategy {
+    return this.#parts.protocol.getStrategy(aid, this.#fullSent.has(aid)) === 'FULL_PACKET' ? 'FULL' : 'DIFF'
   }
 
   /** Records a packet by its command byte. */
-  #made(cmd: number, { sensors, device, status, options, aid, tMs }: BatchCall): TransmitResult[2] {
+  #made(cmd: number, call: BatchCall): TransmitResult[2] {
     const { log, protocol } = this.#parts
-    protocol.commitSuccess(aid)
+    protocol.commitSuccess(call.aid)
     const name = strategyName(cmd)
-    if (name === 'FULL_PACKET') this.#fullSent.add(aid)
-    if (log) log.appendFact(this.#fact(sensors, device, status, tMs, aid, options), { medium: 'local' })
+    if (name === 'FULL_PACKET') this.#fullSent.add(call.aid)
+    if (log) log.appendFact(this.#fact(call), { medium: 'local' })
     return name
   }
 
-  #fact(
-    sensors: readonly Reading[],
-    device: string,
-    status: string,
-    t_raw: number,
-    aid: number,
-    { geohash, url, msg }: TransmitOptions,
-  ): Fact {
-    return this.#parts.standardizer.standardizeToFact(device, status, sensors, { t_raw, geohash, url, msg }, aid)
+  #fact({ sensors, device, status, options: { geohash, url, msg }, aid, tMs }: BatchCall): Fact {
+    const { standardizer } = this.#parts
+    return standardizer.standardizeToFact(device, status, sensors, { t_raw: tMs, geohash, url, msg }, aid)
   }
 
-  /** Free parts belong to the template, so this uses the complete path: fact, text, frame. */
-  #withExtras(
-    sensors: readonly Reading[],
-    device: string,
-    status: string,
-    tMs: number,
-    aid: number,
-    full: boolean,
-    options: TransmitOptions,
-  ): Buffer {
+  /** Free parts belong to the template, so this uses the complete path: fact, text, frame. Null: there are none. */
+  #withExtras(call: BatchCall, strategy: Strategy): Buffer | null {
+    const { sensors, device, options, aid } = call
+    if (!hasExtras(options)) return null
     const { core, standardizer } = this.#parts
-    const fact = this.#fact(sensors, device, status, tMs, aid, options)
+    const fact = this.#fact(call)
     this.#rejected = standardizer.lastRejected
     if (sensors.length > 0 && fact.sensors.length === 0)
       throw new OsError('ALL_READINGS_REFUSED', `no reading of ${device} can be sent: ${this.#rejected[0]!.reason}`, {
@@ -141,6 +128,6 @@ export class NodeTransmitter {
       })
     if (!standardizer.sensorIds) fact.sensors = []
     core.fusion.localId = aid
-    return core.fusion.runEngine(`${aid};${core.engine.compress(factToDict(fact), false)}`, full ? 'FULL' : 'DIFF')
+    return core.fusion.runEngine(`${aid};${core.engine.compress(factToDict(fact), false)}`, strategy)
   }
 }

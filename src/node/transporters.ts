@@ -2,15 +2,16 @@
 // medium of the registry with all its options from Config.json. getDriver returns null for a medium that is disabled,
 // has no driver or is unknown. Names are case-insensitive. Nothing here throws.
 import type { ConfigStore } from '../config/config-store'
+import { installIdOf } from '../config/install'
 import { type Clock, systemClock } from '../lib/clock'
 import { type Logger, silentLogger } from '../lib/logger'
 import { systemTimers, type Timers } from '../lib/timers'
-import type { DriverContext, PacketHandler } from '../links/contracts'
+import type { DriverContext, NodeIdentity, PacketHandler } from '../links/contracts'
 import { mediumEnabled } from '../links/enabled'
 import { MEDIA, type MediumInfo, mediumInfo, portOf, type Registry } from '../links/registry'
 import { type DeviceRole, sendRefusal } from '../protocol/handshake/roles'
-import { DispatchIdentity } from './identity'
 import { LazyTransporter, type Transporter } from './transporter'
+import { UNASSIGNED_ID } from './types'
 
 export type { Transporter } from './transporter'
 
@@ -22,8 +23,34 @@ export interface TransporterManagerOptions {
   timers?: Timers
   /** packets received from peers of sent packets */
   onPacket?: PacketHandler
-  /** further options of drivers; left out: the configured identity with a different client id (see DispatchIdentity) */
+  /** further options of drivers; left out: the configured identity with a different client id (see dispatchIdentity) */
   context?: Pick<DriverContext, 'identity' | 'trueNow'>
+}
+
+/**
+ * The identity of a node when it dispatches, for media whose names contain it (MQTT). The gateway's own links may use the same
+ * broker simultaneously, and a broker ends the older of two connections with the same client id: so this one differs.
+ */
+function dispatchIdentity(config: ConfigStore, logger: Logger): NodeIdentity {
+  let installId = ''
+  return {
+    get aid() {
+      const id = config.get<unknown>('assigned_id')
+      return typeof id === 'number' && id > 0 && id < UNASSIGNED_ID ? id : null
+    },
+    get installId() {
+      installId ||= `${installIdOf(config.dataDir, logger)}-dispatch`
+      return installId
+    },
+    onAssigned(listener) {
+      let before = this.aid
+      return config.onChange(() => {
+        const { aid } = this
+        if (aid !== null && aid !== before) listener(aid)
+        before = aid
+      })
+    },
+  }
 }
 
 /** All options of the medium in Config.json. A network medium without a peer sends to the node's server. */
@@ -75,7 +102,7 @@ export class TransporterManager {
       ...options,
     }
     const { config, logger, context } = this.#options
-    this.#context = { identity: new DispatchIdentity(config, logger), ...context }
+    this.#context = { identity: dispatchIdentity(config, logger), ...context }
     this.#usable = this.#names()
     this.#role = config.config.Node_Setting.device_role
   }

@@ -14,7 +14,7 @@ import { checkPrecision, readSettings } from './settings'
 import { fromBase64, msToken, sensorOf, splitText, toBase64, tokenMs } from './text'
 import { decodeUnit, encodeUnit } from './unittext'
 import type { UnitDialect, WireUnits } from './wireunit'
-import { DECODED_DECIMALS, literalUnits, WirePickers } from './wireunit'
+import { DECODED_DECIMALS, divisorOf, literalUnits, WirePickers } from './wireunit'
 
 export interface EngineOptions {
   precision?: number
@@ -153,12 +153,6 @@ export interface LinearConversion {
   /** the whole number whose inverse is the factor, to divide by it: 12.3 uA is 1.23e-5 A; 0 if there is none */
   readonly divisor: number
   readonly offset: number
-}
-
-/** The divisor of a factor. */
-export function divisorOf(factor: number): number {
-  const inverse = Math.round(1 / factor)
-  return factor < 1 && factor * inverse === 1 ? inverse : 0
 }
 
 /**

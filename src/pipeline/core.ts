@@ -20,6 +20,16 @@ export const strategyName = (cmd: number): 'FULL_PACKET' | 'DIFF_PACKET' =>
 /** A caller's `t` as milliseconds: values below 1e11 are seconds. */
 export const toMillis = (t: number): number => (t < 1e11 ? Math.trunc(t * 1000) : Math.trunc(t))
 
+/** What one packet is made of. `tMs` is written unchanged; `strategy` as the strategist decides, FULL forces a full packet. */
+type PacketInput = [
+  readings: readonly Reading[],
+  deviceId: string,
+  state: string,
+  tMs: number,
+  aid: number,
+  strategy: Strategy,
+]
+
 export interface Core {
   readonly name: 'pycore' | 'rscore'
   readonly engine: Engine
@@ -27,40 +37,17 @@ export interface Core {
   /** rows refused by the last call; empty if all were sent */
   readonly lastRejected: readonly RejectedRow[]
   /**
-   * Readings → one finished packet that is never overwritten while it is reachable (D12). `tMs` is written unchanged.
-   * `strategy` as the strategist decides; FULL forces a full packet. Throws ALL_READINGS_REFUSED, BAD_ID, BAD_TIME.
+   * Readings → one finished packet that is never overwritten while it is reachable (D12). Throws ALL_READINGS_REFUSED,
+   * BAD_ID, BAD_TIME.
    */
-  transmitFast(
-    readings: readonly Reading[],
-    deviceId: string,
-    state: string,
-    tMs: number,
-    aid: number,
-    strategy: Strategy,
-  ): Buffer
+  transmitFast(...input: PacketInput): Buffer
   /** The same to memory of the caller; returns the end. Throws PACKET_TOO_LARGE if it does not fit. */
-  encodeInto(
-    out: Uint8Array,
-    at: number,
-    readings: readonly Reading[],
-    deviceId: string,
-    state: string,
-    tMs: number,
-    aid: number,
-    strategy: Strategy,
-  ): number
+  encodeInto(out: Uint8Array, at: number, ...input: PacketInput): number
   /**
    * The packet of transmitFast in two steps: it counts as made now, take() returns its bytes. Returns its command byte.
    * Throws like transmitFast, and then nothing was added.
    */
-  stage(
-    readings: readonly Reading[],
-    deviceId: string,
-    state: string,
-    tMs: number,
-    aid: number,
-    strategy: Strategy,
-  ): number
+  stage(...input: PacketInput): number
   /** packets staged and not taken */
   readonly staged: number
   /** All staged packets in order; none is overwritten while it is reachable. */

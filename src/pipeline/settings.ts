@@ -60,13 +60,8 @@ function policyOf(engine: Record<string, unknown>): DiffPolicy {
 /** The object in the file at `configPath`, null if there is no file. Throws CONFIG_INVALID, CONFIG_SYNTAX. */
 export function readConfig(configPath: string): Record<string, unknown> | null {
   try {
-    return record(
-      JSON.parse(
-        readRegular(configPath)
-          .toString('utf8')
-          .replace(/^\uFEFF/, ''),
-      ),
-    )
+    const text = readRegular(configPath).toString('utf8')
+    return record(JSON.parse(text.replace(/^\uFEFF/, '')))
   } catch (cause) {
     if (errno(cause) === 'ENOENT') return null
     const message = `${configPath}: ${(cause as Error).message}`

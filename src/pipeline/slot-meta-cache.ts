@@ -1,9 +1,10 @@
 // Cached descriptions of `state.unit` slots, one per text (and kind of sender): status, canonical unit and the
 // conversion to it. Bounded, because the texts come from peers.
+import { orElse } from '../lib/errors'
 import { stateName } from '../wire/symbols'
-import { divisorOf, type LinearConversion, splitMeta } from './compress'
+import { type LinearConversion, splitMeta } from './compress'
 import { decodeUnit } from './unittext'
-import type { UnitDialect, WireUnits } from './wireunit'
+import { divisorOf, type UnitDialect, type WireUnits } from './wireunit'
 
 /** Returns the description of a `state.unit` text; `plain`: of a template of C firmware. */
 export type MetaOf = (text: string, plain: boolean) => MetaInfo
@@ -69,9 +70,6 @@ export class Metas {
 
 /** An unreadable unit is kept unchanged: one sensor's unit must not cost the packet. */
 function attributeConversion(token: string): { unit: string; factor: number; offset: number; ambiguous: boolean } {
-  try {
-    return { unit: decodeUnit(token), factor: 1, offset: 0, ambiguous: false }
-  } catch {
-    return { unit: token, factor: 1, offset: 0, ambiguous: true }
-  }
+  const unit = orElse(undefined, () => decodeUnit(token))
+  return { unit: unit ?? token, factor: 1, offset: 0, ambiguous: unit === undefined }
 }

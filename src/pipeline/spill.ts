@@ -100,21 +100,17 @@ export class Spill {
   take(aid: number): Buffer | null {
     const place = this.#places.get(aid)
     if (!place) return null
-    const record = this.#read(place)
+    const packed = this.#read(aid, place)
     this.#remove(aid)
-    if (record && sound(record, aid)) {
-      this.counters.restored++
-      return record.subarray(HEADER)
-    }
-    this.#lose(aid, place.newest)
-    return null
+    if (packed) this.counters.restored++
+    else this.#lose(aid, place.newest)
+    return packed
   }
 
   /** The same without removing it. */
   peek(aid: number): Buffer | null {
     const place = this.#places.get(aid)
-    const record = place ? this.#read(place) : null
-    return record && sound(record, aid) ? record.subarray(HEADER) : null
+    return place ? this.#read(aid, place) : null
   }
 
   /** Clean stop: writes everything to files, with a mark that lets the next run use them. */
@@ -170,11 +166,11 @@ export class Spill {
     }
   }
 
-  #read({ segment, at, length }: SpilledEntry): Buffer | null {
-    if (segment.bytes) return segment.bytes.subarray(at, at + length)
+  /** The packed source; null if its record cannot be read or is damaged. */
+  #read(aid: number, { segment, at, length }: SpilledEntry): Buffer | null {
     try {
-      const record = this.#o.files.readAt(this.#path(segment.id), at, length)
-      return record.length === length ? record : null
+      const record = segment.bytes?.subarray(at, at + length) ?? this.#o.files.readAt(this.#path(segment.id), at, length)
+      return record.length === length && sound(record, aid) ? record.subarray(HEADER) : null
     } catch (error) {
       this.#failed(error)
       return null
@@ -202,12 +198,8 @@ export class Spill {
   /** Rewrites the useful data of a segment, and drops the segment. */
   #renew(segment: Segment): void {
     const kept: { aid: number; packed: Buffer | null; place: SpilledEntry }[] = []
-    for (const [aid, place] of this.#places) {
-      if (place.segment !== segment) continue
-      const record = this.#read(place)
-      const packed = record && sound(record, aid) ? record.subarray(HEADER) : null
-      kept.push({ aid, packed, place })
-    }
+    for (const [aid, place] of this.#places)
+      if (place.segment === segment) kept.push({ aid, packed: this.#read(aid, place), place })
     for (const { aid, packed, place } of kept) {
       const { newest, earlier } = place
       this.#places.delete(aid)

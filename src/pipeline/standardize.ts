@@ -7,7 +7,7 @@
 import { checkArgument, checkNames, namesOf } from '../lib/checked'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
-import { type Resolved, resolve, resolveList } from '../units/canonical'
+import { resolve, resolveList } from '../units/canonical'
 import { wireUnits } from '../units/wire'
 import { isGoodName, isGoodStatus } from '../wire/names'
 import { pyFloat } from '../wire/number'
@@ -15,8 +15,7 @@ import { type RejectedRow as RefusedRow, toMillis } from './core'
 import type { Fact, FactDict, SensorFact } from './fact'
 import { checkPrecision, readConfig, record } from './settings'
 import { attributeConversion, attributeFact, standardValue } from './standardize-attribute'
-import type { UnitDialect } from './wireunit'
-import { survives } from './wireunit'
+import { resolveUnit, survives, type UnitDialect } from './wireunit'
 
 /** A row that was dropped, with the row itself. */
 export interface RefusedAttributeRow extends RefusedRow {
@@ -50,6 +49,7 @@ interface Stamp {
   readonly ms: number
 }
 
+const CANONICAL = { resolve, resolveList }
 const DEFAULT_PRECISION = 4
 const UNASSIGNED = 4_294_967_295
 const LARGEST_WIRE_TIME = 2 ** 48
@@ -236,7 +236,7 @@ export class Standardizer {
     const x = attribute ? pyFloat(value) : typeof value === 'number' ? value : undefined
     if (x === undefined && !failed)
       return this.#refuse(index, row, 'BAD_READING', `value must be a number, not ${typeName(value)}`)
-    const conversion = attribute ? attributeConversion(unit) : this.#conversionOf(unit)
+    const conversion = attribute ? attributeConversion(unit) : resolveUnit(CANONICAL, unit)
     if (!conversion) return this.#refuse(index, row, 'UNKNOWN_UNIT', `unit ${shown(unit)} is not understood`)
     if (x === undefined) return { id, status, unit: conversion.canonical, value: null }
     if (!Number.isFinite(x)) return this.#refuse(index, row, 'E_PRECISION', `value ${x} cannot be sent`)
@@ -247,11 +247,6 @@ export class Standardizer {
       return this.#refuse(index, row, 'E_PRECISION', why)
     }
     return { id, status, unit: conversion.canonical, value: attribute ? standardValue(raw, this.precision) : raw }
-  }
-
-  #conversionOf(unit: unknown): Resolved | null {
-    if (typeof unit === 'string') return resolve(unit)
-    return Array.isArray(unit) && unit.every(part => typeof part === 'string') ? resolveList(unit) : null
   }
 
   #refuse(index: number, row: unknown, code: RefusedAttributeRow['code'], reason: string): null {

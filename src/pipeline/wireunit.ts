@@ -53,10 +53,10 @@ export function survives(x: number, precision: number): boolean {
   return Math.abs(n) < MOST && back !== 0 && Math.abs(back - x) <= LEAST_ERROR * Math.abs(x)
 }
 
-/** Multiplier from canonical to a prefixed unit, exact if the scale is a negative power of ten. */
-const perUnit = (scale: number): number => {
-  const inverse = Math.round(1 / scale)
-  return scale < 1 && inverse * scale === 1 ? inverse : 1 / scale
+/** The whole number whose inverse is the factor; 0 if there is none. */
+export function divisorOf(factor: number): number {
+  const inverse = Math.round(1 / factor)
+  return factor < 1 && factor * inverse === 1 ? inverse : 0
 }
 
 /** All choices of one canonical unit, coarsest range first; `canonical` is one of them. */
@@ -76,7 +76,8 @@ export class WirePicker {
     const choices: WireChoice[] = []
     const at = spellings.findIndex(s => s.scale === 1)
     const limits = spellings.map(s => {
-      const per = perUnit(s.scale)
+      // exact if the scale is a negative power of ten
+      const per = divisorOf(s.scale) || 1 / s.scale
       return { per, low: keeps / (per * seen), high: MOST / (per * pow) }
     })
     spellings.forEach((s, k) => {

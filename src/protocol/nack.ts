@@ -1,7 +1,7 @@
 // The two NACK texts that os-node peers add: NEED_FULL (the receiver lacks the template, X9) and BAD_KEY (a secure frame did
 // not decrypt, X7). Both are sent in a NACK with seq 0 and name the refused frame: `<word>;<aid>;<tid>;<ts>;<crc16>`, numbers
 // in decimal without padding, crc16 as 4 lower-case hex digits. A text of any other format is not one of them (null).
-import { readHeader } from '../wire/frame'
+import { type FrameHeader, readHeader } from '../wire/frame'
 
 export interface RefusedFrame {
   readonly reason: 'NEED_FULL' | 'BAD_KEY'
@@ -13,15 +13,24 @@ export interface RefusedFrame {
   readonly crc16: number
 }
 
+/** What a refusal names of a frame. */
+export type FrameName = Omit<RefusedFrame, 'reason'>
+
+/** the refused frame's last two bytes as a number */
+export const crc16Of = (packet: Uint8Array): number => (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!
+
+export const frameName = (packet: Uint8Array, { sourceAid: aid, tid, ts }: FrameHeader): FrameName => ({
+  ...{ aid, tid, ts },
+  crc16: crc16Of(packet),
+})
+
 export const refusedFrameText = ({ reason, aid, tid, ts, crc16 }: RefusedFrame): string =>
   `${reason};${aid};${tid};${ts};${crc16.toString(16).padStart(4, '0')}`
 
 /** The text for a packet, with its TS field unchanged; null if the packet is shorter than its header. */
 export function nackReason(reason: RefusedFrame['reason'], packet: Uint8Array): string | null {
   const header = readHeader(packet)
-  if (typeof header === 'string') return null
-  const crc16 = (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!
-  return refusedFrameText({ reason, aid: header.sourceAid, tid: header.tid, ts: header.ts, crc16 })
+  return typeof header === 'string' ? null : refusedFrameText({ reason, ...frameName(packet, header) })
 }
 
 const FORM = /^(NEED_FULL|BAD_KEY);(0|[1-9]\d{0,9});(0|[1-9]\d{0,2});(0|[1-9]\d{0,14});([0-9a-f]{4})$/

@@ -1,6 +1,7 @@
 // JSON text as peers write it: Python's default spacing (`{"a": 1, "b": [1, 2]}`), UTF-8 not ASCII-escaped. Values that JSON
 // cannot represent become null, as in JSON.stringify; cannot fail for plain data.
 
+import { orElse } from '../lib/errors'
 import { isObject } from '../lib/objects'
 
 interface PythonJsonOptions {
@@ -20,12 +21,7 @@ export function pythonJson(value: unknown, { sortKeys = false }: PythonJsonOptio
 
 /** An object from UTF-8 JSON bytes; anything else, broken JSON included, is `{}`, as peers do. */
 export function tolerantObject(bytes: Uint8Array): Record<string, unknown> {
-  if (bytes.length === 0) return {}
-  try {
-    const value: unknown = JSON.parse(new TextDecoder().decode(bytes))
-    return isObject(value) ? value : {}
-  } catch {
-    // as the reference: a request with broken JSON is answered like one without
-    return {}
-  }
+  // as the reference: a request with broken JSON is answered like one without
+  const value: unknown = orElse(undefined, () => JSON.parse(new TextDecoder().decode(bytes)))
+  return isObject(value) ? value : {}
 }

@@ -9,8 +9,10 @@ import { randomInt } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { Backoff } from '../lib/backoff'
 import { type Clock, systemClock } from '../lib/clock'
+import { within } from '../lib/deadline'
 import { asOsError, OsError, orElse } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
+import { systemTimers } from '../lib/timers'
 import type { LogSource } from '../log'
 import type { DatabaseOptions, DatabaseStatus } from './database-options'
 import type { IdQuestion, Question } from './messages'
@@ -251,14 +253,8 @@ export class Database {
 
   /** Waits until the state is no longer `starting`, at most `ms`. */
   #started(ms = this.#o.startWaitMs ?? 5000): Promise<void> {
-    return new Promise(resolve => {
-      const timer = setTimeout(done, ms)
-      function done(): void {
-        clearTimeout(timer)
-        resolve()
-      }
-      this.#waiting.push(done)
-    })
+    const over = new Promise<void>(resolve => this.#waiting.push(resolve))
+    return within(systemTimers, ms, over, () => undefined)
   }
 
   #wake(): void {

@@ -25,15 +25,19 @@ export interface Sealed extends SealedFile {
   readonly size: number
 }
 
-interface FolderOptions {
+/** The sealed windows. */
+export interface WindowSettings {
   readonly dir: string
-  readonly files: Files
   /** the windows belong to another process: nothing is written, removed or renamed */
   readonly readOnly: boolean
   /** size limit of all windows together; 0 or absent: none; windows whose records are still in the log are kept */
   readonly keepBytes?: number
   /** age limit, ms */
   readonly keepMs?: number
+}
+
+interface FolderOptions extends WindowSettings {
+  readonly files: Files
 }
 
 const QUARANTINED = /\.(damaged|foreign)$/

@@ -62,7 +62,7 @@ export function historyOf(
       }
     }
   }
-  return { ok: true, buckets: buckets.list(), since: buckets.since, until: buckets.until, units: [...units].sort() }
+  return { ok: true, buckets: buckets.list, since: buckets.since, until: buckets.until, units: [...units].sort() }
 }
 
 /** `count` parts of [since, until]; part k begins at the first integer second of k/count of the range. */
@@ -72,14 +72,14 @@ export class Buckets {
   /** length of the range in seconds */
   readonly span: number
   readonly count: number
-  readonly #list: HistoryBucket[]
+  readonly list: HistoryBucket[]
 
   constructor(since: number, until: number, most: number) {
     this.since = Math.max(-FAR, Math.min(FAR, since))
     this.until = Math.max(-FAR, Math.min(FAR, until))
     this.span = Math.max(0, this.until - this.since + 1)
     this.count = Math.min(this.span, most)
-    this.#list = Array.from({ length: this.count }, (_, k) => ({
+    this.list = Array.from({ length: this.count }, (_, k) => ({
       t: this.since + Math.ceil((k * this.span) / this.count),
       count: 0,
       min: null,
@@ -93,7 +93,7 @@ export class Buckets {
   }
 
   add(k: number, [count, min, max, mean]: Values): void {
-    const bucket = this.#list[k]
+    const bucket = this.list[k]
     if (!bucket || count === 0) return
     bucket.count += count
     bucket.min = Math.min(bucket.min ?? min!, min!)
@@ -101,9 +101,5 @@ export class Buckets {
     const before = bucket.mean ?? mean!
     // limit rounding errors: the mean of equal values must be that value
     bucket.mean = Math.min(bucket.max, Math.max(bucket.min, before + (mean! - before) * (count / bucket.count)))
-  }
-
-  list(): HistoryBucket[] {
-    return this.#list
   }
 }

@@ -2,20 +2,11 @@
 // and hashes them; their buffers are transferred, not copied.
 import type { ErrorCode } from '../lib/errors'
 import type { ExportResult } from './export'
+import type { WindowSettings } from './folder'
 import type { IdWork } from './server/ids'
 import type { HistoryQuery, PacketQuery, SensorQuery } from './shapes'
 import type { ViewCounts } from './view'
 import type { Summary } from './windowfile'
-
-/** The sealed windows. */
-export interface WindowSettings {
-  readonly dir: string
-  /** another process writes them */
-  readonly readOnly: boolean
-  /** limits of all files together, for windows whose records are no longer in the log; 0 or absent: none */
-  readonly keepBytes?: number
-  readonly keepMs?: number
-}
 
 export interface WorkerSetup {
   /** sql.js, compiled */

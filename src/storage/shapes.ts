@@ -1,7 +1,7 @@
 // The JSON shapes of the data queries (specification, "Data query endpoints"), and their parameters as a database uses them:
 // limits clamped to 1..500, offsets to 0 and up.
 import { OsError } from '../lib/errors'
-import type { FactDict } from '../pipeline/fact'
+import { type Fact, type FactDict, factToDict } from '../pipeline/fact'
 
 export interface DeviceSummary {
   device_id: string
@@ -103,6 +103,31 @@ export interface PacketQuery extends RangeQuery {
 export interface SensorQuery extends RangeQuery {
   sensor_id?: string | null
 }
+
+/** The fact of a stored packet. */
+export const factOf = (
+  id: string,
+  state: string,
+  tRaw: number,
+  extras: unknown,
+  sensors: readonly PacketSensor[],
+): Fact => ({
+  ...{ id, state, tRaw, aid: 0 },
+  sensors: sensors.map(s => ({
+    ...{ id: s.sensor_id, status: s.sensor_status, unit: s.normalized_unit ?? '', value: s.normalized_value },
+  })),
+  ...(typeof extras === 'string' && { extras: JSON.parse(extras) as Record<string, string> }),
+})
+
+/** payload_json is created here, on read (D5). */
+export const recordOf = (fact: Fact, uuid: string, timestamp: number, created: number): PacketRecord => ({
+  packet_uuid: uuid,
+  device_id: fact.id,
+  device_status: fact.state,
+  timestamp_raw: timestamp,
+  payload_json: factToDict(fact),
+  created_at: created,
+})
 
 export const clampLimit = (limit: number | undefined, fallback: number): number =>
   Math.min(500, Math.max(1, whole('limit', limit ?? fallback)))

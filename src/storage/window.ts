@@ -2,11 +2,11 @@
 // every value is bound, so text of a caller never becomes SQL (S10).
 
 import { uuidText } from '../log'
-import { type Fact, factToDict } from '../pipeline/fact'
+import type { Fact } from '../pipeline/fact'
 import type { Buckets } from './history'
 import type { Values } from './numbers'
 import { DEVICE, PACKET_COLUMNS, SENSOR_COLUMNS } from './schema'
-import type { PacketDetail, PacketRecord, PacketSensor, SensorRecord } from './shapes'
+import { factOf, type PacketDetail, type PacketRecord, type PacketSensor, recordOf, type SensorRecord } from './shapes'
 import type { SqlDatabase, SqlValue, SqlValues, Statement } from './sql-api'
 import { Where } from './where'
 
@@ -143,7 +143,7 @@ export class WindowRows {
         createdAt: created as number,
         boot: boot as number,
         unsynced: unsynced === 1,
-        fact: factOf(row, own),
+        fact: factIn(row, own),
       }
     }
   }
@@ -185,23 +185,14 @@ export class WindowRows {
     }))
   }
 
-  /** payload_json and the sensors' packet_uuid are created here, on read (D5). */
   #record(row: SqlValue[]): { packet: PacketRecord; sensors: PacketSensor[] } {
     const [seq, uuid, , , timestamp, created] = row
     const sensors = this.rows(
       `SELECT ${SENSOR_COLUMNS} FROM os_sensors s WHERE s.packet_seq = ? ORDER BY s.sensor_index`,
       [seq!],
     ).map(sensor => sensorOf(sensor, 0))
-    const fact = factOf(row, sensors)
-    const packet = {
-      packet_uuid: uuidText(uuid as Uint8Array),
-      device_id: fact.id,
-      device_status: fact.state,
-      timestamp_raw: timestamp as number,
-      payload_json: factToDict(fact),
-      created_at: created as number,
-    }
-    return { packet, sensors }
+    const fact = factIn(row, sensors)
+    return { packet: recordOf(fact, uuidText(uuid as Uint8Array), timestamp as number, created as number), sensors }
   }
 
   /** Row by row; no other query with the same SQL text may run meanwhile. */
@@ -252,22 +243,8 @@ function whereOf({ device, status, sensor, since, until }: Filter): Where {
 }
 
 /** The fact of a row of PACKET_COLUMNS. */
-const factOf = (row: SqlValue[], sensors: readonly PacketSensor[]): Fact => {
-  const [, , id, state, , , tRaw, extras] = row
-  return {
-    id: textOf(id!),
-    state: textOf(state!),
-    tRaw: tRaw as number,
-    aid: 0,
-    sensors: sensors.map(s => ({
-      id: s.sensor_id,
-      status: s.sensor_status,
-      unit: s.normalized_unit ?? '',
-      value: s.normalized_value,
-    })),
-    ...(typeof extras === 'string' && { extras: JSON.parse(extras) as Record<string, string> }),
-  }
-}
+const factIn = ([, , id, state, , , tRaw, extras]: SqlValue[], sensors: readonly PacketSensor[]): Fact =>
+  factOf(textOf(id!), textOf(state!), tRaw as number, extras, sensors)
 
 const sensorOf = (row: SqlValue[], at: number): PacketSensor => ({
   sensor_index: row[at] as number,

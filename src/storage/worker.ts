@@ -4,7 +4,7 @@
 // needs to be saved.
 
 import { join } from 'node:path'
-import { getHeapStatistics, setFlagsFromString } from 'node:v8'
+import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { parentPort, workerData } from 'node:worker_threads'
 import { asOsError } from '../lib/errors'
@@ -13,7 +13,7 @@ import { LogFiles } from '../log'
 import { recordsOf } from './batch'
 import { writeCsv, writeExport } from './export'
 import { WindowFolder } from './folder'
-import { tidied } from './garbage'
+import { threadBytes, tidied } from './garbage'
 import type {
   ExportSetup,
   FromExport,
@@ -107,15 +107,9 @@ function exported(
   }
 }
 
-/** size of this thread: its objects, its buffers, SQLite's memory */
-function size(): number {
-  const { used_heap_size: heapUsed, external_memory: external } = getHeapStatistics()
-  return heapUsed + external
-}
-
 setFlagsFromString('--expose-gc')
 setFlagsFromString('--wasm-lazy-compilation')
-const heap = tidied(size, runInNewContext('gc') as () => void)
+const heap = tidied(threadBytes, runInNewContext('gc') as () => void)
 
 function answer(view: SqlView, question: Question): unknown {
   switch (question.name) {

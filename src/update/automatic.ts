@@ -1,9 +1,6 @@
 // Updates that no user requested explicitly: by the schedule of os-node.conf, and from a USB stick. The result of the last
 // check is stored on the data partition, where `os-node slots` and the page find it after a restart.
-import { mkdirSync, readFileSync } from 'node:fs'
-import { dirname } from 'node:path'
-import { atomicWrite } from '../lib/atomic'
-import { asOsError, OsError, orElse } from '../lib/errors'
+import { asOsError, OsError } from '../lib/errors'
 import type { Update, UpdateList } from './file'
 import { checkUpdate, type Installed } from './install'
 import type { Slots } from './slots'
@@ -18,14 +15,6 @@ export interface LastCheck {
   readonly result: 'installed' | 'up to date' | 'refused' | 'interrupted'
   /** version, or reason */
   readonly detail: string
-}
-
-export const readCheck = (path: string): LastCheck | undefined =>
-  orElse(undefined, () => JSON.parse(readFileSync(path, 'utf8')) as LastCheck)
-
-export function writeCheck(path: string, check: LastCheck): void {
-  mkdirSync(dirname(path), { recursive: true })
-  atomicWrite(path, `${JSON.stringify(check)}\n`)
 }
 
 /** Whether the update is the running version. */

@@ -28,9 +28,7 @@ import {
   checkTime,
   type LastCheck,
   lineOf,
-  readCheck,
   runsAlready,
-  writeCheck,
 } from './automatic'
 import { disksText, removableDisks } from './disks'
 import { readUpdate } from './file'
@@ -40,7 +38,7 @@ import { type Schedule, scheduleOf, windowEnd } from './schedule'
 import { openSlots, type Slots, versionOn } from './slots'
 import { openSource, type Source } from './source'
 import { mountStick, newestOn, openOn, updatesOn } from './stick'
-import { beginTrial, confirm, giveUp, type LastUpdate, LastUpdates, settle } from './trial'
+import { beginTrial, confirm, giveUp, type LastUpdate, LastUpdates, RecordFile, settle } from './trial'
 import { takeUplink } from './uplink'
 
 export * as backup from '../backup'
@@ -58,6 +56,9 @@ const PLACES = {
   check: '/data/update/check.json',
   stick: '/run/os-node-stick',
 }
+
+const CHECK = new RecordFile<LastCheck>(PLACES.check)
+const UPDATES = new LastUpdates(PLACES.last)
 
 const MIB = 2 ** 20
 const mib = (bytes: number): string => (bytes / MIB).toFixed(1)
@@ -106,9 +107,9 @@ function show(slots: Slots): Shown {
               : 'empty'
     return { slot: name, version, running, state }
   })
-  const last = new LastUpdates(PLACES.last).read()
+  const last = UPDATES.read()
   const schedule = ownersSchedule()
-  const check = readCheck(PLACES.check)
+  const check = CHECK.read()
   return {
     ok: true,
     board: slots.board,
@@ -205,7 +206,6 @@ async function attempt(slots: Slots, one: Attempt): Promise<Installed | undefine
 }
 
 async function install(slots: Slots, { open, print, automatic, until }: Attempt): Promise<Installed | undefined> {
-  const updates = new LastUpdates(PLACES.last)
   const source = await open()
   let shown = ''
   const report = (progress: Progress): void => {
@@ -220,12 +220,12 @@ async function install(slots: Slots, { open, print, automatic, until }: Attempt)
     const update = await readUpdate(source.read, keysOf(PLACES.keys))
     if (automatic) {
       if (runsAlready(update.list, slots)) return undefined
-      checkAutomatic(update, slots, updates)
+      checkAutomatic(update, slots, UPDATES)
     }
     const installed = await installUpdate(update, source, slots, report)
     checkTime(until, Date.now())
     const { version, fetched_bytes: fetched, bytes } = installed
-    beginTrial(slots, updates, installed, Date.now())
+    beginTrial(slots, UPDATES, installed, Date.now())
     print(`${version} is in slot ${installed.slot}: ${mib(fetched)} MB of ${mib(bytes)} MB were fetched`)
     return installed
   } finally {
@@ -247,7 +247,7 @@ async function scheduled(slots: Slots): Promise<number> {
   const { url } = schedule
   const one = { open: () => openSource(url), print: console.log, restart: false, automatic: true, until }
   const check = await checked(url, () => attempt(slots, one), Date.now)
-  writeCheck(PLACES.check, check)
+  CHECK.write(check)
   publish(slots)
   console.log(checkText(check))
   if (check.result === 'installed') execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
@@ -276,11 +276,10 @@ async function fromStick(slots: Slots, name: string): Promise<number> {
     console.log('no update on the USB stick')
     return 0
   }
-  const updates = new LastUpdates(PLACES.last)
   let runs = false
   const { name: newest, refusals } = await newestOn(folder, keysOf(PLACES.keys), update => {
     runs ||= runsAlready(update.list, slots)
-    checkAutomatic(update, slots, updates)
+    checkAutomatic(update, slots, UPDATES)
   })
   // a stick that remains plugged in after an update is read again at each start
   if (!newest && runs) {
@@ -297,7 +296,7 @@ async function fromStick(slots: Slots, name: string): Promise<number> {
     },
     Date.now,
   )
-  writeCheck(PLACES.check, check)
+  CHECK.write(check)
   publish(slots)
   sayOnConsoles(
     check.result === 'installed'
@@ -337,16 +336,15 @@ async function resetButton(gpio: number, chip?: string): Promise<number> {
 async function main(command = '', name = '', chip?: string): Promise<number> {
   if (command === 'reset-button') return resetButton(Number(name), chip)
   const slots = openSlots()
-  const updates = new LastUpdates(PLACES.last)
   switch (command) {
     case 'boot':
-      settle(slots, updates, Date.now())
+      settle(slots, UPDATES, Date.now())
       break
     case 'confirm':
-      if (confirm(slots, updates, Date.now())) console.log('the new version works and is confirmed')
+      if (confirm(slots, UPDATES, Date.now())) console.log('the new version works and is confirmed')
       break
     case 'give-up':
-      if (giveUp(slots, updates, Date.now())) {
+      if (giveUp(slots, UPDATES, Date.now())) {
         console.log('the new version does not work: the board restarts with the old one')
         execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
       }

@@ -7,7 +7,7 @@ import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from '
 import { OsError } from '../lib/errors'
 import { chunksOf } from './chunks'
 import { isNewer, type Update, type UpdatePart, type WantedChunk } from './file'
-import type { Slot, SlotName, Slots } from './slots'
+import type { SlotName, Slots } from './slots'
 import type { Source } from './source'
 
 /** bytes of the boot partition that are written last */
@@ -81,7 +81,7 @@ class PartWriter {
   async write(local: ReadonlyMap<string, Place>, source: Source, report: (bytes: number) => void): Promise<void> {
     for (const chunk of this.#part.chunks) {
       report(chunk.at)
-      if (this.#has(this.#fd, chunk.at, chunk)) continue
+      if (this.#has(chunk)) continue
       const here = local.get(chunk.sha256)
       const copy = here && this.#read(here.fd, here.at, chunk.size)
       // a chunk of the running slot is verified again: its card may have changed since it was read
@@ -130,9 +130,9 @@ class PartWriter {
     return bytes.subarray(0, readSync(fd, bytes, 0, size, at))
   }
 
-  #has(fd: number, at: number, chunk: WantedChunk): boolean {
-    const bytes = this.#read(fd, at, chunk.size)
-    if (hashOf(bytes) !== chunk.sha256) return false
+  #has({ at, size, sha256 }: WantedChunk): boolean {
+    const bytes = this.#read(this.#fd, at, size)
+    if (hashOf(bytes) !== sha256) return false
     this.#put(at, bytes)
     return true
   }
@@ -142,11 +142,6 @@ class PartWriter {
     const skipped = Math.max(0, this.#first.length - at)
     if (skipped < bytes.length) writeSync(this.#fd, bytes, skipped, bytes.length - skipped, at + skipped)
   }
-}
-
-const SIZES: Readonly<Record<UpdatePart['name'], (slot: Slot) => string>> = {
-  boot: slot => slot.boot,
-  root: slot => slot.root,
 }
 
 const sizeOf = (fd: number): number => {
@@ -180,7 +175,7 @@ export async function installUpdate(
   try {
     const whole = update.parts.reduce((sum, { size }) => sum + size, 0)
     const writers = update.parts.map(part => {
-      const fd = opened(SIZES[part.name](slots.other), 'r+')
+      const fd = opened(slots.other[part.name], 'r+')
       const room = sizeOf(fd)
       if (part.size > room)
         throw refuse(`${part.name} of the update has ${part.size} bytes, the slot has room for ${room}`)
@@ -189,7 +184,7 @@ export async function installUpdate(
     const local = new Map<string, Place>()
     let before = 0
     for (const { part } of writers) {
-      const fd = opened(SIZES[part.name](slots.running), 'r')
+      const fd = opened(slots.running[part.name], 'r')
       for (const { sha256, at } of chunksOf(fd, 0, Math.min(part.size, sizeOf(fd)))) {
         local.set(sha256.toString('hex'), { fd, at })
         report({ step: 'compare', done: (before + at) / whole, fetched_bytes: 0 })

@@ -4,7 +4,7 @@
 // Errors: CONFIG_INVALID (no such GPIO), LINK_DOWN (another program uses it, no addon).
 import { execFileSync } from 'node:child_process'
 import { closeSync, fsyncSync, openSync, readdirSync, writeFileSync } from 'node:fs'
-import { asOsError, OsError } from '../lib/errors'
+import { asOsError, OsError, orElse } from '../lib/errors'
 import { GpioChip, GpioLines } from '../native/gpio'
 
 /** Raspberry Pi's own GPIO chips, whose line numbers are the GPIO numbers. */
@@ -73,16 +73,14 @@ export async function heldAtStart(world: ButtonWorld, gpio: number, label?: stri
 function kernelChips(): Chip[] {
   return readdirSync('/dev')
     .filter(name => /^gpiochip\d+$/.test(name))
-    .flatMap(name => {
-      try {
+    .flatMap(name =>
+      orElse<Chip[], Chip[]>([], () => {
         const chip = GpioChip.open(`/dev/${name}`)
         const { label } = chip.info()
         chip.close()
         return [{ path: chip.path, label }]
-      } catch {
-        return []
-      }
-    })
+      }),
+    )
 }
 
 export const kernelButton = (say: (text: string) => void): ButtonWorld => ({

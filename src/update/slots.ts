@@ -41,14 +41,9 @@ export interface Slots {
   activate(slot: SlotName): void
 }
 
+/** Words of the kernel's command line: `os_node.name=value`. */
 const words = (line: string): Map<string, string> =>
-  new Map(
-    line
-      .trim()
-      .split(/\s+/)
-      .filter(word => word.startsWith('os_node.'))
-      .map(word => [word.slice(8, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]),
-  )
+  new Map(Array.from(line.matchAll(/(?<!\S)os_node\.([^\s=]*)=(\S*)/g), ([, name, value]) => [name!, value!]))
 
 /** The disk of the partition `device`. */
 const diskOf = (device: string): string =>

@@ -30,15 +30,13 @@ const mountIt: Mount = (kind, options, device, folder) => {
 /** Mounts a partition by its kernel name. `mount`: for tests. Throws E_UPDATE_SOURCE. */
 export function mountStick(name: string, folder: string, mount = mountIt): void {
   if (!/^[a-z0-9]{1,32}$/.test(name)) throw cannot('this is not a partition', 'use its kernel name, for example sda1')
-  for (const [kind, options] of Object.entries(KINDS))
-    if (
-      orElse(false, () => {
-        mount(kind, options, `/dev/${name}`, folder)
-        return true
-      })
-    )
-      return
-  throw cannot('the stick cannot be read', 'format it with FAT32 or exFAT, and copy the update to it again')
+  const mounted = Object.entries(KINDS).some(([kind, options]) =>
+    orElse(false, () => {
+      mount(kind, options, `/dev/${name}`, folder)
+      return true
+    }),
+  )
+  if (!mounted) throw cannot('the stick cannot be read', 'format it with FAT32 or exFAT, and copy the update to it again')
 }
 
 /** The names of the updates in the root folder of a stick. */

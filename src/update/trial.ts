@@ -38,22 +38,21 @@ const backOf = (last: LastUpdate, reason: string, at: number): LastUpdate => {
   return { ...last, outcome: 'rolled back', reason, at, went_back: [nameOf(last), ...before].slice(0, KEPT) }
 }
 
-export class LastUpdates {
-  readonly #path: string
+/** A record in a file; undefined: there is none. */
+export class RecordFile<T> {
+  constructor(readonly path: string) {}
 
-  constructor(path: string) {
-    this.#path = path
+  read(): T | undefined {
+    return orElse(undefined, () => JSON.parse(readFileSync(this.path, 'utf8')) as T)
   }
 
-  read(): LastUpdate | undefined {
-    return orElse(undefined, () => JSON.parse(readFileSync(this.#path, 'utf8')) as LastUpdate)
-  }
-
-  write(last: LastUpdate): void {
-    mkdirSync(dirname(this.#path), { recursive: true })
-    atomicWrite(this.#path, `${JSON.stringify(last)}\n`)
+  write(record: T): void {
+    mkdirSync(dirname(this.path), { recursive: true })
+    atomicWrite(this.path, `${JSON.stringify(record)}\n`)
   }
 }
+
+export class LastUpdates extends RecordFile<LastUpdate> {}
 
 /** Makes the next start try the written slot. The record is written first: a power cut leaves no trial without one. */
 export function beginTrial(slots: Slots, updates: LastUpdates, installed: Installed, now: number): void {

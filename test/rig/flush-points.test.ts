@@ -7,6 +7,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
 import { type Files, realFiles } from '../../src/lib/files'
+import { systemTimers } from '../../src/lib/timers'
 import { FlashLog } from '../../src/log'
 import type { Fact } from '../../src/pipeline/fact'
 import { IdAllocator } from '../../src/protocol/ids/allocator'
@@ -217,10 +218,7 @@ const openLog = (files: Files, guard = (run: () => void): unknown => run()): Pro
     files,
     segmentBytes: 32 * 1024,
     maxBytes: 256 * 1024,
-    timers: {
-      set: (ms, run) => setTimeout(() => guard(run), ms),
-      clear: handle => clearTimeout(handle as NodeJS.Timeout),
-    },
+    timers: { after: (ms, run) => systemTimers.after(ms, () => guard(run)) },
   })
 
 const openIds = (files: Files): IdAllocator =>

@@ -13,9 +13,10 @@ import type { DriverContext } from '../../links/contracts'
 import { COMMON, checkOptions, knownOptions, type UnknownOption } from '../../links/driver-options'
 import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
+import type { SourceEntry } from '../intake/test-source'
 import { refuseSpecialFiles } from './check-files'
 import { refuseStrayPlugins } from './check-plugins'
-import { clashesOf, refuseUnknownUnits, type SourceEntry, sourceOf, unitWarnings } from './check-sensors'
+import { clashesOf, refuseUnknownUnits, sourceOf, unitWarnings } from './check-sensors'
 
 /** An entry of gateway.sources (type), uplinks or receivers (medium). */
 interface Entry {
@@ -125,12 +126,12 @@ function bySource(clashes: Awaited<ReturnType<typeof clashesOf>>) {
 }
 
 /** Throws CONFIG_INVALID if sources of `next` share a sensor id and those of `now` did not. */
-async function refuseClashes(now: Config, next: Config, registry: Registry, context: DriverContext): Promise<void> {
+async function refuseClashes(now: Config, next: Config, registry: Registry): Promise<void> {
   const [before, after] = [now, next].map(config => (config.gateway.sources ?? []) as readonly SourceEntry[])
   if (isDeepStrictEqual(before, after)) return
-  const clashes = await clashesOf(after!, registry, context)
+  const clashes = await clashesOf(after!, registry, LOOKING)
   if (clashes.length === 0) return
-  const old = new Set((await clashesOf(before!, registry, context)).map(({ source, id }) => `${source} ${id}`))
+  const old = new Set((await clashesOf(before!, registry, LOOKING)).map(({ source, id }) => `${source} ${id}`))
   const [clash] = bySource(clashes.filter(({ source, id }) => !old.has(`${source} ${id}`)))
   if (!clash) return
   const { source, text, others, proposed, fixed } = clash
@@ -156,12 +157,7 @@ export function refuseOpenPage({ web_user }: Config, host: string | undefined): 
  * Throws UNKNOWN_KEY for settings of a plugin that does not exist, and CONFIG_INVALID for the first link of `next`, new or
  * changed since `now`, that cannot be created, or whose readings would be lost or mixed with those of another.
  */
-export async function checkLinks(
-  now: Config,
-  next: Config,
-  registry: Registry,
-  context: DriverContext = LOOKING,
-): Promise<void> {
+export async function checkLinks(now: Config, next: Config, registry: Registry): Promise<void> {
   refuseSpecialFiles(now, next)
   refuseStrayPlugins(now, next)
   for (const kind of KINDS) {
@@ -173,7 +169,7 @@ export async function checkLinks(
       if (k % 20 === 19) await turn()
       const key = `gateway.${kind}.${k}`
       try {
-        await checkLink(kind, entry, next, registry, context)
+        await checkLink(kind, entry, next, registry)
       } catch (cause) {
         const { code, message, details, hint } = asOsError(cause)
         throw new OsError(code === 'UNKNOWN_KEY' ? code : 'CONFIG_INVALID', `${key} (${entry.name}): ${message}`, {
@@ -183,16 +179,16 @@ export async function checkLinks(
       }
     }
   }
-  await refuseClashes(now, next, registry, context)
+  await refuseClashes(now, next, registry)
 }
 
 /** Throws CONFIG_INVALID if a link cannot be created, or if readings of a source would be refused. */
-async function checkLink(kind: Kind, entry: Entry, config: Config, registry: Registry, context: DriverContext) {
+async function checkLink(kind: Kind, entry: Entry, config: Config, registry: Registry): Promise<void> {
   const options = await linkOptions(entry, kind === 'receivers', config, registry)
   if (entry.medium !== undefined) (await registry.mediumDriver(entry.medium)).check?.(options)
   if (kind !== 'sources') return
   refuseUnknownUnits(entry as SourceEntry, config.engine_settings.unit_dialect)
-  await sourceOf(entry as SourceEntry, registry, context)
+  await sourceOf(entry as SourceEntry, registry, LOOKING)
 }
 
 /** All problems with the links of a configuration file, for the doctor. */
@@ -201,7 +197,7 @@ export async function linkProblems(config: Config, registry: Registry): Promise<
   for (const kind of KINDS)
     for (const entry of (config.gateway[kind] ?? []) as readonly Entry[]) {
       try {
-        await checkLink(kind, entry, config, registry, LOOKING)
+        await checkLink(kind, entry, config, registry)
       } catch (thrown) {
         const { message, hint, details } = asOsError(thrown)
         const { keys, unknown } = details as { keys?: unknown[]; unknown?: unknown[] }

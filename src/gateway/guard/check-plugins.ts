@@ -12,7 +12,7 @@ const PREFIX = 'RESOURCES.service_plugins.'
  * Throws UNKNOWN_KEY for the first section of RESOURCES.service_plugins that is new in `next` and belongs to a plugin that is
  * neither built in nor in the plugin folder.
  */
-export function refuseStrayPlugins(now: Config, next: Config, disk = realFiles): void {
+export function refuseStrayPlugins(now: Config, next: Config): void {
   const store = ConfigStore.of(now)
   const [before, after] = [now, next].map(config => config.RESOURCES.service_plugins)
   const added = Object.keys(after!).filter(name => !Object.hasOwn(before!, name))
@@ -20,7 +20,7 @@ export function refuseStrayPlugins(now: Config, next: Config, disk = realFiles):
   const builtin = store.rows().flatMap(({ key }) => (key.startsWith(PREFIX) ? [key.split('.')[2]!] : []))
   const { dir = '' } = next.plugins as { dir?: string }
   const folder = dir === '' ? join(store.dataDir, 'plugins') : resolve(dir)
-  const files = orElse([], () => disk.list(folder)).map(file =>
+  const files = orElse([], () => realFiles.list(folder)).map(file =>
     file
       .replace(/\.[cm]?js$/, '')
       .toLowerCase()

@@ -10,12 +10,7 @@ import { resolveAttribute } from '../../units/attribute'
 import { resolve } from '../../units/canonical'
 import { ATTRIBUTE_UNITS, SYMBOL_UNITS } from '../../units/tokens'
 import { type Clash, SensorIds } from '../intake/sensor-ids'
-
-/** An entry of gateway.sources. */
-export interface SourceEntry {
-  readonly name: string
-  readonly type: string
-}
+import type { SourceEntry } from '../intake/test-source'
 
 interface UnitAt {
   /** dotted key inside the entry */
@@ -61,11 +56,10 @@ export function unitWarnings(entry: SourceEntry): string[] {
 
 /** Creates a source without opening it. Throws NO_DRIVER, CONFIG_INVALID. */
 export async function sourceOf(
-  { name, type, ...fields }: SourceEntry,
+  { name, type, deadband: _, ...options }: SourceEntry,
   registry: Registry,
   context: DriverContext,
 ): Promise<Source> {
-  const { deadband: _, ...options } = fields as Record<string, unknown>
   return (await registry.sourceDriver(type)).create(name, options, context)
 }
 

@@ -30,16 +30,20 @@ export interface SuperviseParts {
   stop(): void
 }
 
-export interface Watched {
+/** What the parts of a program do in these cases; each sets its own. */
+interface Hooks {
+  /** commits pending records before the process ends early */
+  rescue: () => Promise<unknown>
+  /** true for an uncaught error that has an owner and ends nothing */
+  spares: (thrown: unknown) => boolean
+  /** what SIGHUP does */
+  hangup: () => Promise<unknown>
+}
+
+export interface Watched extends Hooks {
   readonly supervision: Supervision & { readonly crashes: Crashes }
   /** the stack of the last run if its event loop froze, innermost first; otherwise empty */
   readonly frozen: readonly string[]
-  /** commits pending records; called before the process ends early */
-  rescue(commit: () => Promise<unknown>): void
-  /** true for an uncaught error that has an owner and ends nothing */
-  spares(check: (thrown: unknown) => boolean): void
-  /** what SIGHUP does */
-  onHangup(reload: () => Promise<unknown>): void
   close(): Promise<void>
 }
 
@@ -69,7 +73,7 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
   const addon = nativeOrNull()
   addon?.limitMalloc(MALLOC_ARENAS, MALLOC_KEPT_BYTES)
   const trim = setInterval(() => addon?.trimMalloc(), TRIM_MS).unref()
-  let commit: () => Promise<unknown> = async () => undefined
+  const hooks: Hooks = { rescue: async () => undefined, spares: () => false, hangup: async () => undefined }
   let ending = false
   const end = (code: number, reason: string): void => {
     if (ending) return
@@ -77,7 +81,7 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
     logger.error(`${reason}; the process ends with ${code}`)
     setTimeout(() => process.exit(code), RESCUE_MS)
     Promise.resolve()
-      .then(() => commit())
+      .then(() => hooks.rescue())
       .catch(error => logger.error(`the last commit failed: ${asOsError(error).message}`))
       .then(() => process.exit(code))
   }
@@ -87,9 +91,8 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
   const reason = text && [text, ...frozen.slice(0, 1)].join(' in ')
   if (reason) logger.warn(`the last run was ended: ${reason}`)
   const safeMode = crashes.begin(env.OS_NODE_SAFE_MODE, reason)
-  let spared: (thrown: unknown) => boolean = () => false
   const crashed = (thrown: unknown): void => {
-    if (!ending && spared(thrown)) return
+    if (!ending && hooks.spares(thrown)) return
     mapStacks()
     const error = thrown instanceof Error ? thrown : new Error(String(thrown))
     logger.error(`crashed: ${error.stack ?? error.message}`)
@@ -101,12 +104,11 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
     if (++requested > 1) end(128 + constants.signals[name], `${name} again`)
   }
   const interactive = isatty(0)
-  let reload: (() => Promise<unknown>) | undefined
   const hangup = (): void => {
     // the terminal was closed: its user has left
     if (interactive && !isatty(0)) stop()
     // the reload itself logs the error
-    else reload?.().catch(error => logger.debug(asOsError(error).message))
+    else hooks.hangup().catch(error => logger.debug(asOsError(error).message))
   }
   const handlers: Record<string, (...args: never[]) => void> = {
     uncaughtException: crashed,
@@ -120,7 +122,7 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
   const notifier = makeNotifier({ env, logger: logger.child('systemd') })
   // reading a large log takes long, and nothing else is reported meanwhile
   notifier.send({ EXTEND_TIMEOUT_USEC: START_MS * 1000, STATUS: 'starting' })
-  return {
+  return Object.assign(hooks, {
     frozen,
     supervision: {
       notifier,
@@ -128,26 +130,17 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
       crashes,
       flash: FlashWear.of(config.dataDir, systemClock),
       safeMode,
-      end: (code, reason) => {
+      end: (code: number, reason: string) => {
         crashes.crashed(reason)
         end(code, reason)
       },
       ...(env.OS_NODE_PORTS_CHANGED && { listens: listenWatch(env.OS_NODE_PORTS_CHANGED, realFiles, logger) }),
       ...(env.OS_NODE_PROVEN && { proven: () => writeFileSync(env.OS_NODE_PROVEN!, '') }),
     },
-    rescue: run => {
-      commit = run
-    },
-    spares: check => {
-      spared = check
-    },
-    onHangup: run => {
-      reload = run
-    },
     close: async () => {
       for (const [name, handler] of Object.entries(handlers)) process.off(name, handler as () => void)
       clearInterval(trim)
       await freeze.stop()
     },
-  }
+  })
 }

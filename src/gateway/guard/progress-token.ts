@@ -18,8 +18,6 @@ interface ProgressParts {
   stallMs(): number
   /** one pass; settles when the token has returned */
   pass(): Promise<void>
-  /** the token returned */
-  seen?(): void
   /** the token did not return for stallMs */
   stalled(ms: number): void
 }
@@ -84,7 +82,6 @@ export class Progress {
         this.#lastSeen = this.#parts.clock.mono()
         this.#reported = false
         this.passes++
-        this.#parts.seen?.()
       })
       .catch(error => this.#parts.logger.error(`the progress token was lost: ${asOsError(error).message}`))
       .finally(() => {

@@ -5,7 +5,7 @@
 // (hysteresis).
 import { readdirSync, readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
-import { asOsError, descriptors } from '../../lib/errors'
+import { asOsError, descriptors, orElse } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { systemTimers, type Timers } from '../../lib/timers'
 
@@ -52,33 +52,20 @@ const LOOKS_DOWN = 6
 /** a level is left when the figures are below this share of its limit */
 const MARGIN = 0.9
 
-const readNumber = (path: string): number | undefined => {
-  try {
-    const n = Number(readFileSync(path, 'utf8').trim())
-    return Number.isFinite(n) && n > 0 && n < 2 ** 53 ? n : undefined
-  } catch {
-    return undefined // no such control group
-  }
-}
+const readText = (path: string): string => orElse('', () => readFileSync(path, 'utf8'))
 
 /** The memory limit of this process: the smallest limit of its control groups, or undefined if there is none. */
 export function cgroupLimit(root = '/sys/fs/cgroup', self = '/proc/self/cgroup'): number | undefined {
-  let text: string
-  try {
-    text = readFileSync(self, 'utf8')
-  } catch {
-    return undefined // not Linux
-  }
   const found: number[] = []
-  for (const line of text.split('\n')) {
+  for (const line of readText(self).split('\n')) {
     const [, controllers, path] = line.split(':')
     if (path === undefined || (controllers !== '' && controllers !== 'memory')) continue
     const base = controllers === '' ? root : `${root}/memory`
     // the limits of the parent groups apply too
     for (let at = path; ; at = at.slice(0, at.lastIndexOf('/'))) {
       for (const name of ['memory.max', 'memory.high', 'memory.limit_in_bytes']) {
-        const limit = readNumber(`${base}${at === '/' ? '' : at}/${name}`)
-        if (limit !== undefined) found.push(limit)
+        const limit = Number(readText(`${base}${at === '/' ? '' : at}/${name}`).trim())
+        if (limit > 0 && limit < 2 ** 53) found.push(limit)
       }
       if (at === '' || at === '/') break
     }
@@ -95,14 +82,9 @@ export interface FilesReport {
 
 export function filesReport(): FilesReport {
   const { refused } = descriptors
-  let limit = 0
-  try {
-    limit = Number(/Max open files\s+(\d+)/.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? 0)
-    // without the descriptor that reads the folder
-    return { open: readdirSync('/proc/self/fd').length - 1, limit, refused }
-  } catch {
-    return { open: limit, limit, refused } // none left to read the folder, or not Linux
-  }
+  const limit = Number(/Max open files\s+(\d+)/.exec(readText('/proc/self/limits'))?.[1] ?? 0)
+  // without the descriptor that reads the folder. If that fails, none is left, or this is not Linux
+  return { open: orElse(limit, () => readdirSync('/proc/self/fd').length - 1), limit, refused }
 }
 
 /** minimum without a control group. The maximum exists because input of strangers must not fill a large machine */

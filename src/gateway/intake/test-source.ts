@@ -13,6 +13,7 @@ import type { Registry } from '../../links/registry'
 import type { Supervisor } from '../../links/supervisor'
 import { resolve } from '../../units/canonical'
 
+/** An entry of gateway.sources. */
 export type SourceEntry = Pick<SourceConfig, 'name' | 'type' | 'deadband'>
 
 export interface SourceItem {

@@ -3,16 +3,12 @@
 // as they are encoded on the wire, so that a copy through another gateway, which may have rounded values in another unit, has
 // the same hash too.
 import type { Fact } from '../../pipeline/fact'
+import { hashText } from '../../pipeline/slot-meta-cache'
 import type { WirePickers } from '../../pipeline/wireunit'
 import { POW10 } from '../../wire/base62'
 
 const double = new Float64Array(1)
 const words = new Uint32Array(double.buffer)
-
-function mixText(hash: number, text: string): number {
-  for (let k = 0; k < text.length; k++) hash = Math.imul(hash ^ text.charCodeAt(k), 0x01000193)
-  return Math.imul(hash ^ 0x1ff, 0x01000193)
-}
 
 function mixNumber(hash: number, value: number): number {
   double[0] = value
@@ -23,14 +19,14 @@ function mixNumber(hash: number, value: number): number {
 
 /** 32 bits over device, state, every sensor (id, status, unit, value) and the extras, in decoding order. */
 export function contentHash(fact: Fact, pickers: WirePickers): number {
-  let hash = mixText(mixText(0x811c9dc5 | 0, fact.id), fact.state)
+  let hash = hashText(fact.state, hashText(fact.id))
   for (const { id, status, unit, value } of fact.sensors) {
-    hash = mixText(mixText(mixText(hash, id), status), unit)
+    hash = hashText(unit, hashText(status, hashText(id, hash)))
     const choice = value === null ? null : pickers.get(unit).pick(value)
     if (!choice) hash = mixNumber(hash, value ?? Number.NaN)
     else
       hash = mixNumber(mixNumber(hash, choice.perUnit), Math.round(value! * choice.perUnit * POW10[pickers.precision]!))
   }
-  for (const key in fact.extras) hash = mixText(mixText(hash, key), fact.extras[key]!)
+  for (const key in fact.extras) hash = hashText(fact.extras[key]!, hashText(key, hash))
   return (hash ^ (hash >>> 16)) >>> 0
 }

@@ -9,6 +9,7 @@
 import type { PacketOrigin } from '../../links/contracts'
 import type { Received } from '../../pipeline/receiver'
 import { OPENER_TID } from '../../pipeline/sender'
+import { frameName } from '../../protocol/nack'
 import type { SecureServer } from '../../protocol/secure/server'
 import { COMMAND, isSecure } from '../../wire/commands'
 import { crc8 } from '../../wire/crc'
@@ -106,10 +107,9 @@ export class ReceiveSession {
     if (typeof header !== 'string') this.#refuse(packet, header, origin, bare)
   }
 
-  #refuse(packet: Uint8Array, { sourceAid: aid, tid, ts }: FrameHeader, origin: PacketOrigin, bare: boolean): void {
-    const crc16 = (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!
+  #refuse(packet: Uint8Array, header: FrameHeader, origin: PacketOrigin, bare: boolean): void {
     // outside the exchange a sender repeats a packet only if the refusal is reported to it
-    send(origin, this.#server.refuse({ aid, tid, ts, crc16 }, origin.address, bare))
+    send(origin, this.#server.refuse(frameName(packet, header), origin.address, bare))
   }
 
   /** For status; `sessions` counts the AIDs with a session. */

@@ -1,20 +1,24 @@
 // The gateway's time (D18): the node's clock, its time source, its start value after a restart, and its log records. Created
 // before the log, since the log's own times come from it: a board without an RTC begins at 1970. A step before the log is
-// open is not logged; nothing was stamped before it.
+// open is not logged; nothing was stamped before it. It checks for jumps of the OS clock every second, queries the time
+// sources every minute and at each jump, and stores the last correct time for the next start.
 
 import type { ConfigStore } from '../../config'
 import type { Clock } from '../../lib/clock'
 import { within } from '../../lib/deadline'
 import type { Files } from '../../lib/files'
 import type { Logger } from '../../lib/logger'
-import { systemTimers } from '../../lib/timers'
+import { secondTimers, systemTimers } from '../../lib/timers'
 import type { FlashLog } from '../../log'
 import { NodeClock, type TimeStep } from '../../protocol/time'
 import { qualityOf } from '../intake/intake'
-import { type TimeReport, TimeWatch } from './clock-watch'
 import { TimeCorrections } from './corrections'
 import { SavedTime } from './last-time'
-import { type ClockSigns, readSigns, rtcAnswer, TimeSources } from './time-sources'
+import { type ClockSigns, readSigns, rtcAnswer, type TimeReport, TimeSources } from './time-sources'
+
+const LOOK_MS = 1000
+const ASK_MS = 60_000
+const SAVE_MS = 3_600_000
 
 interface TimeKeeperOptions {
   config: ConfigStore
@@ -34,19 +38,27 @@ const ANSWER_MS = 500
 export class TimeKeeper {
   readonly time: NodeClock
   readonly corrections = new TimeCorrections()
-  readonly #watch: TimeWatch
+  readonly #sources: TimeSources
+  readonly #saved: SavedTime
   readonly #logger: Logger
   #log: FlashLog | undefined
   /** seq of the newest step's record */
   #stepSeq = 0
   #onSynced: () => void = () => undefined
+  #cancel: (() => void) | undefined
+  #undoubt: (() => void) | undefined
+  #askAt = 0
+  #saveAt = 0
+  #last: TimeStep | undefined
+  #jumps = 0
+  #stopped = false
 
   /** Includes the RTC, which is read on a thread. */
   static async open(options: TimeKeeperOptions): Promise<TimeKeeper> {
     const keeper = new TimeKeeper(options)
     const { clockSigns, clockAnswer = clockSigns ? undefined : rtcAnswer } = options
     if (!clockAnswer || keeper.time.synced) return keeper
-    const answered = clockAnswer().then(() => keeper.#watch.ask())
+    const answered = clockAnswer().then(() => keeper.#ask())
     await within(systemTimers, ANSWER_MS, answered, () => undefined)
     return keeper
   }
@@ -59,18 +71,13 @@ export class TimeKeeper {
       thresholdSeconds: time_sync_threshold,
       maxStepSeconds: max_time_step_seconds,
       timeSource: null,
-      onStep: step => {
-        this.#watch.stepped(step)
-        this.#stepped(step)
-      },
+      onStep: step => this.#stepped(step),
     })
-    this.#watch = new TimeWatch({
-      clock,
-      time: this.time,
-      timeSources: new TimeSources(clockSigns, () => clock.wall()),
-      saved: new SavedTime(config.dataDir, files, logger.child('time')),
-    })
-    this.#watch.look()
+    this.#sources = new TimeSources(clockSigns, () => clock.wall())
+    this.#saved = new SavedTime(config.dataDir, files, logger.child('time'))
+    const saved = this.#saved.read()
+    if (saved !== null) this.time.noteSaved(saved)
+    this.#look()
   }
 
   /** False while the record of the newest step is not on flash, also while the disk refuses. */
@@ -88,24 +95,74 @@ export class TimeKeeper {
   }
 
   start(): void {
-    this.#watch.start()
+    this.#undoubt ??= this.time.onDoubt(() => {
+      this.#sources.doubt()
+      this.#askAt = 0
+    })
+    this.#turn()
   }
 
   /** Stores the time for the next start; later steps are not logged. */
   stop(): void {
-    this.#watch.stop()
+    this.#stopped = true
+    this.#cancel?.()
+    this.#undoubt?.()
+    this.#undoubt = undefined
+    this.#save()
     this.#log = undefined
   }
 
   status(): TimeReport {
-    return this.#watch.status()
+    const { lastSync, quality, offsetMs } = this.time
+    return {
+      quality,
+      offset_ms: offsetMs,
+      ...(this.#last && { source: this.#last.source }),
+      ...(lastSync !== null && { last_sync: lastSync }),
+      ...(this.#last?.heldBackMs && { held_back_ms: Math.round(this.#last.heldBackMs) }),
+      jumps: this.#jumps,
+      ntp: this.#sources.ntp(),
+    }
+  }
+
+  #turn(): void {
+    this.#look()
+    this.#cancel = secondTimers.after(LOOK_MS, () => this.#turn())
+  }
+
+  #look(): void {
+    const { time } = this
+    time.now()
+    const mono = time.mono()
+    if (mono >= this.#askAt) {
+      this.#askAt = mono + ASK_MS
+      time.confirmTime(this.#sources.now())
+    }
+    if (mono >= this.#saveAt && time.synced) this.#save()
+  }
+
+  /** Queries which time source confirms the clock. */
+  #ask(): void {
+    if (this.#stopped) return
+    this.#askAt = 0
+    this.#look()
+  }
+
+  #save(): void {
+    const { time } = this
+    this.#saveAt = time.mono() + SAVE_MS
+    if (time.synced) this.#saved.write(time.now())
   }
 
   /** The node's time moved, or a time source confirmed it: logs one clock record, which corrects earlier times. */
   #stepped(step: TimeStep): void {
+    const { movedMs, offsetMs, source, synced } = step
+    this.#last = step
+    if (source === 'jump') this.#jumps++
+    // store soon after the first sync: power may fail at any time
+    if (synced) this.#saveAt = 0
     const log = this.#log
     if (!log) return
-    const { movedMs, offsetMs, source, synced } = step
     const known = source === 'jump' ? 'the system clock jumped' : `time by ${source}`
     this.#logger.info(`${known}: ${movedMs} ms, now ${offsetMs} ms off the system clock`)
     const seq = this.#append(log, step)

@@ -2,8 +2,9 @@
 // addon, as a file of systemd-timesyncd shows it; or an RTC that agrees with the clock.
 // Errors: if none can be read, no time source confirms the time, and the gateway waits for the time of the upstream.
 import { statSync } from 'node:fs'
+import { orElse } from '../../lib/errors'
 import { nativeOrNull } from '../../native'
-import type { TimeSource } from '../../protocol/time'
+import type { TimeQuality, TimeSource, TimeStep } from '../../protocol/time'
 import { RtcClock } from './rtc'
 
 const TIMESYNCD = '/run/systemd/timesync/synchronized'
@@ -28,26 +29,33 @@ export interface NtpReport {
   max_error_us?: number
 }
 
+/** `time` of `os-node status --json`. */
+export interface TimeReport {
+  quality: TimeQuality | 'unknown'
+  /** the node's time minus the OS clock */
+  offset_ms: number
+  /** what last moved or confirmed the time */
+  source?: TimeStep['source']
+  /** UNIX ms */
+  last_sync?: number
+  /** correction requested by a server that the hourly limit did not allow */
+  held_back_ms?: number
+  /** jumps of the OS clock since the start */
+  jumps?: number
+  ntp?: NtpReport
+}
+
 export function readSigns(): ClockSigns {
-  const signs: ClockSigns = {}
-  try {
-    const kernel = nativeOrNull()?.ntpState()
-    if (kernel) signs.kernel = kernel
-  } catch {
-    // a container may forbid it: unknown then
+  // a container may forbid it
+  const kernel = orElse(undefined, () => nativeOrNull()?.ntpState())
+  // missing if another service keeps the clock, or none
+  const timesyncdMs = orElse(undefined, () => statSync(TIMESYNCD).mtimeMs)
+  const rtcS = rtc.seconds()
+  return {
+    ...(kernel && { kernel }),
+    ...(timesyncdMs !== undefined && { timesyncdMs }),
+    ...(rtcS !== undefined && { rtcS }),
   }
-  try {
-    signs.timesyncdMs = statSync(TIMESYNCD).mtimeMs
-  } catch {
-    // another service keeps the clock, or none
-  }
-  try {
-    const seconds = rtc.seconds()
-    if (seconds !== undefined) signs.rtcS = seconds
-  } catch {
-    // the RTC does not answer
-  }
-  return signs
 }
 
 /** Settles when the RTC read started by readSigns() has ended, with or without success. */

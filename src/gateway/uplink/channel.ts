@@ -5,6 +5,7 @@
 // packets build on, the link ends (`lost`), and the supervisor opens it again. A packet that the medium refuses is returned
 // (`refused`).
 import type { Clock } from '../../lib/clock'
+import { within } from '../../lib/deadline'
 import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { Timers } from '../../lib/timers'
@@ -196,13 +197,8 @@ export class Channel {
   /** Settles when nothing is in flight any more, at the latest after `limitMs`. */
   drained(limitMs: number): Promise<void> {
     if (this.inFlight === 0) return Promise.resolve()
-    return new Promise(resolve => {
-      const cancel = this.#parts.timers.after(limitMs, resolve)
-      this.#drained = () => {
-        cancel()
-        resolve()
-      }
-    })
+    const drained = new Promise<void>(resolve => (this.#drained = resolve))
+    return within(this.#parts.timers, limitMs, drained, () => undefined)
   }
 
   /** Stops all waiting. */

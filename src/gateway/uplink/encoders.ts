@@ -18,7 +18,7 @@ import type { RefusedFrame } from '../../protocol/nack'
 import type { SecureClient } from '../../protocol/secure/client'
 import { baseCommand, COMMAND, isSecure } from '../../wire/commands'
 import { KeyFramePlan } from './keyframes'
-import type { RecentFrames } from './recent'
+import type { SentFrames } from '../../protocol/handshake/refusals'
 import { TidCounters } from './tids'
 
 export interface PackSettings {
@@ -39,7 +39,7 @@ interface EncodersParts {
   logger: Logger
   units: WireUnits
   client: SecureClient
-  recent: RecentFrames
+  recent: SentFrames
   /** packing is possible again */
   changed: () => void
   /** of media with limited airtime: determines the rate of key frames */
@@ -61,7 +61,7 @@ export class Encoders {
   readonly #settings: PackSettings
   readonly #clock: Clock
   readonly #encoders = new Map<number, UplinkEncoder>()
-  readonly #recent: RecentFrames
+  readonly #recent: SentFrames
   readonly #tids: TidCounters
   readonly #client: SecureClient
   /** when an AID got its key */

@@ -3,7 +3,7 @@
 //
 // Errors: a fact too large for this uplink, but not for another of the list, is `oversized`. One that cannot be packed at all
 // (too large for all, no unit fits) is `refused`: counted, logged and passed, since it would block its lane for ever.
-import { asOsError, OsError } from '../../lib/errors'
+import { asOsError, OsError, orElse } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { Fact } from '../../pipeline/fact'
 import type { EncodedFrame } from '../../pipeline/sender'
@@ -121,11 +121,7 @@ export class Packer {
   }
 
   #sizeOf(fact: Fact): number {
-    try {
-      return this.#parts.encoders.sizeOf(fact)
-    } catch {
-      return 0
-    }
+    return orElse(0, () => this.#parts.encoders.sizeOf(fact))
   }
 
   /** Own facts are sent under the current id, even those logged under an earlier one. */

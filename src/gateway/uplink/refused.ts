@@ -1,4 +1,4 @@
-// Searches the log for records whose frame the upstream refused, where RecentFrames no longer has the frame: the process was
+// Searches the log for records whose frame the upstream refused, where SentFrames no longer has the frame: the process was
 // restarted since, or a broker kept it longer than that. One pass through the newest records, in short steps, searches for all
 // frames that were refused before it began, by AID and time.
 //

@@ -18,7 +18,7 @@ import { Encoders, type PackSettings } from './encoders'
 import type { Item } from './lane'
 import { type Misfit, Packer } from './packer'
 import { Pump } from './pump'
-import { RecentFrames } from './recent'
+import { SentFrames } from '../../protocol/handshake/refusals'
 import { SendQueue, type SendQueueParts, type Want } from './send-queue'
 import { SentWatchers } from './watchers'
 import type { Delivery } from './window'
@@ -78,7 +78,7 @@ export class Uplink {
     this.#parts = parts
     const { clock, logger, identity, timers = systemTimers, secure: client = new SecureClient({ clock }) } = parts
     const { now = () => clock.wall(), largest = () => this.maxPacket } = parts
-    const recent = new RecentFrames()
+    const recent = new SentFrames()
     const degraded = (reason: string): void => {
       parts.degraded?.(reason)
       this.#setKeyless(reason !== '')

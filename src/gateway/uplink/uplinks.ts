@@ -5,7 +5,6 @@
 //
 // Errors: an uplink that cannot be built is a link that is down with its reason, and the others continue. If all are down,
 // the log grows within its own limits. Only a handover waits for an uplink, and for a limited time.
-import { isDeepStrictEqual } from 'node:util'
 import type { UplinkConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
 import { SerialQueue } from '../../lib/serial-queue'
@@ -15,7 +14,7 @@ import { withHardware } from '../../links/physical'
 import { isAddressOf } from '../../links/resolve'
 import { MissingLink } from '../../links/unavailable-link'
 import type { LogRecord } from '../../log'
-import type { Applied } from '../guard/apply'
+import { type Applied, compareLinks } from '../guard/apply'
 import type { PoolWish } from '../ids'
 import type { ServerSessions } from '../sessions'
 import type { ForwardingReport, UplinkReport } from '../status'
@@ -231,19 +230,13 @@ export class Uplinks {
     const wanted = this.#isLocal
       ? [await this.#local()]
       : list.map(settings => withHardware(bus => config.get(`RESOURCES.physical_config.${bus}`), settings))
-    const names = new Set(wanted.map(({ name }) => name))
     const before = new Map(this.#entries.map(entry => [entry.settings.name, entry]))
-    const same = (entry: Entry | undefined, settings: UplinkConfig): boolean =>
-      entry !== undefined &&
-      isDeepStrictEqual(entry.settings, settings) &&
-      entry.enabled === mediumEnabled(config, settings.medium)
-    const applied: Applied = { added: [], removed: [], changed: [], kept: [] }
-    for (const { settings } of this.#entries) if (!names.has(settings.name)) applied.removed.push(settings.name)
-    for (const settings of wanted) {
-      const entry = before.get(settings.name)
-      const into = !entry ? applied.added : same(entry, settings) ? applied.kept : applied.changed
-      into.push(settings.name)
-    }
+    const one = (settings: UplinkConfig, enabled: boolean) => ({ name: settings.name, settings, enabled })
+    const running = new Map(this.#entries.map(({ settings, enabled }) => [settings.name, one(settings, enabled)]))
+    const applied = compareLinks(
+      running,
+      wanted.map(settings => one(settings, mediumEnabled(config, settings.medium))),
+    )
     for (const name of [...applied.removed, ...applied.changed]) await this.#remove(before.get(name)!)
     if (wasLocal && !this.#isLocal) await localUpstream.stop()
     const name = queueName(log, this.#isLocal, wanted)
@@ -278,7 +271,7 @@ export class Uplinks {
       remove: () => supervisor.remove(settings.name),
     }
     try {
-      const remove = await addUplink(
+      entry.remove = await addUplink(
         {
           ...this.#parts,
           queue: this.#queue,
@@ -295,7 +288,6 @@ export class Uplinks {
         },
         settings,
       )
-      entry.remove = remove
     } catch (error) {
       entry.uplink = null
       supervisor.add(new MissingLink(settings.name, asOsError(error)))

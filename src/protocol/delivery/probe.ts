@@ -17,8 +17,6 @@ interface ProbeAnswer {
 }
 
 export class Prober {
-  /** probes sent since the opening */
-  count = 0
   readonly #nextSeq: () => number
   #open: { seq: number; at: number }[] = []
   #due = Number.NEGATIVE_INFINITY
@@ -32,7 +30,6 @@ export class Prober {
 
   /** The link is being reopened. */
   reset(): void {
-    this.count = 0
     this.#open = []
     this.#due = Number.NEGATIVE_INFINITY
     this.#interval = FIRST_INTERVAL_MS
@@ -49,7 +46,6 @@ export class Prober {
     this.#due = now + this.#interval
     this.#lastInterval = this.#interval
     this.#interval = Math.min(MAX_INTERVAL_MS, this.#interval * 2)
-    this.count++
     const seq = this.#nextSeq()
     this.#open.push({ seq, at: now })
     if (this.#open.length > OPEN_PROBES) this.#open.shift()

@@ -106,10 +106,6 @@ export class DeliverySender<Token> {
   get inFlight(): number {
     return this.#inFlight
   }
-  /** probes sent since the link was opened; above 1 without an answer the link counts as down */
-  get probes(): number {
-    return this.#prober.count
-  }
   /** largest packet that submit() accepts */
   get maxPacket(): number {
     return this.#frame.end - ENVELOPE

@@ -7,10 +7,10 @@
 import { asOsError } from '../../lib/errors'
 import { COMMAND, isSecure } from '../../wire/commands'
 import { crc8 } from '../../wire/crc'
-import { type FrameHeader, readHeader } from '../../wire/frame'
+import { readHeader } from '../../wire/frame'
 import { buildNack, buildSecureChannelAck, buildSecureDictReady, buildTimeResponse } from '../control'
 import { addressText, type DispatchResult, type IdSource } from '../ids/service'
-import { refusedFrameText } from '../nack'
+import { frameName, refusedFrameText } from '../nack'
 import type { SecureServer } from '../secure/server'
 import type { SecureSessions } from '../secure/sessions'
 import type { DeviceRole } from './roles'
@@ -132,13 +132,6 @@ function open(
   }
   return { result: failed ?? parser.decompress(raw), key: null }
 }
-
-const frameName = (raw: Uint8Array, { sourceAid, tid, ts }: FrameHeader) => ({
-  aid: sourceAid,
-  tid,
-  ts,
-  crc16: (raw[raw.length - 2]! << 8) | raw[raw.length - 1]!,
-})
 
 /** DIFF and HEART need a template; if one fails with correct checksums, a FULL repairs it. */
 const isTemplateUser = (base: number | null | undefined): boolean => base === 0xaa || base === 0x7f

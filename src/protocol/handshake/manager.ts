@@ -12,6 +12,7 @@ import { checkNames, namesOf } from '../../lib/checked'
 import { type Clock, systemClock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'
 import { realFiles } from '../../lib/files'
+import { LruMap } from '../../lib/lru-map'
 import { COMMAND, isData } from '../../wire/commands'
 import * as control from '../control'
 import { type DispatchResult, IdService } from '../ids/service'
@@ -23,11 +24,13 @@ import type { RecvFn, SendFn } from './exchange'
 import { Requester } from './request-loops'
 import { type DeviceRole, ignoresControl } from './roles'
 import { type Strategy, SyncStatus } from './strategy'
-import { type TimestampVerdict, TimestampWatermarks } from './timestamps'
 import type { HandshakeDeps, HandshakeOptions } from './types'
 
 export type { HandshakeDeps, HandshakeOptions, StrictSecurity } from './types'
 export type { DispatchResult }
+
+/** AIDs whose newest timestamp is remembered */
+const MAX_WATERMARKS = 65_536
 
 const OPTIONS = namesOf<HandshakeOptions>()('targetSyncCount registryDir expireSeconds secureStorePath')
 const DEPS = namesOf<HandshakeDeps>()(
@@ -52,7 +55,8 @@ export class HandshakeManager {
   readonly #sync: SyncStatus
   readonly #control: ControlHandler
   readonly #data: DataHandler
-  readonly #timestamps = new TimestampWatermarks()
+  /** newest accepted timestamp by AID; the AID not checked for longest is evicted */
+  readonly #newest = new LruMap<number, number>(MAX_WATERMARKS)
 
   constructor(options: HandshakeOptions = {}, deps: HandshakeDeps = {}) {
     checkNames('new HandshakeManager', options, OPTIONS)
@@ -164,9 +168,16 @@ export class HandshakeManager {
     return true
   }
 
-  /** Compares with the newest accepted timestamp of that AID. */
-  checkTimestamp(aid: number | string, timestamp: number | null): TimestampVerdict {
-    return this.#timestamps.check(aid, timestamp)
+  /**
+   * The timestamp check of the reference: compares with the newest accepted timestamp of that AID (as a number or its text);
+   * a missing one counts as 0. The receive path does not use it, since backlog and reordering are valid (D16, X10).
+   */
+  checkTimestamp(aid: number | string, timestamp: number | null): 'ACCEPT' | 'REPLAY' | 'OUT_OF_ORDER' {
+    const ts = timestamp ?? 0
+    const newest = this.#newest.get(Number(aid))
+    if (newest !== undefined && ts <= newest) return ts === newest ? 'REPLAY' : 'OUT_OF_ORDER'
+    this.#newest.set(Number(aid), ts)
+    return 'ACCEPT'
   }
 
   // ---- builders: requests take the next number, replies repeat that of the request

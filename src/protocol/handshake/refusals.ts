@@ -1,60 +1,76 @@
-// Decides which NACKs about our frames are accepted (X7, X9): only those that name a frame sent in the last 60 s, and at most
-// one per 10 s for each reason and AID. The caller checks that they come from the uplink's own address. Bounded: if more
-// frames are sent in a minute than are remembered, a refusal of an older one is ignored and the next one counts.
-
-import type { Clock } from '../../lib/clock'
+// The recently sent frames, so that only a NACK for one of them is accepted (X7, X9): sent within 60 s, named with its TID, TS
+// field and checksum, and at most once in 10 s for each reason and AID. The caller checks that it comes from the uplink's own
+// address. Bounded: if more frames are sent in a minute than are remembered, a refusal of an older one is ignored and the
+// next one counts.
 import { LruMap } from '../../lib/lru-map'
-import type { RefusedFrame } from '../nack'
+import type { FrameName, RefusedFrame } from '../nack'
 
-const LIFETIME_MS = 60_000
+/** two windows of the delivery exchange */
+const REMEMBERED = 2048
+const FRAME_MS = 60_000
 const MIN_INTERVAL_MS = 10_000
-const REMEMBERED = 4096
 const MAX_SOURCES = 4096
 
+/** `now`: monotonic ms. */
 export class SentFrames {
-  readonly #clock: Clock
   readonly #aids: Uint32Array
   readonly #times: Float64Array
-  /** TID and CRC-16 of the frame in one word */
+  /** TID and checksum in one number */
   readonly #marks: Uint32Array
-  readonly #sentAt: Float64Array
+  /** log record of the frame; 0: unknown, or taken */
+  readonly #seqs: Float64Array
+  readonly #at: Float64Array
   /** when a refusal was last accepted, by reason and AID */
-  readonly #obeyedAt = new LruMap<string, number>(MAX_SOURCES)
+  readonly #obeyed = new LruMap<string, number>(MAX_SOURCES)
   #next = 0
 
-  constructor(clock: Clock, remembered = REMEMBERED) {
-    this.#clock = clock
+  constructor(remembered = REMEMBERED) {
     this.#aids = new Uint32Array(remembered)
     this.#times = new Float64Array(remembered)
     this.#marks = new Uint32Array(remembered)
-    this.#sentAt = new Float64Array(remembered).fill(Number.NEGATIVE_INFINITY)
+    this.#seqs = new Float64Array(remembered)
+    this.#at = new Float64Array(remembered).fill(Number.NEGATIVE_INFINITY)
   }
 
-  /** A frame is being sent; `ts` is its TS field, `crc16` its last two bytes. Per packet: no allocation. */
-  sent(aid: number, tid: number, ts: number, crc16: number): void {
-    const at = this.#next
-    this.#aids[at] = aid
-    this.#times[at] = ts
-    this.#marks[at] = (tid << 16) | crc16
-    this.#sentAt[at] = this.#clock.mono()
-    this.#next = (at + 1) % this.#aids.length
+  /** A frame is being sent; `ts` is its TS field, `crc16` its last two bytes. */
+  note({ aid, tid, ts, crc16 }: FrameName, now: number, seq = 0): void {
+    const k = this.#next
+    this.#seqs[k] = seq
+    this.#aids[k] = aid
+    this.#times[k] = ts
+    this.#marks[k] = (tid << 16) | crc16
+    this.#at[k] = now
+    this.#next = (k + 1) % this.#aids.length
   }
 
-  /** Whether to accept the refusal; notes the time if so. */
-  obeys({ reason, aid, tid, ts, crc16 }: RefusedFrame): boolean {
-    const now = this.#clock.mono()
-    const key = `${reason} ${aid}`
-    if (now - (this.#obeyedAt.get(key) ?? Number.NEGATIVE_INFINITY) < MIN_INTERVAL_MS) return false
-    if (!this.#wasSent(aid, ts, (tid << 16) | crc16, now - LIFETIME_MS)) return false
-    this.#obeyedAt.set(key, now)
+  /** Whether exactly that frame was sent in the last minute, and not before `since`. */
+  sent({ aid, tid, ts, crc16 }: FrameName, now: number, since = Number.NEGATIVE_INFINITY): boolean {
+    const mark = ((tid << 16) | crc16) >>> 0
+    const first = Math.max(since, now - FRAME_MS)
+    return this.#marks.some(
+      (m, k) => m === mark && this.#times[k] === ts && this.#aids[k] === aid && this.#at[k]! >= first,
+    )
+  }
+
+  /**
+   * The log record of exactly that frame, returned once; -1: none, or already returned; 0: the frame is not known. However long ago
+   * it was sent: a broker may keep a packet until the receiver is back.
+   */
+  takeSeq({ aid, tid, ts, crc16 }: FrameName): number {
+    const mark = ((tid << 16) | crc16) >>> 0
+    const k = this.#marks.findIndex((m, i) => m === mark && this.#times[i] === ts && this.#aids[i] === aid)
+    if (k < 0) return 0
+    const seq = this.#seqs[k]!
+    this.#seqs[k] = 0
+    return seq || -1
+  }
+
+  /** Whether to accept the refusal now; notes the time if so. */
+  obey(refused: RefusedFrame, now: number): boolean {
+    const key = `${refused.reason} ${refused.aid}`
+    if (now - (this.#obeyed.get(key) ?? Number.NEGATIVE_INFINITY) < MIN_INTERVAL_MS) return false
+    if (!this.sent(refused, now)) return false
+    this.#obeyed.set(key, now)
     return true
-  }
-
-  #wasSent(aid: number, ts: number, mark: number, since: number): boolean {
-    for (let k = 0; k < this.#aids.length; k++) {
-      if (this.#aids[k] === aid && this.#times[k] === ts && this.#marks[k] === mark && this.#sentAt[k]! >= since)
-        return true
-    }
-    return false
   }
 }

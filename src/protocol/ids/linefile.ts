@@ -92,16 +92,11 @@ export class LineFile {
     atomicWrite(`${this.path}.damaged`, this.#files.read(this.path), this.#files)
   }
 
-  /** Keeps only the lines after the first `length` bytes, atomically. */
+  /** Keeps only the lines after the first `length` bytes; after a crash during the call the file has the old or the new lines. */
   dropUpTo(length: number): void {
     const lines = this.#files.exists(this.path)
       ? this.#files.readAt(this.path, length, this.#length - length)
       : Buffer.alloc(0)
-    this.replace(lines)
-  }
-
-  /** Replaces the content with these lines; after a crash during the call the file has the old or the new lines. */
-  replace(lines: Uint8Array): void {
     this.close()
     this.#unnamed = true
     if (lines.length > 0 || this.#files.exists(this.path)) {

@@ -14,7 +14,7 @@ import { type Clock, systemClock } from '../../lib/clock'
 import { peerAddress, senderOf } from '../address'
 import { buildNack, buildSecureChannelAck, buildSecureDictReady, buildTimeResponse } from '../control'
 import { addressText } from '../ids/service'
-import { type RefusedFrame, refusedFrameText } from '../nack'
+import { type FrameName, refusedFrameText } from '../nack'
 import { SecureSessions } from './sessions'
 import { candidateOf, due, keysOf, NAMED, othersOf, rebuild, type Source } from './source'
 
@@ -239,7 +239,7 @@ export class SecureServer {
    * the owner of its key can prove itself with it (X37). Null if that AID got one at that address within the last second,
    * unless `each`.
    */
-  refuse(frame: Omit<RefusedFrame, 'reason'>, addr: unknown = null, each = false): Uint8Array | null {
+  refuse(frame: FrameName, addr: unknown = null, each = false): Uint8Array | null {
     const now = this.#clock.mono()
     const source = this.#source(frame.aid, this.sessions.peekKey(frame.aid))
     if (!due(source, 'refused', addr, now, REFUSE_INTERVAL_MS) && !each) return null

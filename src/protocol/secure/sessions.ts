@@ -11,11 +11,9 @@ import { SessionStore, type StoredSessions } from './session-store'
 import {
   channelConfirmed,
   dictConfirmed,
-  dictReady,
   INITIAL,
   keptForm,
   keyedOn,
-  keyOf,
   type OtherKey,
   plaintextReceived,
   plaintextSent,
@@ -104,7 +102,7 @@ export class SecureSessions {
     this.#timers = timers
     this.#store = storePath === null ? null : new SessionStore({ path: storePath, files, peer, onProblem })
     this.#sessions = this.#store?.load() ?? new Map()
-    for (const [aid, { state }] of this.#sessions) if (state.kind !== 'SECURE') this.#unproven.add(aid)
+    for (const [aid, { state }] of this.#sessions) if (!state.confirmed) this.#unproven.add(aid)
     this.#cleanedAt = now()
     this.#lookedAt = this.#cleanedAt
     this.#savedAt = this.#cleanedAt
@@ -153,7 +151,7 @@ export class SecureSessions {
    */
   confirmSecureDict(aid: number, timestampRaw: number | null = null, addr: unknown = null): boolean {
     const { state } = this.#move(aid, addr, before => dictConfirmed(before, aid, timestampRaw, this.timeSyncThreshold))
-    return keyOf(state) !== null
+    return state.key !== null
   }
 
   /** Secure packets are understood. */
@@ -167,8 +165,7 @@ export class SecureSessions {
   }
 
   hasSecureDict(aid: number): boolean {
-    const session = this.#get(aid)
-    return session !== undefined && dictReady(session.state)
+    return this.#get(aid)?.state.dictReady === true
   }
 
   shouldEncryptOutbound(aid: number): boolean {
@@ -177,30 +174,28 @@ export class SecureSessions {
 
   /** Key of the next packet of that AID, null for plaintext. Called per packet: no allocation. */
   outboundKey(aid: number): Uint8Array | null {
-    const session = this.#get(aid)
-    return session !== undefined && dictReady(session.state) ? keyOf(session.state) : null
+    const state = this.#get(aid)?.state
+    return state?.dictReady ? state.key : null
   }
 
   getSessionKey(aid: number): Uint8Array | null {
-    const session = this.#get(aid)
-    return session === undefined ? null : keyOf(session.state)
+    return this.#get(aid)?.state.key ?? null
   }
 
   /** True if a secure packet of that AID was understood, or the other side reported it. */
   isConfirmed(aid: number): boolean {
-    return this.#get(aid)?.state.kind === 'SECURE'
+    return this.#get(aid)?.state.confirmed === true
   }
 
   /** The key of a session; does not keep it alive, since strangers' packets would do so. */
   peekKey(aid: number): Uint8Array | null {
-    const session = this.#peek(aid)
-    return session === undefined ? null : keyOf(session.state)
+    return this.#peek(aid)?.state.key ?? null
   }
 
   /** Like peekKey(), for a confirmed channel: its peer's address, null if there is no such session. */
   confirmedPeer(aid: number): string | null {
     const session = this.#peek(aid)
-    return session?.state.kind === 'SECURE' ? (session.peerAddr ?? '') : null
+    return session?.state.confirmed ? (session.peerAddr ?? '') : null
   }
 
   /** A valid packet arrived: keeps the session alive and sets its peer's address. */
@@ -326,12 +321,11 @@ export class SecureSessions {
     session.last = now
     const peerAddr = peerText(addr) ?? session.peerAddr
     const state = next(session.state)
-    const matters =
-      keyOf(state) !== keyOf(session.state) || (state.kind === 'SECURE' && session.state.kind !== 'SECURE')
+    const matters = state.key !== session.state.key || (state.confirmed && !session.state.confirmed)
     if (state !== session.state || peerAddr !== session.peerAddr) this.#changed = true
     session.state = state
     session.peerAddr = peerAddr
-    if (state.kind === 'SECURE') this.#unproven.delete(aid)
+    if (state.confirmed) this.#unproven.delete(aid)
     else this.#unproven.add(aid)
     // after a kill, a broker may still deliver packets with a new key, and a confirmed key keeps strangers out (X37)
     this.#save(matters ? 'now' : 'later')

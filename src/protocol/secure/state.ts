@@ -9,57 +9,49 @@ interface PendingKey {
   readonly key: Uint8Array
 }
 
-interface Keyed {
+/** The states of the specification. */
+type StateName = 'INIT' | 'PLAINTEXT_SENT' | 'DICT_READY' | 'SECURE'
+
+export interface SessionState {
   readonly pending: PendingKey | null
-  /** null: the packet had no usable time to derive a key from */
+  /** null: none yet, or the packet had no usable time to derive a key from */
   readonly key: Uint8Array | null
   /** timestamp (ms) the key was derived from */
   readonly keyTimestamp: number | null
+  readonly dictReady: boolean
+  /** a secure packet was understood, or the other side reported it */
+  readonly confirmed: boolean
 }
 
-export type SessionState =
-  | { readonly kind: 'INIT' }
-  | { readonly kind: 'PLAINTEXT_SENT'; readonly pending: PendingKey }
-  | ({ readonly kind: 'DICT_READY' } & Keyed)
-  | ({ readonly kind: 'SECURE'; readonly dictReady: boolean } & Keyed)
-
-export const INITIAL: SessionState = { kind: 'INIT' }
-
-const pendingOf = (state: SessionState): PendingKey | null => (state.kind === 'INIT' ? null : state.pending)
-
-export const keyOf = (state: SessionState): Uint8Array | null =>
-  state.kind === 'DICT_READY' || state.kind === 'SECURE' ? state.key : null
-
-export const dictReady = (state: SessionState): boolean =>
-  state.kind === 'DICT_READY' || (state.kind === 'SECURE' && state.dictReady)
-
-const keyTimestampOf = (state: SessionState): number | null =>
-  state.kind === 'DICT_READY' || state.kind === 'SECURE' ? state.keyTimestamp : null
-
-/** The state with the given key (or none) in use; a confirmed channel stays confirmed. */
-const ready = (state: SessionState, key: Uint8Array | null, keyTimestamp: number | null): SessionState => {
-  const keyed = { pending: pendingOf(state), key, keyTimestamp }
-  return state.kind === 'SECURE' ? { kind: 'SECURE', dictReady: true, ...keyed } : { kind: 'DICT_READY', ...keyed }
+export const INITIAL: SessionState = {
+  pending: null,
+  key: null,
+  keyTimestamp: null,
+  dictReady: false,
+  confirmed: false,
 }
+
+/** Ready, with the key of that timestamp. */
+const keyed = (aid: number, timestamp: number) => ({
+  key: deriveSessionKey(aid, timestamp),
+  keyTimestamp: timestamp,
+  dictReady: true,
+})
+
+/** The state without another key; a confirmed channel stays confirmed. */
+const ready = (state: SessionState): SessionState => (state.dictReady ? state : { ...state, dictReady: true })
 
 /** This side sent plaintext: the first packet makes the pending key. */
-export function plaintextSent(state: SessionState, aid: number, timestamp: number): SessionState {
-  if (keyOf(state) || pendingOf(state)) return state
-  const pending = { timestamp, key: deriveSessionKey(aid, timestamp) }
-  return state.kind === 'INIT' ? { kind: 'PLAINTEXT_SENT', pending } : { ...state, pending }
-}
+export const plaintextSent = (state: SessionState, aid: number, timestamp: number): SessionState =>
+  state.key || state.pending ? state : { ...state, pending: { timestamp, key: deriveSessionKey(aid, timestamp) } }
 
 /** The other side sent plaintext: always becomes ready; with a key if its time is above `threshold` and there is none yet. */
-export function plaintextReceived(
+export const plaintextReceived = (
   state: SessionState,
   aid: number,
   timestamp: number,
   threshold: number,
-): SessionState {
-  const key = keyOf(state)
-  if (key || timestamp <= threshold) return dictReady(state) ? state : ready(state, key, keyTimestampOf(state))
-  return ready(state, deriveSessionKey(aid, timestamp), timestamp)
-}
+): SessionState => (state.key || timestamp <= threshold ? ready(state) : { ...state, ...keyed(aid, timestamp) })
 
 /** The other side has the key: the pending one takes precedence over the timestamp. */
 export function dictConfirmed(
@@ -68,33 +60,27 @@ export function dictConfirmed(
   timestamp: number | null,
   threshold: number,
 ): SessionState {
-  if (keyOf(state)) return dictReady(state) ? state : ready(state, keyOf(state), keyTimestampOf(state))
-  const pending = pendingOf(state)
-  if (pending) return ready(state, pending.key, pending.timestamp)
-  if (timestamp !== null && timestamp > threshold) return ready(state, deriveSessionKey(aid, timestamp), timestamp)
+  if (state.key) return ready(state)
+  const { pending } = state
+  if (pending) return { ...state, key: pending.key, keyTimestamp: pending.timestamp, dictReady: true }
+  if (timestamp !== null && timestamp > threshold) return { ...state, ...keyed(aid, timestamp) }
   // a ready state without a key is reset: a confirmation needs a key
-  return state.kind === 'DICT_READY' ? INITIAL : state.kind === 'SECURE' ? { ...state, dictReady: false } : state
+  return state.confirmed ? { ...state, dictReady: false } : state.dictReady ? INITIAL : state
 }
 
 /** A secure packet was understood, or the other side reports it. */
-export function channelConfirmed(state: SessionState): SessionState {
-  if (state.kind === 'SECURE') return state
-  return {
-    kind: 'SECURE',
-    dictReady: dictReady(state),
-    pending: pendingOf(state),
-    key: keyOf(state),
-    keyTimestamp: keyTimestampOf(state),
-  }
-}
+export const channelConfirmed = (state: SessionState): SessionState =>
+  state.confirmed ? state : { ...state, confirmed: true }
 
 /** Sets the key of that timestamp, whatever the state was (X7). */
-export const keyedOn = (state: SessionState, aid: number, timestamp: number): SessionState => ({
-  kind: 'DICT_READY',
-  pending: pendingOf(state),
-  key: deriveSessionKey(aid, timestamp),
-  keyTimestamp: timestamp,
+export const keyedOn = ({ pending }: SessionState, aid: number, timestamp: number): SessionState => ({
+  pending,
+  confirmed: false,
+  ...keyed(aid, timestamp),
 })
+
+const nameOf = ({ pending, dictReady, confirmed }: SessionState): StateName =>
+  confirmed ? 'SECURE' : dictReady ? 'DICT_READY' : pending ? 'PLAINTEXT_SENT' : 'INIT'
 
 /** A key other than the session's: its timestamp, and the sender to which it was named; "" for the previous key. */
 export type OtherKey = readonly [timestamp: number, from: string]
@@ -124,7 +110,7 @@ export interface KeptSession {
   key_hex: string | null
   dict_ready: boolean
   decrypt_confirmed: boolean
-  state: SessionState['kind']
+  state: StateName
   /** not of the reference; absent where there are none */
   other_keys?: readonly OtherKey[]
 }
@@ -133,25 +119,25 @@ const hex = (bytes: Uint8Array | null): string | null =>
   bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')
 
 export function keptForm({ state, last, peerAddr, others }: SecureSession): KeptSession {
-  const pending = pendingOf(state)
+  const { pending, key, keyTimestamp, dictReady, confirmed } = state
   return {
     last,
     peer_addr: peerAddr,
-    first_plaintext_ts: keyTimestampOf(state),
+    first_plaintext_ts: keyTimestamp,
     pending_timestamp: pending?.timestamp ?? null,
     pending_key_hex: hex(pending?.key ?? null),
-    key_hex: hex(keyOf(state)),
-    dict_ready: dictReady(state),
-    decrypt_confirmed: state.kind === 'SECURE',
-    state: state.kind,
+    key_hex: hex(key),
+    dict_ready: dictReady,
+    decrypt_confirmed: confirmed,
+    state: nameOf(state),
     ...(others?.length && { other_keys: others }),
   }
 }
 
 export const recordOf = (session: SecureSession): SessionRecord => ({
   ...keptForm(session),
-  pending_key: pendingOf(session.state)?.key ?? null,
-  key: keyOf(session.state),
+  pending_key: session.state.pending?.key ?? null,
+  key: session.state.key,
 })
 
 const time = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value) && value >= 0
@@ -171,20 +157,14 @@ export function sessionFrom(value: unknown): SecureSession | null {
   const pendingKey = keyFrom(pending_key_hex)
   if (!time(last) || (key_hex != null && !key) || (pending_key_hex != null && !pendingKey)) return null
   const pending = pendingKey && { timestamp: time(pending_timestamp) ? pending_timestamp : 0, key: pendingKey }
-  const keyed = { pending, key, keyTimestamp: time(first_plaintext_ts) ? first_plaintext_ts : null }
-  const ready = kept['dict_ready'] === true
+  const dictReady = kept['dict_ready'] === true
+  const confirmed = kept['decrypt_confirmed'] === true
+  const keyTimestamp = time(first_plaintext_ts) ? first_plaintext_ts : null
   const others = Array.isArray(kept['other_keys']) ? kept['other_keys'].filter(isOtherKey) : []
   return {
     last,
     others,
     peerAddr: typeof peer_addr === 'string' ? peer_addr : null,
-    state:
-      kept['decrypt_confirmed'] === true
-        ? { kind: 'SECURE', dictReady: ready, ...keyed }
-        : ready
-          ? { kind: 'DICT_READY', ...keyed }
-          : pending
-            ? { kind: 'PLAINTEXT_SENT', pending }
-            : INITIAL,
+    state: dictReady || confirmed ? { pending, key, keyTimestamp, dictReady, confirmed } : { ...INITIAL, pending },
   }
 }

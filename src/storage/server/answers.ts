@@ -1,7 +1,6 @@
 // The queries of the data API on a database server, with the same rows and order as the sqlite view (pages.ts, window.ts):
 // packets by time, then by their log position, newest first; values from a caller are always bound (S10).
 import { uuidBytes, uuidText } from '../../log'
-import { type Fact, factToDict } from '../../pipeline/fact'
 import { Buckets, historyOf } from '../history'
 import type { Question } from '../messages'
 import type { Values } from '../numbers'
@@ -10,14 +9,15 @@ import {
   clampLimit,
   clampOffset,
   type DeviceList,
+  factOf,
   type HistoryList,
   type HistoryQuery,
   needed,
   type PacketDetail,
   type PacketList,
   type PacketQuery,
-  type PacketRecord,
   type PacketSensor,
+  recordOf,
   type SensorList,
   type SensorQuery,
   whole,
@@ -161,22 +161,8 @@ export class Answers {
   }
 
   #record([, , uuid, device, status, timestamp, created, tRaw, extras]: unknown[], sensors: PacketSensor[]) {
-    const fact: Fact = {
-      ...{ id: this.#text(device), state: this.#text(status), tRaw: Number(tRaw), aid: 0 },
-      sensors: sensors.map(s => ({
-        ...{ id: s.sensor_id, status: s.sensor_status, unit: s.normalized_unit ?? '', value: s.normalized_value },
-      })),
-      ...(typeof extras === 'string' && { extras: JSON.parse(extras) as Record<string, string> }),
-    }
-    const packet: PacketRecord = {
-      packet_uuid: uuidOf(uuid),
-      device_id: fact.id,
-      device_status: fact.state,
-      timestamp_raw: Number(timestamp),
-      payload_json: factToDict(fact),
-      created_at: Number(created),
-    }
-    return { packet, sensors }
+    const fact = factOf(this.#text(device), this.#text(status), Number(tRaw), extras, sensors)
+    return { packet: recordOf(fact, uuidOf(uuid), Number(timestamp), Number(created)), sensors }
   }
 
   #sensor([index, id, status, value, unit]: unknown[]): PacketSensor {

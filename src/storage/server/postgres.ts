@@ -140,37 +140,6 @@ const numbered = (sql: string): string => {
   return sql.replaceAll('?', () => `$${++n}`)
 }
 
-class Postgres implements ServerConnection {
-  lost: OsError | undefined
-  readonly #sql: postgres.Sql
-  readonly #on: Connection
-
-  constructor(sql: postgres.Sql) {
-    this.#sql = sql
-    this.#on = on(sql)
-  }
-
-  rows(sql: string, values?: readonly unknown[]): Promise<unknown[][]> {
-    return this.#on.rows(sql, values)
-  }
-
-  run(sql: string, values?: readonly unknown[]): Promise<number> {
-    return this.#on.run(sql, values)
-  }
-
-  async transaction<T>(work: (on: Connection) => Promise<T>): Promise<T> {
-    try {
-      return (await this.#sql.begin(tx => work(on(tx)))) as T
-    } catch (error) {
-      throw serverError(error)
-    }
-  }
-
-  close(): void {
-    void this.#sql.end({ timeout: 0 })
-  }
-}
-
 function on(sql: postgres.ISql): Connection {
   const ask = async (text: string, values: readonly unknown[] = []) => {
     try {
@@ -206,7 +175,18 @@ async function connect(
     void sql.end({ timeout: 0 })
     throw serverError(error)
   }
-  const connection = new Postgres(sql)
+  const connection = {
+    ...on(sql),
+    lost: undefined as OsError | undefined,
+    async transaction<T>(work: (on: Connection) => Promise<T>): Promise<T> {
+      try {
+        return (await sql.begin(tx => work(on(tx)))) as T
+      } catch (error) {
+        throw serverError(error)
+      }
+    },
+    close: () => void sql.end({ timeout: 0 }),
+  }
   closed = error => {
     connection.lost ??= error
     connection.close()

@@ -4,7 +4,9 @@
 // the one that was read. A duplicate packet is one row, by its uuid.
 //
 // Errors: see connection.ts. A statement that does not return ends the connection after the statement timeout.
+import { within as deadline } from '../../lib/deadline'
 import { OsError } from '../../lib/errors'
+import { systemTimers } from '../../lib/timers'
 import { type LogRecord, packetUuid } from '../../log'
 import type { Connection, Dialect, PacketRow, ServerConnection } from './connection'
 import { migrate } from './migrate'
@@ -153,21 +155,8 @@ function rowOf({ seq, boot, wallMs, quality, link, fact }: LogRecord): PacketRow
 }
 
 /** Closes a connection whose statements do not return. */
-export async function within<T>(
-  on: ServerConnection,
-  { statementMs }: ServerSetup,
-  work: () => Promise<T>,
-): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      on.close()
-      reject(new OsError('TIMEOUT', 'the server does not answer'))
-    }, statementMs + GRACE_MS)
+export const within = <T>(on: ServerConnection, { statementMs }: ServerSetup, work: () => Promise<T>): Promise<T> =>
+  deadline(systemTimers, statementMs + GRACE_MS, work(), () => {
+    on.close()
+    throw new OsError('TIMEOUT', 'the server does not answer')
   })
-  try {
-    return await Promise.race([work(), late])
-  } finally {
-    clearTimeout(timer)
-  }
-}

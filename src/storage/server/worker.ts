@@ -2,10 +2,11 @@
 // read only if storage.sql.dialect names a server. It gets batches and queries like the worker of the sqlite view. It ends at
 // the first failure of the server, with the reason; the main thread starts a new one after a backoff, which continues at the
 // server's seq. Queries use a separate connection, so that a long one does not delay the facts.
-import { getHeapStatistics } from 'node:v8'
 import { parentPort, workerData } from 'node:worker_threads'
 import { OsError } from '../../lib/errors'
+import { SerialQueue } from '../../lib/serial-queue'
 import { recordsOf } from '../batch'
+import { threadBytes } from '../garbage'
 import type { FromWorker, IdQuestion, Question, ToWorker, WorkerState } from '../messages'
 import { Answers } from './answers'
 import { type Dialect, type ServerConnection, serverError } from './connection'
@@ -35,7 +36,7 @@ async function runServerWorker(): Promise<void> {
     )
   const dialect = DIALECTS.find(({ name }) => name === setup.dialect)!
   const store = await ServerStore.open(dialect, setup, end).catch(end)
-  const state = (): WorkerState => ({ counts: { ...store.counts }, heap: heap(), hole: false })
+  const state = (): WorkerState => ({ counts: { ...store.counts }, heap: threadBytes(), hole: false })
   const query = questions(dialect, setup)
   // with a separate connection, since a device waits for its id
   const ids = questions(dialect, setup)
@@ -65,7 +66,7 @@ async function runServerWorker(): Promise<void> {
 
 /** Answers queries one after another, over a connection that is opened when needed. */
 function questions(dialect: Dialect, setup: ServerSetup): (question: Question | IdQuestion) => Promise<unknown> {
-  let before: Promise<unknown> = Promise.resolve()
+  const turns = new SerialQueue()
   let on: ServerConnection | undefined
   const one = async (question: Question | IdQuestion): Promise<unknown> => {
     if (!on || on.lost) on = await dialect.connect(setup)
@@ -74,16 +75,7 @@ function questions(dialect: Dialect, setup: ServerSetup): (question: Question | 
       question.name === 'ids' ? allocate(connection, question.work) : new Answers(connection, dialect).to(question),
     )
   }
-  return question => {
-    const answer = before.then(() => one(question))
-    before = answer.catch(() => undefined)
-    return answer
-  }
-}
-
-function heap(): number {
-  const { used_heap_size: heapUsed, external_memory: external } = getHeapStatistics()
-  return heapUsed + external
+  return question => turns.run(() => one(question))
 }
 
 // `deps check` only loads it

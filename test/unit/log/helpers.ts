@@ -1,6 +1,6 @@
 import type { FlashLogOptions, LogRecord } from '../../../src/log'
+import type { Timers } from '../../../src/lib/timers'
 import { FlashLog } from '../../../src/log'
-import type { Timers } from '../../../src/log/log-options'
 import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
 import { ManualClock } from '../../lib/manual'
 import { MemFiles } from './memfiles'
@@ -33,13 +33,13 @@ export class ManualTimers implements Timers {
   constructor(clock: ManualClock) {
     this.clock = clock
   }
-  set(ms: number, run: () => void): unknown {
+  after(ms: number, run: () => void): () => void {
     const timer = { due: this.clock.mono() + ms, run }
     this.#planned.push(timer)
-    return timer
+    return () => this.#forget(timer)
   }
-  clear(handle: unknown): void {
-    this.#planned = this.#planned.filter(timer => timer !== handle)
+  #forget(timer: object): void {
+    this.#planned = this.#planned.filter(other => other !== timer)
   }
   /** Moves the clock, runs due timers, and lets promises settle. */
   async advance(ms: number): Promise<void> {
@@ -47,7 +47,7 @@ export class ManualTimers implements Timers {
     for (;;) {
       const next = this.#planned.filter(t => t.due <= end).sort((a, b) => a.due - b.due)[0]
       if (!next) break
-      this.clear(next)
+      this.#forget(next)
       this.clock.advance(Math.max(0, next.due - this.clock.mono()))
       next.run()
       await settle()

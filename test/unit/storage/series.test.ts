@@ -57,7 +57,7 @@ test('the history of a series equals that of the rows: values, ranges, times far
         const parts = ask(buckets)
         for (const { bucket, values } of parts) buckets.add(bucket, values)
         const filled = [...new Set(parts.map(({ bucket }) => bucket))].sort((a, b) => a - b)
-        return { filled, units: parts[0]?.units, list: buckets.list() }
+        return { filled, units: parts[0]?.units, list: buckets.list }
       })
       const [mine, theirs] = answers as [(typeof answers)[0], (typeof answers)[0]]
       const rough = ({ filled, units, list }: typeof mine) => ({

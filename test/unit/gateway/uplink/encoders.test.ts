@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { GatewayCores } from '../../../../src/cores'
 import { Encoders, type PackSettings } from '../../../../src/gateway/uplink/encoders'
-import { RecentFrames } from '../../../../src/gateway/uplink/recent'
+import { SentFrames } from '../../../../src/protocol/handshake/refusals'
 import { silentLogger } from '../../../../src/lib/logger'
 import type { Airtime } from '../../../../src/links/contracts'
 import type { Fact } from '../../../../src/pipeline/fact'
@@ -49,7 +49,7 @@ function encoders(
       logger: silentLogger,
       units: { ...wireUnits(), resolve } as never,
       client: new SecureClient({ clock }),
-      recent: new RecentFrames(),
+      recent: new SentFrames(),
       changed: () => undefined,
       ...parts,
     },

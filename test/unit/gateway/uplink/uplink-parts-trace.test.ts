@@ -6,10 +6,11 @@ import { Alarms, alarmCheck } from '../../../../src/gateway/uplink/alarms'
 import { Encoders } from '../../../../src/gateway/uplink/encoders'
 import type { FactRecord, Item } from '../../../../src/gateway/uplink/lane'
 import { Oversized } from '../../../../src/gateway/uplink/oversized'
-import { RecentFrames } from '../../../../src/gateway/uplink/recent'
+import { SentFrames } from '../../../../src/protocol/handshake/refusals'
 import { UplinkSession } from '../../../../src/gateway/uplink/session'
 import { silentLogger } from '../../../../src/lib/logger'
 import { buildNack, buildPing, buildSecureChannelAck, buildSecureDictReady } from '../../../../src/protocol/control'
+import type { RefusedFrame } from '../../../../src/protocol/nack'
 import { SecureClient } from '../../../../src/protocol/secure/client'
 import { ManualClock } from '../../../lib/manual'
 import { MemLog } from '../../../lib/memlog'
@@ -158,7 +159,7 @@ test('the parts of an uplink behave as uplink-parts-trace.txt has it', () => {
         logger: silentLogger,
         units,
         client: new SecureClient({ clock }),
-        recent: new RecentFrames(),
+        recent: new SentFrames(),
         changed: () => undefined,
         airtime: { of: (bytes: number) => (bytes > 40 ? 1000 : 10), share: 0.1 } as never,
       },
@@ -299,38 +300,39 @@ test('the parts of an uplink behave as uplink-parts-trace.txt has it', () => {
 
   say('# which frames went out lately')
   {
-    const recent = new RecentFrames()
+    const recent = new SentFrames()
     const { below, chance, pick } = dice(5)
     let now = 0
-    const sent: Parameters<RecentFrames['note']>[0][] = []
+    const sent: RefusedFrame[] = []
     course('recent', 6000, 500, k => {
       now += pick([0, 1, 30, 30, 200])
-      const frame = { aid: 1 + below(40), tid: below(256), ts: below(1e6), crc16: below(65_536) }
+      const [reason, aid] = ['NEED_FULL' as const, 1 + below(40)]
+      const frame = { reason, aid, tid: below(256), ts: below(1e6), crc16: below(65_536) }
       recent.note(frame, now, chance(0.7) ? k + 1 : 0)
       sent.push(frame)
       const old = sent[Math.max(0, sent.length - 1 - below(2600))]!
       const other = chance(0.2) ? { ...old, [pick(['aid', 'tid', 'ts', 'crc16'])]: below(300) } : old
       return [recent.sent(other, now), recent.sent(old, now, now - 3000), recent.takeSeq(other), recent.obey(old, now)]
     })
-    const one = { aid: 7, tid: 200, ts: 1, crc16: 65_535 }
+    const one = { reason: 'NEED_FULL', aid: 7, tid: 200, ts: 1, crc16: 65_535 } as const
     for (const ms of [59_999, 60_000, 60_001]) {
-      const fresh = new RecentFrames()
+      const fresh = new SentFrames()
       fresh.note(one, 5, 9)
       say(`after ${ms} ms`, [fresh.sent(one, 5 + ms), fresh.obey(one, 5 + ms), fresh.takeSeq(one), fresh.takeSeq(one)])
     }
     for (const ms of [9999, 10_000]) {
-      const fresh = new RecentFrames()
+      const fresh = new SentFrames()
       fresh.note(one, 0)
       say(`obeyed again after ${ms} ms`, [fresh.obey(one, 0), fresh.obey(one, ms)])
     }
     for (const others of [2047, 2048]) {
-      const fresh = new RecentFrames()
+      const fresh = new SentFrames()
       fresh.note(one, 0, 4)
       for (let k = 0; k < others; k++) fresh.note({ ...one, aid: 8 }, 0)
       say(`behind ${others} others`, [fresh.sent(one, 0), fresh.takeSeq(one)])
     }
     for (const others of [4094, 4095, 4096]) {
-      const fresh = new RecentFrames()
+      const fresh = new SentFrames()
       const obeyed = (aid: number): boolean => {
         fresh.note({ ...one, aid }, 0)
         return fresh.obey({ ...one, aid }, 0)

@@ -25,6 +25,20 @@ test('every operation of the specification exists', () => {
   for (const name of operations.split(/\s+/)) assert.equal(typeof m[name], 'function', name)
 })
 
+test('the timestamp check only rises, per AID, and evicts the AID used longest ago', () => {
+  const m = new HandshakeManager()
+  const check = (aid: number | string, ts: number | null): string => m.checkTimestamp(aid, ts)
+  assert.deepEqual(
+    [check(1, 10), check(1, 10), check(1, 9), check('1', 11)],
+    ['ACCEPT', 'REPLAY', 'OUT_OF_ORDER', 'ACCEPT'],
+  )
+  assert.deepEqual([check(2, null), check(2, 0)], ['ACCEPT', 'REPLAY'])
+  for (let aid = 3; aid <= 65_536; aid++) check(aid, 1)
+  assert.equal(check(1, 11), 'REPLAY')
+  check(65_537, 1)
+  assert.equal(check(1, 1), 'ACCEPT')
+})
+
 test('replies repeat the number of the request and have the layout of the protocol', () => {
   const m = new HandshakeManager({}, { clock: new ManualClock() })
   assert.deepEqual(

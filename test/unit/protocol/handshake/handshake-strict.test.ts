@@ -23,7 +23,7 @@ function world({ requireSecure = false } = {}) {
   const clock = new ManualClock()
   const client = new SecureClient({ clock, requireSecure })
   const server = new SecureServer({ clock, requireSecure })
-  const sent = new SentFrames(clock)
+  const sent = new SentFrames()
   const outbound = { outbound: (aid: number) => client.outboundKey(aid), inbound: () => null }
   const out = new Fusion(null, { unitDialect: 'attribute', clock, localId: AID, registryDir: null, keys: outbound })
   let inbound: Uint8Array | null = null
@@ -36,7 +36,10 @@ function world({ requireSecure = false } = {}) {
       strict: {
         client,
         onRefused: (refused, addr) =>
-          addr === SERVER && sent.obeys(refused) && refused.reason === 'BAD_KEY' && client.onBadKey(refused),
+          addr === SERVER &&
+          sent.obey(refused, clock.mono()) &&
+          refused.reason === 'BAD_KEY' &&
+          client.onBadKey(refused),
       },
     },
   )
@@ -58,7 +61,8 @@ function world({ requireSecure = false } = {}) {
     const token = Buffer.alloc(8)
     token.writeBigUInt64BE(BigInt(clock.wall()))
     const packet = out.runEngine(`${AID};HUB.1.${token.subarray(2).toString('base64url')}|${sensors}`, strategy)
-    sent.sent(AID, packet[6]!, clock.wall(), packet.readUInt16BE(packet.length - 2))
+    const crc16 = packet.readUInt16BE(packet.length - 2)
+    sent.note({ aid: AID, tid: packet[6]!, ts: clock.wall(), crc16 }, clock.mono())
     if (!client.outboundKey(AID)) client.plaintextSent(AID, clock.wall())
     return packet
   }

@@ -30,7 +30,7 @@ export interface SentPacket {
 
 export class Pair {
   readonly clock = new ManualClock()
-  readonly sent = new SentFrames(this.clock)
+  readonly sent = new SentFrames()
   client: SecureClient
   server: SecureServer
   readonly #requireSecure: boolean
@@ -65,7 +65,7 @@ export class Pair {
     const start = writeHeader(frame, 0, key ? secureCommand(plain) : plain, AID, 1, ts)
     frame.set(body, start)
     sealFrame(frame, 0, start, start + body.length, key)
-    this.sent.sent(AID, 1, ts, frame.readUInt16BE(frame.length - 2))
+    this.sent.note({ aid: AID, tid: 1, ts, crc16: frame.readUInt16BE(frame.length - 2) }, this.clock.mono())
     if (!key) this.client.plaintextSent(AID, ts)
     const result = lose ? { taken: null, answer: null } : this.#receive(frame)
     return { frame, ts, secure: key !== null, ...result }
@@ -80,7 +80,7 @@ export class Pair {
       this.client.onChannelAck(parseSecureChannelAck(packet), SERVER)
     } else if (packet?.[0] === COMMAND.HANDSHAKE_NACK) {
       const refused = parseRefusedFrame(parseNackReason(packet))!
-      if (this.sent.obeys(refused)) this.client.onBadKey(refused)
+      if (this.sent.obey(refused, this.clock.mono())) this.client.onBadKey(refused)
     }
   }
 
