@@ -27,12 +27,6 @@ const asIs = (text: string): string => text
 /** no colours */
 export const PLAIN: Paint = { bold: asIs, dim: asIs, good: asIs, bad: asIs, warn: asIs }
 
-interface DemoFolder {
-  readonly config: string
-  readonly dataDir: string
-  remove(): void
-}
-
 /** `Value` is the result of `run` and the input of `text`. */
 export interface Verb<Value extends object = Record<string, unknown>> {
   readonly name: string
@@ -63,7 +57,7 @@ export interface Verb<Value extends object = Record<string, unknown>> {
   /** true: prints JSON even without --json (the specification says so) */
   readonly json?: boolean
   /** A temporary configuration and data directory, created before and removed after the command. */
-  place?(): DemoFolder
+  place?(): { readonly config: string; readonly dataDir: string; remove(): void }
   /** Parses the command line itself, for verbs whose words after the command belong to a plugin. */
   read?(argv: readonly string[]): Record<string, unknown>
   /**

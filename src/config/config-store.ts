@@ -23,7 +23,7 @@ import {
   withoutLines,
 } from './edit'
 import { baseOf, findConfig, missing, startCopy } from './find'
-import { getAt, joinKey, KeyPaths, leaves, nearest, refuseForbidden, same, splitKey } from './keys'
+import { getAt, joinKey, leaves, nearest, pathOf, refuseForbidden, same, splitKey } from './keys'
 import { meantPath } from './normalize'
 import {
   type ConfigSnapshot,
@@ -54,7 +54,6 @@ export class ConfigStore {
   /** undefined: none is stored */
   readonly lastGood: LastGood | undefined
   readonly #listeners = new Set<(changes: readonly Changed[]) => void>()
-  readonly #paths = new KeyPaths()
   #snapshot: ConfigSnapshot
   #problem: OsError | undefined
   /** the last logged warnings, by their texts without the line */
@@ -95,7 +94,7 @@ export class ConfigStore {
     const { env = process.env, cwd = process.cwd(), files = realFiles, fragments } = options
     const schema = assemble(fragments)
     const found = findConfig({ path: options.path, dataDir: options.dataDir, env, cwd, files })
-    const place = found.copyOf === undefined ? found : startCopy(found, found.copyOf, { ...options, files })
+    const place = startCopy(found, { ...options, files })
     // a missing path on the command line is a mistake; one in a unit file may have a last good copy
     if (options.path && !options.makes && !files.exists(place.path)) throw missing(place.path)
     const named = Boolean(env.OS_NODE_CONFIG)
@@ -137,7 +136,7 @@ export class ConfigStore {
 
   /** The value of a dotted key, defaults included; undefined if there is none. Throws CONFIG_KEY for an invalid key. */
   get<T = unknown>(key: string): T {
-    return getAt(this.#snapshot.config, this.#paths.of(key)) as T
+    return getAt(this.#snapshot.config, pathOf(key)) as T
   }
 
   has(key: string): boolean {

@@ -24,10 +24,8 @@ const requirement = (pipe: readonly PipeItem[], type: string): unknown =>
   pipe.find(item => item.type === type)?.requirement
 
 /** The metadata of a field (FieldMeta, PlacedMeta). */
-export const metadata = (schema: AnySchema, pipe: readonly PipeItem[]): FieldMeta & PlacedMeta =>
-  (pipe.find(item => item.type === 'metadata')?.metadata ??
-    schema.pipe?.find(item => item.type === 'metadata')?.metadata ??
-    {}) as never
+export const metadata = (pipe: readonly PipeItem[]): FieldMeta & PlacedMeta =>
+  (pipe.find(item => item.type === 'metadata')?.metadata ?? {}) as never
 
 const inner = (schema: AnySchema): boolean => schema.type === 'loose_object' || schema.type === 'object_with_rest'
 
@@ -107,7 +105,7 @@ function typeOf(core: AnySchema, pipe: readonly PipeItem[]): ValueType {
 /** The row of one schema under one key. */
 export function rowOf(key: string, schema: AnySchema): SchemaRow {
   const { core, pipe, standard } = openSchema(schema)
-  const meta = metadata(core, pipe)
+  const meta = metadata(pipe)
   return {
     key,
     type: typeOf(core, pipe),

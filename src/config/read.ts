@@ -7,10 +7,9 @@ import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno, OsError, outOfFiles } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
-import { check, invalid, unknownKeys } from './check'
+import { check, invalid, strangers } from './check'
 import { type Document, isEmpty, parseDocument } from './document'
 import { missing } from './find'
-import type { Tree } from './keys'
 import { normalize } from './normalize'
 import type { AnySchema, Config } from './schema'
 import { atOnce, type Parts } from './slices'
@@ -18,8 +17,6 @@ import { atOnce, type Parts } from './slices'
 export interface ConfigSnapshot {
   /** with all defaults */
   readonly config: Config
-  /** as in the file, before aliases and defaults */
-  readonly raw: Tree
   /** the text it was read from; undefined for built-in defaults */
   readonly document?: Document
   readonly warnings: readonly string[]
@@ -42,8 +39,8 @@ export function* interpreting(schema: Schema, document: Document): Parts<ConfigS
   const { config, faults } = check(schema, tree, document)
   if (!config) throw invalid(faults)
   yield
-  const strange = unknownKeys(schema as unknown as AnySchema, tree, document)
-  return { config, raw: document.value, document, warnings: [...warnings, ...strange] }
+  const strange = strangers(schema as unknown as AnySchema, tree, document).map(({ text }) => text)
+  return { config, document, warnings: [...warnings, ...strange] }
 }
 
 /** The bytes of the file; undefined if it does not exist. Throws CONFIG_SYNTAX if it cannot be read, NO_DESCRIPTORS if none is left. */
@@ -102,7 +99,7 @@ export function readConfig(schema: Schema, path: string, dataDir: string, files:
 export function interpretDefaults(schema: Schema): ConfigSnapshot {
   const { config, faults } = check(schema, {})
   if (!config) throw invalid(faults)
-  return { config, raw: {}, warnings: [] }
+  return { config, warnings: [] }
 }
 
 function readCopy(schema: Schema, path: string, files: Files): ConfigSnapshot | undefined {

@@ -52,11 +52,11 @@ const dataDirectory: Check = {
     const { dataDir } = config
     if (!machine.exists(dataDir)) {
       const parent = dataDir.replace(/\/[^/]+\/?$/, '') || '/'
-      const why = machine.exists(parent) ? machine.access(parent, 'write') : undefined
+      const why = machine.exists(parent) ? machine.access(parent) : undefined
       if (why) return failed(`${dataDir} cannot be created (${why})`, 'choose a writable folder with --data-dir')
       return ok(`${dataDir} is created at the first start`)
     }
-    const why = machine.access(dataDir, 'write')
+    const why = machine.access(dataDir)
     if (why === 'EROFS') return failed(`${dataDir} is on a read-only file system`, 'mount it writable')
     if (why)
       return failed(

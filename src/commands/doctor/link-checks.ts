@@ -1,6 +1,7 @@
 // Checks of inputs and outputs: ports, sources, receivers, upstream. A running gateway reports the state of its links;
 // without one, ports are tried and the upstream is contacted.
 
+import type { UplinkConfig } from '../../config'
 import type { LinkStatus } from '../../gateway/status'
 import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
@@ -105,7 +106,7 @@ const sources: Check = {
 }
 
 /** Contacts the peer of an uplink without changing anything there. */
-async function speak({ machine }: DoctorContext, uplink: Uplink): Promise<Finding> {
+async function speak({ machine }: DoctorContext, uplink: UplinkConfig): Promise<Finding> {
   const { name, medium, host } = uplink
   const kind = mediumInfo(medium)?.name ?? medium
   const port = portOf(medium, uplink.port)
@@ -134,14 +135,6 @@ async function speak({ machine }: DoctorContext, uplink: Uplink): Promise<Findin
   )
 }
 
-interface Uplink {
-  readonly name: string
-  readonly medium: string
-  readonly host?: string | undefined
-  readonly port?: number | string | undefined
-  readonly delivery?: string | undefined
-}
-
 const upstream: Check = {
   name: 'upstream',
   async run(doctor) {
@@ -162,7 +155,7 @@ const upstream: Check = {
     }
     if (uplinks.length === 0) return ok('none configured: the gateway starts a local upstream')
     const findings: Finding[] = await problems(doctor, 'uplinks')
-    for (const uplink of uplinks as readonly Uplink[])
+    for (const uplink of uplinks)
       findings.push(
         mediumEnabled(config, uplink.medium)
           ? await speak(doctor, uplink)

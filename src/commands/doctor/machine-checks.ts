@@ -122,7 +122,7 @@ const groups: Check = {
     for (const [path, owners] of configuredDevices(doctor.context.config)) {
       if (!machine.exists(path)) continue // reported by the check `buses`
       findings.push(
-        machine.access(path, 'write')
+        machine.access(path)
           ? failed(
               `${owners.join(', ')}: no permission to use ${path} (group ${machine.groupOf(path) ?? 'unknown'})`,
               remedy(doctor, 'permission', path),
