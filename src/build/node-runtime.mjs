@@ -19,6 +19,8 @@ const BUILDS = {
 }
 const STRIP = { x64: 'x86_64-linux-gnu-strip', arm64: 'aarch64-linux-gnu-strip' }
 
+export const sha256Of = bytes => createHash('sha256').update(bytes).digest('hex')
+
 /** Folders of programs, also those that Debian leaves out of the PATH of ordinary users. */
 export const searched = (env = process.env) => `${env.PATH}:/usr/local/sbin:/usr/sbin:/sbin`
 

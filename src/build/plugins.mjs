@@ -1,9 +1,9 @@
 // What the builds of esbuild have in common: how files are packed, and what is replaced while a bundle is made. Errors: those of the file system.
-import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { packBytes } from '../services/test-plugin/pack.mjs'
+import { sha256Of } from './node-runtime.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
 
@@ -11,7 +11,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
 export const packedText = path => packedBytes(readFileSync(path))
 
 export function packedBytes(bytes) {
-  const kept = join(root, '.build', `${createHash('sha256').update(bytes).digest('hex').slice(0, 32)}.b64`)
+  const kept = join(root, '.build', `${sha256Of(bytes).slice(0, 32)}.b64`)
   if (!existsSync(kept)) {
     mkdirSync(dirname(kept), { recursive: true })
     writeFileSync(kept, packBytes(bytes))

@@ -35,7 +35,8 @@ export interface Verb<Value extends object = Record<string, unknown>> {
   /** additional text for --help */
   readonly description?: string
   readonly examples: readonly string[]
-  readonly options: Readonly<Record<string, OptionSpec>>
+  /** besides those of every verb */
+  readonly options?: Readonly<Record<string, OptionSpec>>
   /** options that may be given without their name, in this order */
   readonly operands?: readonly string[]
   /** gateway: needs one; local: never inside one; either: inside one if it runs */

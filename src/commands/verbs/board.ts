@@ -67,7 +67,6 @@ export const boardShow: Verb<BoardReport> = {
   summary: 'show the board, its pins and buses',
   description: 'Changes nothing. gateway.board sets an undetected board.',
   examples: ['os-node board', 'os-node board --json'],
-  options: {},
   where: 'either',
   run: async ({ hardware }) => ({ value: { ...(await hardware()).board() } }),
   text,

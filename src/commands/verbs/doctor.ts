@@ -68,7 +68,6 @@ export const doctor: Verb<Diagnosis> = {
   description:
     'Changes nothing. A running gateway reports the state of its links; without one, ports and upstream are probed.',
   examples: ['os-node doctor', 'os-node diagnose --json'],
-  options: {},
   where: 'either',
   tolerant: true,
   async run(context) {

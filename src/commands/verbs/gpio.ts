@@ -54,7 +54,6 @@ export const gpioList: Verb<GpioReport> = {
   summary: 'list GPIO lines with name, direction, consumer and outputs',
   description: 'Takes no line from another program. Values are shown for the lines that the running gateway holds.',
   examples: ['os-node gpio', 'os-node gpio --json'],
-  options: {},
   where: 'either',
   run: async ({ hardware, gateway }) => ({
     value: { lines: (await hardware()).lines(), outputs: gateway?.outputs.list() ?? [] },
