@@ -106,6 +106,9 @@ function typeOf(core: AnySchema, pipe: readonly PipeItem[]): ValueType {
 export function rowOf(key: string, schema: AnySchema): SchemaRow {
   const { core, pipe, standard } = openSchema(schema)
   const meta = metadata(pipe)
+  // a form needs the bounds to offer only allowed values
+  const min = requirement(pipe, 'min_value')
+  const max = requirement(pipe, 'max_value')
   return {
     key,
     type: typeOf(core, pipe),
@@ -114,15 +117,6 @@ export function rowOf(key: string, schema: AnySchema): SchemaRow {
     help: meta.help === undefined ? '' : meta.help + (meta.media ? ` (${meta.media.join(', ')})` : ''),
     restart: meta.restart === true,
     secret: meta.secret === true,
-    ...boundsOf(core, pipe),
-  }
-}
-
-/** The bounds that a form needs to offer only allowed values. */
-function boundsOf(core: AnySchema, pipe: readonly PipeItem[]): Pick<SchemaRow, 'min' | 'max' | 'choices'> {
-  const min = requirement(pipe, 'min_value')
-  const max = requirement(pipe, 'max_value')
-  return {
     ...(typeof min === 'number' && { min }),
     ...(typeof max === 'number' && max < 1e15 && { max }),
     ...(core.type === 'picklist' && { choices: core.options as readonly unknown[] }),

@@ -138,15 +138,11 @@ const access: Check = {
       auth_enabled
         ? ok(token ? 'a token is set' : 'the first start creates a token and shows it once')
         : warning('the page requires no token', 'set web_user.auth_enabled to true'),
-      ...(local || tls !== 'off'
-        ? []
-        : [
-            warning(
-              `the page is open to the network at ${host}:${port} without TLS`,
-              'set web_user.tls to self_signed',
-            ),
-          ]),
     ]
+    if (!local && tls === 'off') {
+      const text = `the page is open to the network at ${host}:${port} without TLS`
+      findings.push(warning(text, 'set web_user.tls to self_signed'))
+    }
     return worst(findings, ok(''))
   },
 }

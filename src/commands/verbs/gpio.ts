@@ -7,19 +7,8 @@ import { columns } from './status'
 const shown = (value: number | null | undefined): string =>
   value === undefined ? '' : value === null ? '-' : String(value)
 
-function lineRow({
-  chip,
-  line,
-  name,
-  pin,
-  header,
-  direction,
-  active_low,
-  bias,
-  used,
-  consumer,
-  value,
-}: LineReport): string[] {
+function lineRow(report: LineReport): string[] {
+  const { chip, line, name, pin, header, direction, active_low, bias, used, consumer, value } = report
   return [
     chip,
     String(line),
