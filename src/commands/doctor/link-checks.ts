@@ -7,65 +7,22 @@ import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { mediumEnabled } from '../../links/enabled'
 import { mediumInfo } from '../../links/registry'
-import { type Check, type DoctorContext, type Finding, failed, ok, skipped, warning, worst } from './finding'
+import { type Checks, type DoctorContext, type Finding, failed, ok, skipped, warning, worst } from './finding'
 
-const WHY: Record<string, string> = {
-  EADDRINUSE: 'another program uses it',
-  EACCES: 'ports below 1024 need a permission',
-  EADDRNOTAVAIL: 'this machine does not have that address',
-}
-const REMEDY: Record<string, string> = {
-  EADDRINUSE: 'stop that program (ss -lptun names it) or choose another port',
-  EACCES: 'choose port 1024 or above',
-  EADDRNOTAVAIL: 'use 0.0.0.0, or an address of this machine (ip addr)',
+/** errno of a port that cannot be listened on → why, and what to do */
+const REFUSED: Readonly<Record<string, readonly [why: string, remedy: string]>> = {
+  EADDRINUSE: ['another program uses it', 'stop that program (ss -lptun names it) or choose another port'],
+  EACCES: ['ports below 1024 need a permission', 'choose port 1024 or above'],
+  EADDRNOTAVAIL: ['this machine does not have that address', 'use 0.0.0.0, or an address of this machine (ip addr)'],
 }
 
 const portOf = (medium: string, port: unknown): number | undefined => {
-  const standard = mediumInfo(medium)?.default_port
-  const n = port ?? standard
+  const n = port ?? mediumInfo(medium)?.default_port
   return typeof n === 'number' ? n : undefined
 }
 
 /** Media that listen on a port. */
 const LISTENS: Readonly<Record<string, 'udp' | 'tcp'>> = { UDP: 'udp', TCP: 'tcp', QUIC: 'udp' }
-
-const ports: Check = {
-  name: 'ports',
-  async run(doctor) {
-    const { context, machine } = doctor
-    const { config, gateway } = context
-    const { host, port } = config.config.RESOURCES.service_plugins.web_user
-    if (gateway) {
-      const { links } = gateway.status()
-      const busy = config.config.gateway.receivers
-        .map(({ name }) => [name, links[name]] as const)
-        .filter(([, link]) => link?.state === 'down')
-      const page = context.webUrl?.()
-      return worst(
-        busy.map(([name, link]) => failed(`receiver ${name}: ${link?.reason ?? 'down'}`, link?.hint)),
-        ok(`the gateway listens; ${page ? `page on ${page}` : 'the page is off'}`),
-      )
-    }
-    const wanted = [
-      { what: 'page', kind: 'tcp' as const, host, port },
-      ...config.config.gateway.receivers.flatMap(({ name, medium, host: at, port: configured }) => {
-        const kind = LISTENS[mediumInfo(medium)?.name ?? '']
-        const number = portOf(medium, configured)
-        return kind && number ? [{ what: `receiver ${name}`, kind, host: at || '0.0.0.0', port: number }] : []
-      }),
-    ]
-    const findings: Finding[] = await problems(doctor, 'receivers')
-    for (const { what, kind, host: at, port: number } of wanted) {
-      const why = await machine.resolve(at).then(
-        address => machine.listen(kind, address, number),
-        error => asOsError(error).message,
-      )
-      const where = `${kind.toUpperCase()} ${at}:${number} (${what})`
-      findings.push(why ? failed(`${where}: ${WHY[why] ?? why}`, REMEDY[why]) : ok(`${where} is free`))
-    }
-    return worst(findings, ok('no port is needed'))
-  },
-}
 
 const findingOf = (name: string, { state, reason, hint, last_error }: LinkStatus): Finding => {
   if (state === 'down') return failed(`${name} is down${reason ? `: ${reason}` : ''}`, hint)
@@ -82,27 +39,6 @@ async function problems({ context }: DoctorContext, kind: 'sources' | 'uplinks' 
   return all
     .filter(problem => problem.kind === kind)
     .map(({ text, hint, warns }) => (warns ? warning(text, hint) : failed(text, hint)))
-}
-
-const sources: Check = {
-  name: 'sources',
-  async run(doctor) {
-    const { context } = doctor
-    const { gateway } = context
-    if (!gateway) {
-      const { sources: list } = context.config.config.gateway
-      const wrong = await problems(doctor, 'sources')
-      if (wrong.length > 0) return worst(wrong, wrong[0]!)
-      return skipped(`${list ? list.length : 'all'} of this machine, not checked; os-node source test NAME reads one`)
-    }
-    const { links, safe_mode } = gateway.status()
-    const named = new Set((await (await context.sources()).list()).map(({ name }) => name))
-    const found = Object.entries(links).filter(([name]) => named.has(name))
-    return worst(
-      found.map(([name, link]) => findingOf(name, link)),
-      skipped(safe_mode ? 'off in safe mode' : 'no source is configured'),
-    )
-  },
 }
 
 /** Contacts the peer of an uplink without changing anything there. */
@@ -135,9 +71,62 @@ async function speak({ machine }: DoctorContext, uplink: UplinkConfig): Promise<
   )
 }
 
-const upstream: Check = {
-  name: 'upstream',
-  async run(doctor) {
+export const WAYS: Checks = {
+  async ports(doctor) {
+    const { context, machine } = doctor
+    const { config, gateway } = context
+    const { host, port } = config.config.RESOURCES.service_plugins.web_user
+    if (gateway) {
+      const { links } = gateway.status()
+      const busy = config.config.gateway.receivers
+        .map(({ name }) => [name, links[name]] as const)
+        .filter(([, link]) => link?.state === 'down')
+      const page = context.webUrl?.()
+      return worst(
+        busy.map(([name, link]) => failed(`receiver ${name}: ${link?.reason ?? 'down'}`, link?.hint)),
+        ok(`the gateway listens; ${page ? `page on ${page}` : 'the page is off'}`),
+      )
+    }
+    const wanted = [
+      { what: 'page', kind: 'tcp' as const, host, port },
+      ...config.config.gateway.receivers.flatMap(({ name, medium, host: at, port: configured }) => {
+        const kind = LISTENS[mediumInfo(medium)?.name ?? '']
+        const number = portOf(medium, configured)
+        return kind && number ? [{ what: `receiver ${name}`, kind, host: at || '0.0.0.0', port: number }] : []
+      }),
+    ]
+    const findings: Finding[] = await problems(doctor, 'receivers')
+    for (const { what, kind, host: at, port: number } of wanted) {
+      const why = await machine.resolve(at).then(
+        address => machine.listen(kind, address, number),
+        error => asOsError(error).message,
+      )
+      const where = `${kind.toUpperCase()} ${at}:${number} (${what})`
+      const [meaning, remedy] = REFUSED[why ?? ''] ?? [why, undefined]
+      findings.push(why ? failed(`${where}: ${meaning}`, remedy) : ok(`${where} is free`))
+    }
+    return worst(findings, ok('no port is needed'))
+  },
+
+  async sources(doctor) {
+    const { context } = doctor
+    const { gateway } = context
+    if (!gateway) {
+      const { sources: list } = context.config.config.gateway
+      const wrong = await problems(doctor, 'sources')
+      if (wrong.length > 0) return worst(wrong, wrong[0]!)
+      return skipped(`${list ? list.length : 'all'} of this machine, not checked; os-node source test NAME reads one`)
+    }
+    const { links, safe_mode } = gateway.status()
+    const named = new Set((await (await context.sources()).list()).map(({ name }) => name))
+    const found = Object.entries(links).filter(([name]) => named.has(name))
+    return worst(
+      found.map(([name, link]) => findingOf(name, link)),
+      skipped(safe_mode ? 'off in safe mode' : 'no source is configured'),
+    )
+  },
+
+  async upstream(doctor) {
     const { config, gateway } = doctor.context
     const { uplinks } = config.config.gateway
     if (gateway) {
@@ -167,5 +156,3 @@ const upstream: Check = {
     return worst(findings, skipped('none'))
   },
 }
-
-export const WAYS: readonly Check[] = [ports, sources, upstream]
