@@ -139,7 +139,7 @@ export async function inventory(): Promise<Inventory> {
     import('./config/schema'),
     selfTest(SCRIPT),
   ])
-  const keys = rows(assemble(fragments()) as never)
+  const keys = rows(assemble(fragments()))
   const services = new ServiceManager()
   for (const name of BUILTIN_NAMES) {
     // created only for the names of its commands; never started

@@ -9,7 +9,7 @@ import { allowed, entriesOf, metadata, schemaAt, schemaBelow, takesAnyName } fro
 import type { Document } from './document'
 import { pointAt } from './document'
 import { getAt, joinKey, nearest, same, type Tree } from './keys'
-import { type AnySchema, type Config, openSchema } from './schema'
+import { type AnySchema, type Config, openSchema, type Schema } from './schema'
 
 export interface Fault {
   readonly key: string
@@ -40,9 +40,9 @@ function faultAt(document: Document | undefined, path: Fault['path'], text: stri
 }
 
 /** Validates a tree; `document` provides the line numbers. */
-export function check(schema: v.GenericSchema<unknown, Config>, tree: Tree, document?: Document): Checked {
+export function check(schema: Schema, tree: Tree, document?: Document): Checked {
   const result = v.safeParse(schema, tree)
-  const own = strayLists(schema as unknown as AnySchema, tree, document)
+  const own = strayLists(schema, tree, document)
   const more = result.success
     ? own.length > 0
       ? []
@@ -53,13 +53,13 @@ export function check(schema: v.GenericSchema<unknown, Config>, tree: Tree, docu
 }
 
 function faultsOf(
-  schema: v.GenericSchema,
+  schema: AnySchema,
   issues: readonly v.BaseIssue<unknown>[],
   document: Document | undefined,
 ): Fault[] {
   return issues.slice(0, MAX_FAULTS).map(issue => {
     const path = (issue.path ?? []).map(item => item.key as string | number)
-    const known = schemaAt(schema as unknown as AnySchema, path)
+    const known = schemaAt(schema, path)
     // what no schema can express is in the message of the check itself
     const own = issue.type === 'check' || issue.type === 'raw_check' ? issue.message : undefined
     const what = own ?? (known ? allowed(known) : (issue.expected ?? 'something else'))
@@ -75,13 +75,8 @@ export function faultOf(schema: AnySchema, path: readonly string[], value: unkno
   const result = known && v.safeParse(known as never, value)
   if (!result || result.success) return undefined
   const issues = result.issues as v.BaseIssue<unknown>[]
-  return invalid(
-    faultsOf(
-      schema as never,
-      issues.map(issue => ({ ...issue, path: path.map(key => ({ key })) as never })),
-      undefined,
-    ),
-  )
+  const placed = issues.map(issue => ({ ...issue, path: path.map(key => ({ key })) as never }))
+  return invalid(faultsOf(schema, placed, undefined))
 }
 
 /** Finds lists in place of objects, which the schema library accepts. */

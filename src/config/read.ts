@@ -2,7 +2,6 @@
 // it, else an error. Defaults are used only if there never was a file or it is empty, which is a reported problem, never in place of a
 // broken one (R6).
 import { dirname, join } from 'node:path'
-import type * as v from 'valibot'
 import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno, OsError, outOfFiles } from '../lib/errors'
 import type { Files } from '../lib/files'
@@ -11,7 +10,7 @@ import { check, invalid, strangers } from './check'
 import { type Document, isEmpty, parseDocument } from './document'
 import { missing } from './find'
 import { normalize } from './normalize'
-import type { AnySchema, Config } from './schema'
+import type { Config, Schema } from './schema'
 import { atOnce, type Parts } from './slices'
 
 export interface ConfigSnapshot {
@@ -21,8 +20,6 @@ export interface ConfigSnapshot {
   readonly document?: Document
   readonly warnings: readonly string[]
 }
-
-export type Schema = v.GenericSchema<unknown, Config>
 
 /** The last good copy, and the one before it: a card that does not sync may leave both newer files empty after a power cut. */
 export const copyPaths = (dataDir: string): [string, string] => [
@@ -39,7 +36,7 @@ export function* interpreting(schema: Schema, document: Document): Parts<ConfigS
   const { config, faults } = check(schema, tree, document)
   if (!config) throw invalid(faults)
   yield
-  const strange = strangers(schema as unknown as AnySchema, tree, document).map(({ text }) => text)
+  const strange = strangers(schema, tree, document).map(({ text }) => text)
   return { config, document, warnings: [...warnings, ...strange] }
 }
 
