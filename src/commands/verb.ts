@@ -86,20 +86,9 @@ export function resultText(verb: AnyVerb, { via, ...value }: Record<string, unkn
   return textOf(plain(value))
 }
 
-interface Failure {
-  readonly error?: unknown
-  readonly hint?: unknown
-  readonly key?: unknown
-  readonly did_you_mean?: unknown
-}
-
 /** The error of a result that is one: what happened, and what to do if the command knows it. */
-export function failureOf({
-  error,
-  hint,
-  key,
-  did_you_mean: meant,
-}: Failure): { message: string; hint: string } | undefined {
+export function failureOf(value: object): { message: string; hint: string } | undefined {
+  const { error, hint, key, did_you_mean: meant } = value as Record<string, unknown>
   if (typeof error !== 'string') return undefined
   const message = typeof key === 'string' ? `${error}: ${key}` : error
   return { message, hint: typeof hint === 'string' ? hint : meant ? `did you mean ${meant}?` : '' }

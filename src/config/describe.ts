@@ -79,27 +79,22 @@ function phraseOf(core: AnySchema, pipe: readonly PipeItem[]): string {
   }
 }
 
-function typeOf(core: AnySchema, pipe: readonly PipeItem[]): ValueType {
-  switch (core.type) {
-    case 'number':
-      return pipe.some(item => item.type === 'integer') ? 'int' : 'float'
-    case 'boolean':
-      return 'bool'
-    case 'string':
-      return 'str'
-    case 'picklist':
-      if (core.options?.every(Number.isInteger)) return 'int'
-      return core.options?.every(option => typeof option === 'number') ? 'float' : 'str'
-    case 'array':
-      return 'list'
-    case 'loose_object':
-    case 'object_with_rest':
-    case 'strict_object':
-    case 'record':
-      return 'object'
-    default:
-      return 'any'
-  }
+/** Types of the other kinds of schemas. */
+const TYPES: Readonly<Record<string, ValueType>> = {
+  boolean: 'bool',
+  string: 'str',
+  array: 'list',
+  loose_object: 'object',
+  object_with_rest: 'object',
+  strict_object: 'object',
+  record: 'object',
+}
+
+function typeOf({ type, options }: AnySchema, pipe: readonly PipeItem[]): ValueType {
+  if (type === 'number') return pipe.some(item => item.type === 'integer') ? 'int' : 'float'
+  if (type !== 'picklist') return TYPES[type] ?? 'any'
+  if (options?.every(Number.isInteger)) return 'int'
+  return options?.every(option => typeof option === 'number') ? 'float' : 'str'
 }
 
 /** The row of one schema under one key. */
