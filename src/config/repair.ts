@@ -23,11 +23,6 @@ export interface Repaired {
   readonly new: unknown
 }
 
-interface ConfigRepair {
-  readonly text: string
-  readonly repaired: readonly Repaired[]
-}
-
 type Path = readonly (string | number)[]
 
 /** each round repairs the remaining faults by removing something */
@@ -157,7 +152,7 @@ export function mend(
   bytes: Uint8Array,
   unknown = false,
   paths: readonly Path[] = [],
-): ConfigRepair | null {
+): { text: string; repaired: readonly Repaired[] } | null {
   const text = Buffer.from(bytes)
     .toString('utf8')
     .replace(/^\ufeff/, '')
