@@ -16,20 +16,13 @@ declare module '*.css' {
   const text: string
   export default text
 }
-declare module 'page-script' {
-  const text: string
-  export default text
-}
-declare module 'page-style' {
+/** page-script and page-style */
+declare module 'page-*' {
   const text: string
   export default text
 }
 /** Brotli and base64, made by the build; see services/test-plugin/pack.mjs */
-declare module 'self-test-vectors' {
-  const packed: string
-  export default packed
-}
-declare module 'self-test-audit' {
+declare module 'self-test-*' {
   const packed: string
   export default packed
 }

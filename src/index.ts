@@ -97,20 +97,20 @@ export const mediaTable = {
   UIP: async () => (await import('../drivers/slip')).uipDriver,
 }
 
+/** The types of one room. */
+const types = <Type extends string>(names: readonly Type[], load: (type: Type) => Promise<SourceDriver>) =>
+  Object.fromEntries(names.map(type => [type, () => load(type)]))
+
 /** Sources by type, loaded on first use. */
 export const sourceTable: DriverTable<SourceDriver> = {
-  ...Object.fromEntries(
-    (['cpu', 'memory', 'disk', 'network', 'uptime', 'thermal', 'hwmon', 'iio'] as const).map(type => [
-      type,
-      async () => (await import('../drivers/host')).hostSources[type],
-    ]),
+  ...types(
+    ['cpu', 'memory', 'disk', 'network', 'uptime', 'thermal', 'hwmon', 'iio'],
+    async type => (await import('../drivers/host')).hostSources[type],
   ),
   gpio: async () => (await import('../drivers/gpio')).gpioDriver,
-  ...Object.fromEntries(
-    (['bme280', 'sht3x', 'ads1115', 'ina219', 'ds3231'] as const).map(type => [
-      type,
-      async () => (await import('../drivers/i2c')).i2cSources[type],
-    ]),
+  ...types(
+    ['bme280', 'sht3x', 'ads1115', 'ina219', 'ds3231'],
+    async type => (await import('../drivers/i2c')).i2cSources[type],
   ),
   w1: async () => (await import('../drivers/host/w1')).w1Source,
   can: async () => (await import('../drivers/can/signals/signal-source')).canSource,
@@ -118,11 +118,9 @@ export const sourceTable: DriverTable<SourceDriver> = {
   nmea: async () => (await import('../drivers/lines')).nmeaSource,
   modbus_rtu: async () => (await import('../drivers/modbus')).modbusRtu,
   modbus_tcp: async () => (await import('../drivers/modbus')).modbusTcp,
-  ...Object.fromEntries(
-    (['bthome', 'ibeacon', 'eddystone', 'ruuvi'] as const).map(type => [
-      type,
-      async () => (await import('../drivers/bluetooth')).advertisementSources[type],
-    ]),
+  ...types(
+    ['bthome', 'ibeacon', 'eddystone', 'ruuvi'],
+    async type => (await import('../drivers/bluetooth')).advertisementSources[type],
   ),
 }
 
@@ -141,7 +139,7 @@ export async function inventory(): Promise<Inventory> {
     import('./config/schema'),
     selfTest(SCRIPT),
   ])
-  const keys = rows(assemble(fragments()) as never)
+  const keys = rows(assemble(fragments()))
   const services = new ServiceManager()
   for (const name of BUILTIN_NAMES) {
     // created only for the names of its commands; never started

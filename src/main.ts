@@ -4,7 +4,7 @@
 // Errors: a command that cannot be run ends the process with the exit status of its error's code, and says what to do.
 import { isMainThread, workerData } from 'node:worker_threads'
 import type { CommandContext, TerminalUiLike } from './commands'
-import { closedLog, nodeLike } from './commands/adapters'
+import { closedLog } from './commands/adapters'
 import type { ConfigStore } from './config'
 import type { SectionReader } from './display'
 import type { SourcesApi } from './gateway/api'
@@ -119,7 +119,7 @@ async function localContext({ config, logger, signal, print }: LocalParts, stop:
     linkProblems: () => linkProblems(config.config, registry()),
     signal,
     log: closedLog(config),
-    node: async () => nodeLike(node()),
+    node: async () => node(),
     plugins: async () =>
       (plugins ??= makePlugins({
         ...pluginParts(logger),

@@ -6,7 +6,7 @@
 import { resolve } from 'node:path'
 import { forgetOldState } from './backup/settle'
 import type { CommandContext, StartedGateway, StartOverrides } from './commands'
-import { logOfGateway, nodeLike } from './commands/adapters'
+import { logOfGateway } from './commands/adapters'
 import { banner } from './commands/banner'
 import { lanAddress, loginUrl } from './commands/login'
 import type { ConfigStore } from './config'
@@ -208,7 +208,7 @@ async function commandsOf(
     webUrl: () => later.service!.state().url ?? undefined,
     gateway: api,
     log: logOfGateway(gateway),
-    node: async () => nodeLike(node),
+    node: async () => node,
     transport: () => api.transport,
     sources: api.sources,
     hardware: () => hardware(config, gateway),

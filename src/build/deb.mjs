@@ -127,14 +127,9 @@ export function makePackages(
     writeFileSync(join(tree, 'DEBIAN/conffiles'), `${CONFFILES.join('\n')}\n`)
     setModes(tree)
     const to = join(out, `os-node_${version}_${debian}.deb`)
-    tool(
-      'dpkg',
-      'dpkg-deb',
-      ['--root-owner-group', quick ? '-Zgzip' : '-Zxz', ...(quick ? ['-z1'] : []), '--build', tree, to],
-      {
-        env: { ...process.env, SOURCE_DATE_EPOCH: String(Math.floor(builtAt / 1000)) },
-      },
-    )
+    const packing = quick ? ['-Zgzip', '-z1'] : ['-Zxz']
+    const env = { ...process.env, SOURCE_DATE_EPOCH: String(Math.floor(builtAt / 1000)) }
+    tool('dpkg', 'dpkg-deb', ['--root-owner-group', ...packing, '--build', tree, to], { env })
     rmSync(tree, { recursive: true })
     say(`${to} ${(lstatSync(to).size / 2 ** 20).toFixed(1)} MB`)
     return to

@@ -24,7 +24,7 @@ const unpacked = (pack, text) => `
   compileFunction(code, names, { filename })(exports, createRequire(__filename), module, __filename, __dirname)`
 
 /**
- * The esbuild plugin. `esbuild` and `options` bundle a pack (the options hold the plugins it needs), `packText` makes its
+ * The esbuild plugin. `esbuild` and `options` bundle a pack (the options hold the plugins it needs, and `minify`), `packText` makes its
  * bytes small text. A package that is not installed is left to esbuild.
  */
 export const firstUse = ({ esbuild, options, packText }) => ({
@@ -53,7 +53,7 @@ export const firstUse = ({ esbuild, options, packText }) => ({
       const rows = PACKS[pack].map(file => `${JSON.stringify(file)}: () => require(${JSON.stringify(file)})`)
       const contents = `module.exports = { ${rows.join(', ')} }`
       const stdin = { contents, resolveDir, loader: 'js' }
-      const bundled = await esbuild.build({ ...options, stdin, write: false, minify: true, legalComments: 'none' })
+      const bundled = await esbuild.build({ ...options, stdin, write: false })
       const [{ contents: code }] = bundled.outputFiles
       return { contents: unpacked(pack, packText(code)), loader: 'js' }
     })

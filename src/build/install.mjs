@@ -1,9 +1,9 @@
 // Fetches the packages of package-lock.json into node_modules: all of them, or those that the bundle is made of, which is
 // what `npm start` needs on a small board. node_modules/.os-node-lock says which lock was installed, and how much of it.
 import { spawnSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { sha256Of } from './node-runtime.mjs'
 
 /** What is in the bundle or makes it; the others check types, style and behaviour. */
 const PARTS = [
@@ -27,7 +27,7 @@ const READY_MADE = ['--ignore-scripts']
 /** Installs what is missing. `parts`: only the packages of the bundle, where not all are there already. */
 export function install(root, { parts = false, say = () => undefined } = {}) {
   const lockText = readFileSync(join(root, 'package-lock.json'), 'utf8')
-  const lock = createHash('sha256').update(lockText).digest('hex')
+  const lock = sha256Of(lockText)
   const modules = join(root, 'node_modules')
   const mark = join(modules, '.os-node-lock')
   const kept = existsSync(mark) ? readFileSync(mark, 'utf8') : ''

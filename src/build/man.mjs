@@ -12,7 +12,7 @@ const plain = text =>
 
 const optionsOf = rows => rows.map(([name, help]) => `.TP\n.B ${plain(name)}\n${plain(help)}`)
 
-function commandOf({ name, summary, description, options, operands = [], aliases = [], examples }, optionRows) {
+function commandOf({ name, summary, description, options = {}, operands = [], aliases = [], examples }, optionRows) {
   const words = operands.map(operand => options[operand]?.value ?? operand.toUpperCase())
   return [
     `.SS ${plain([name, ...words].join(' '))}`,

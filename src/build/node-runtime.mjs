@@ -19,6 +19,8 @@ const BUILDS = {
 }
 const STRIP = { x64: 'x86_64-linux-gnu-strip', arm64: 'aarch64-linux-gnu-strip' }
 
+export const sha256Of = bytes => createHash('sha256').update(bytes).digest('hex')
+
 /** Folders of programs, also those that Debian leaves out of the PATH of ordinary users. */
 export const searched = (env = process.env) => `${env.PATH}:/usr/local/sbin:/usr/sbin:/sbin`
 
@@ -42,19 +44,14 @@ export function nodeRuntime(root, arch, say = () => undefined) {
     tool('npm', 'npm', ['pack', `${name}@${NODE_VERSION}`, '--pack-destination', work, '--loglevel=error'], {
       cwd: work,
     })
-    const tarball = join(
-      work,
-      readdirSync(work).find(file => file.endsWith('.tgz')),
-    )
+    const file = readdirSync(work).find(one => one.endsWith('.tgz'))
+    const tarball = join(work, file)
     const found = `sha512-${createHash('sha512').update(readFileSync(tarball)).digest('base64')}`
     if (found !== integrity)
       throw new Error(`E_NODE: ${name} ${NODE_VERSION} is ${found}, not ${integrity}: do not use it`)
     tool('tar', 'tar', ['xzf', tarball, '-C', work, '--strip-components=1', 'package/bin/node', 'package/LICENSE'])
-    tool(
-      arch === process.arch ? 'binutils' : 'binutils-aarch64-linux-gnu',
-      arch === process.arch ? 'strip' : STRIP[arch],
-      [join(work, 'bin/node')],
-    )
+    const own = arch === process.arch
+    tool(own ? 'binutils' : 'binutils-aarch64-linux-gnu', own ? 'strip' : STRIP[arch], [join(work, 'bin/node')])
     renameSync(join(work, 'bin/node'), join(work, 'node'))
     rmSync(join(work, 'bin'), { recursive: true })
     rmSync(tarball)

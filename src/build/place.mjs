@@ -17,7 +17,7 @@ const FOLDERS = ['src', 'drivers', 'board', 'test']
 const MAY_LACK = ['node_modules', 'node_modules/@stoprocent']
 
 /** Files below a folder, from the project's root, sorted. */
-const filesBelow = (root, folder) =>
+export const filesBelow = (root, folder) =>
   existsSync(join(root, folder))
     ? readdirSync(join(root, folder), { withFileTypes: true, recursive: true })
         .filter(entry => entry.isFile())

@@ -1,9 +1,9 @@
 // What the builds of esbuild have in common: how files are packed, and what is replaced while a bundle is made. Errors: those of the file system.
-import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { packBytes } from '../services/test-plugin/pack.mjs'
+import { sha256Of } from './node-runtime.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
 
@@ -11,7 +11,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
 export const packedText = path => packedBytes(readFileSync(path))
 
 export function packedBytes(bytes) {
-  const kept = join(root, '.build', `${createHash('sha256').update(bytes).digest('hex').slice(0, 32)}.b64`)
+  const kept = join(root, '.build', `${sha256Of(bytes).slice(0, 32)}.b64`)
   if (!existsSync(kept)) {
     mkdirSync(dirname(kept), { recursive: true })
     writeFileSync(kept, packBytes(bytes))
@@ -19,33 +19,30 @@ export function packedBytes(bytes) {
   return readFileSync(kept, 'utf8')
 }
 
+/** The plugin that loads the files of `filter`: `load` gives their contents. */
+const loading = (name, filter, loader, load) => ({
+  name,
+  setup: build => build.onLoad({ filter }, ({ path }) => ({ contents: load(path), loader })),
+})
+
 /** `import wasm from 'x.wasm'` gives the file packed, as base64 text: small in the bundle, unpacked on first use. */
-export const packed = {
-  name: 'packed-wasm',
-  setup(build) {
-    build.onLoad({ filter: /\.wasm$/ }, args => ({
-      contents: `module.exports = ${JSON.stringify(packedText(args.path))}`,
-      loader: 'js',
-    }))
-  },
-}
+export const packed = loading(
+  'packed-wasm',
+  /\.wasm$/,
+  'js',
+  path => `module.exports = ${JSON.stringify(packedText(path))}`,
+)
 
 /**
  * Characters beyond ASCII are escaped: esbuild leaves those of regular expressions as they are, and one
  * of them in the bundle makes V8 keep all of its text at two bytes a character, in every thread.
  */
-export const ascii = {
-  name: 'ascii',
-  setup(build) {
-    build.onLoad({ filter: /[\\/](src|drivers)[\\/].*\.ts$/ }, ({ path }) => ({
-      contents: readFileSync(path, 'utf8').replace(
-        /[^\0-\x7f]/g,
-        char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-      ),
-      loader: 'ts',
-    }))
-  },
-}
+export const ascii = loading('ascii', /[\\/](src|drivers)[\\/].*\.ts$/, 'ts', path =>
+  readFileSync(path, 'utf8').replace(
+    /[^\0-\x7f]/g,
+    char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  ),
+)
 
 /** The masks of log lines, where nothing logs: their patterns are made when the module is loaded, so that it is kept as it is. */
 export const unlogged = {
@@ -75,12 +72,4 @@ export const ownHciSocket = {
 }
 
 /** The page's script and style are imported packed. */
-export const pageText = {
-  name: 'page-text',
-  setup(build) {
-    build.onLoad({ filter: /[\\/]\.build[\\/]page\.(js|css)$/ }, args => ({
-      contents: packedText(args.path),
-      loader: 'text',
-    }))
-  },
-}
+export const pageText = loading('page-text', /[\\/]\.build[\\/]page\.(js|css)$/, 'text', packedText)

@@ -4,7 +4,7 @@
 // What fails: an option, no key or no Ed25519 key, a board without an image, a used folder (E_USAGE); a processor whose addon is missing
 // (E_RELEASE).
 import { spawnSync } from 'node:child_process'
-import { createHash, createPublicKey, sign } from 'node:crypto'
+import { createPublicKey, sign } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -13,7 +13,7 @@ import { makePackages } from './deb.mjs'
 import { IMAGE_BOARDS } from './image/boards.mjs'
 import { checkImage } from './image/check.mjs'
 import { makeImage } from './image/index.mjs'
-import { tool } from './node-runtime.mjs'
+import { sha256Of, tool } from './node-runtime.mjs'
 
 const PLATFORMS = ['linux-x64', 'linux-arm64', 'linux-arm']
 /** what only this computer can use */
@@ -61,12 +61,7 @@ export function makeRelease(root, { version, builtAt, key: path, boards, archs, 
   for (const name of ['NOTICE', 'sbom.cdx.json']) copyFileSync(join(root, 'dist', name), join(out, name))
   const sums = readdirSync(out)
     .sort()
-    .map(
-      name =>
-        `${createHash('sha256')
-          .update(readFileSync(join(out, name)))
-          .digest('hex')}  ${name}\n`,
-    )
+    .map(name => `${sha256Of(readFileSync(join(out, name)))}  ${name}\n`)
     .join('')
   writeFileSync(join(out, 'SHA256SUMS'), sums)
   writeFileSync(join(out, 'SHA256SUMS.sig'), sign(null, Buffer.from(sums), key))

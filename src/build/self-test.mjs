@@ -23,16 +23,14 @@ const fromProgram = root => ({
   },
 })
 
-/** Options of esbuild for the file, on top of `common`. */
-export const selfTestFile = (common, { root, dist, version }) => ({
-  ...common,
-  plugins: [...common.plugins, fromProgram(root)],
+/** Options of esbuild for the file, on top of `shipped`. */
+export const selfTestFile = (shipped, { root, dist, version }) => ({
+  ...shipped,
+  plugins: [...shipped.plugins, fromProgram(root)],
   entryPoints: [`${FOLDER}/index.ts`],
   outfile: `${dist}/os-node-selftest.js`,
-  minify: true,
   sourcemap: true,
   sourcesContent: true,
-  legalComments: 'none',
   banner: {
     js: `'use strict';exports.version=${JSON.stringify(version)};exports.load=__program=>{var module={exports:{}};`,
   },

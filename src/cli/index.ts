@@ -27,7 +27,7 @@ import { acquireLock, type DataLock } from '../gateway/lock'
 import { asOsError, errorJson, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { createLogger, type Logger } from '../lib/logger'
-import { ProgressBar } from '../lib/progress'
+import { type ProgressBar, progressBar } from '../lib/progress'
 import { mapStacks } from '../lib/stacks'
 import { unpackInto } from '../native'
 import { bytesText } from '../units/display'
@@ -149,7 +149,7 @@ async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps:
   const warn = (text: string): void => logger.warn(text)
   const options = verb.prepare ? await verb.prepare(parsed, path => readNamed(path, read), secret, warn) : parsed
   // progress of rows on a terminal
-  const bar = new ProgressBar(verb.rowText && deps.stdout.isTTY ? undefined : stderr, 0, undefined, bytesText)
+  const bar = progressBar(verb.rowText && deps.stdout.isTTY ? undefined : stderr, 0, undefined, bytesText)
   try {
     return await runVerb(verb, options, config, logger, deps, json, bar)
   } finally {

@@ -1,4 +1,4 @@
-// Adapters from other rooms to commands: the log (from files, or of a running gateway) and the library's node.
+// Adapters from other rooms to commands: the log, from files or of a running gateway.
 import { join } from 'node:path'
 import type { ConfigStore } from '../config'
 import type { Gateway } from '../gateway/gateway'
@@ -15,8 +15,7 @@ import {
   verify,
   verifying,
 } from '../log'
-import type { NodeBase } from '../node/node'
-import type { LogAccess, NodeLike, Watch } from './context'
+import type { LogAccess, Watch } from './context'
 
 /** the remaining size is summed over all segments, so not for every row */
 const ROWS_A_REPORT = 256
@@ -79,32 +78,3 @@ export const logOfGateway = (gateway: Gateway): LogAccess => ({
     }
   },
 })
-
-/** The library's node as commands see it. */
-export function nodeLike(node: NodeBase): NodeLike {
-  return {
-    get assigned_id() {
-      return node.assignedId
-    },
-    get device_id() {
-      return node.deviceId
-    },
-    get lastRejected() {
-      return node.lastRejected.map(({ index, code, reason }) => ({ row: index, code, error: reason }))
-    },
-    get lastError() {
-      return node.lastError
-    },
-    fusion: { decompress: bytes => node.receive(bytes) as Record<string, unknown> },
-    transmit: (rows, { device_id, device_status } = {}) =>
-      node.transmit(rows, device_id ?? null, device_status ?? 'ONLINE'),
-    dispatch: async (packet, medium) => {
-      const sent = await node.dispatch(packet, medium ?? null)
-      if (!sent && node.lastError?.code === 'NO_DRIVER') throw node.lastError
-      return sent
-    },
-    ensureId: (host, port, meta, timeout) =>
-      node.ensureId(host, port, (meta ?? null) as Record<string, unknown> | null, timeout),
-    ensureTime: (host, port, timeout) => node.ensureTime(host ?? null, port ?? null, timeout),
-  }
-}

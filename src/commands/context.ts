@@ -9,35 +9,16 @@ import type { LogStatus } from '../gateway/status'
 import type { Logger } from '../lib/logger'
 import type { Hardware, OutputItem } from '../links/hardware'
 import type { Selection, VerifyResult } from '../log/verify'
-import type { Reading } from '../pipeline/fact'
+import type { NodeBase } from '../node/node'
 import type { Plugins } from '../services'
 
 export type Via = 'gateway' | 'local'
 
-interface RejectedRow {
-  readonly row: number
-  readonly code: string
-  readonly error: string
-}
-
 /** The part of the library's Node that commands use. */
-export interface NodeLike {
-  readonly assigned_id: number | null
-  readonly device_id: string
-  readonly lastRejected: readonly RejectedRow[]
-  /** why the last request got no answer */
-  readonly lastError?: { message: string; code: string; hint: string } | null
-  readonly fusion: { decompress(bytes: Uint8Array): Record<string, unknown> }
-  transmit(
-    sensors: readonly Reading[],
-    options?: { device_id?: string; device_status?: string },
-  ): readonly [packet: Uint8Array, assigned_id: number, strategy: string]
-  /** medium null or absent: Node_Setting.default_medium. Throws NO_DRIVER. */
-  dispatch(packet: Uint8Array, medium?: string | null): Promise<boolean>
-  /** timeouts in seconds */
-  ensureId(host: string, port: number, deviceMeta?: unknown, timeout?: number): Promise<boolean>
-  ensureTime(host?: string | null, port?: number | null, timeout?: number): Promise<number | null>
-}
+export type CommandNode = Pick<
+  NodeBase,
+  'assignedId' | 'lastRejected' | 'lastError' | 'receive' | 'transmit' | 'dispatch' | 'ensureId' | 'ensureTime'
+>
 
 /** The live terminal UI; each function returns the exit code. Throws USAGE without a terminal. */
 export interface TerminalUiLike {
@@ -101,7 +82,7 @@ export interface CommandContext extends Watch {
   /** URL of the page; absent: the configured address is used */
   webUrl?(): string | undefined
   readonly log: LogAccess
-  node(): Promise<NodeLike>
+  node(): Promise<CommandNode>
   transport(): TransportApi
   sources(): Promise<SourcesApi>
   /** Problems of the configured links; absent in a running gateway, whose links report them. */

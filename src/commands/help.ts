@@ -43,18 +43,17 @@ export function shortHelp(verbs: readonly AnyVerb[], version: string): string {
   ].join('\n')
 }
 
-const operandsOf = ({ operands = [], options }: AnyVerb): string[] =>
+const operandsOf = ({ operands = [], options = {} }: AnyVerb): string[] =>
   operands.map(name => options[name]?.value ?? name.toUpperCase())
 
 export function verbHelp(verb: AnyVerb): string {
-  const own = Object.keys(verb.options).length > 0
   return [
     `os-node ${verb.name}: ${verb.summary}`,
     '',
     `Usage: os-node ${[verb.name, ...operandsOf(verb)].join(' ')} [OPTIONS]`,
     ...(verb.aliases?.length ? [`Also: ${verb.aliases.join(', ')}`] : []),
     ...(verb.description ? ['', verb.description] : []),
-    ...(own ? ['', 'Options:', table(optionRows(verb.options))] : []),
+    ...(verb.options ? ['', 'Options:', table(optionRows(verb.options))] : []),
     '',
     'Options of every command:',
     table(optionRows(GLOBAL_OPTIONS)),

@@ -37,22 +37,11 @@ import { tuiBios, tuiInteractive, tuiRender, tuiSections } from './verbs/tui'
 import { watch } from './verbs/watch'
 
 export type * from './context'
-export type { Watch } from './context'
 export { elsewhere } from './foreign-commands'
 export { groupHelp, programHelp, shortHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
 export { commandLine, PROGRAMS } from './program-names'
-export {
-  type AnyVerb,
-  failureOf,
-  holds,
-  type OptionSpec,
-  type OptionValues,
-  type Paint,
-  PLAIN,
-  resultText,
-  type VerbResult,
-} from './verb'
+export * from './verb'
 
 /** In the order of the help. */
 export const VERBS: readonly AnyVerb[] = [

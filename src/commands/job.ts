@@ -39,29 +39,19 @@ export interface JobRequest {
   readonly signal?: AbortSignal
 }
 
-export interface JobLimits {
-  readonly foregroundMs: number
-  readonly backgroundMs: number
-  /** of each of stdout and stderr */
-  readonly outputChars: number
-  readonly foregroundJobs: number
-  readonly backgroundJobs: number
-  readonly queue: number
-  readonly kept: number
-  /** output of all stored jobs together */
-  readonly keptChars: number
-}
-
-export const LIMITS: JobLimits = {
+export const LIMITS = {
   foregroundMs: 60_000,
   backgroundMs: 600_000,
+  /** of each of stdout and stderr */
   outputChars: 1_000_000,
   foregroundJobs: 4,
   backgroundJobs: 2,
   queue: 32,
   kept: 200,
+  /** output of all stored jobs together */
   keptChars: 4_000_000,
 }
+export type JobLimits = Readonly<typeof LIMITS>
 
 export const isOver = ({ status }: Job): boolean => status !== 'queued' && status !== 'running'
 

@@ -77,7 +77,8 @@ export class JobRunner {
       this.#o.logger.warn(`refused, role ${needed} required: ${line}`)
       throw new OsError('FORBIDDEN', `role ${needed} required`)
     }
-    if (this.#stopped || (background ? this.#queue.length >= this.#limits.queue : this.#full)) {
+    const { queue, foregroundJobs } = this.#limits
+    if (this.#stopped || (background ? this.#queue.length >= queue : this.#foreground >= foregroundJobs)) {
       this.counters.refused++
       throw new OsError('TOO_MANY_JOBS', 'too many commands run already')
     }
@@ -136,10 +137,6 @@ export class JobRunner {
   stop(): void {
     this.#stopped = true
     for (const entry of this.#jobs.values()) this.#end(entry, 'failed', 'the gateway stops')
-  }
-
-  get #full(): boolean {
-    return this.#foreground >= this.#limits.foregroundJobs
   }
 
   #enter({ background = false, username }: JobRequest, command: string, plan: CommandPlan, role: Role): Entry {

@@ -27,12 +27,6 @@ const asIs = (text: string): string => text
 /** no colours */
 export const PLAIN: Paint = { bold: asIs, dim: asIs, good: asIs, bad: asIs, warn: asIs }
 
-interface DemoFolder {
-  readonly config: string
-  readonly dataDir: string
-  remove(): void
-}
-
 /** `Value` is the result of `run` and the input of `text`. */
 export interface Verb<Value extends object = Record<string, unknown>> {
   readonly name: string
@@ -41,7 +35,8 @@ export interface Verb<Value extends object = Record<string, unknown>> {
   /** additional text for --help */
   readonly description?: string
   readonly examples: readonly string[]
-  readonly options: Readonly<Record<string, OptionSpec>>
+  /** besides those of every verb */
+  readonly options?: Readonly<Record<string, OptionSpec>>
   /** options that may be given without their name, in this order */
   readonly operands?: readonly string[]
   /** gateway: needs one; local: never inside one; either: inside one if it runs */
@@ -63,7 +58,7 @@ export interface Verb<Value extends object = Record<string, unknown>> {
   /** true: prints JSON even without --json (the specification says so) */
   readonly json?: boolean
   /** A temporary configuration and data directory, created before and removed after the command. */
-  place?(): DemoFolder
+  place?(): { readonly config: string; readonly dataDir: string; remove(): void }
   /** Parses the command line itself, for verbs whose words after the command belong to a plugin. */
   read?(argv: readonly string[]): Record<string, unknown>
   /**
@@ -91,20 +86,9 @@ export function resultText(verb: AnyVerb, { via, ...value }: Record<string, unkn
   return textOf(plain(value))
 }
 
-interface Failure {
-  readonly error?: unknown
-  readonly hint?: unknown
-  readonly key?: unknown
-  readonly did_you_mean?: unknown
-}
-
 /** The error of a result that is one: what happened, and what to do if the command knows it. */
-export function failureOf({
-  error,
-  hint,
-  key,
-  did_you_mean: meant,
-}: Failure): { message: string; hint: string } | undefined {
+export function failureOf(value: object): { message: string; hint: string } | undefined {
+  const { error, hint, key, did_you_mean: meant } = value as Record<string, unknown>
   if (typeof error !== 'string') return undefined
   const message = typeof key === 'string' ? `${error}: ${key}` : error
   return { message, hint: typeof hint === 'string' ? hint : meant ? `did you mean ${meant}?` : '' }

@@ -9,13 +9,12 @@ import { allowed, entriesOf, metadata, schemaAt, schemaBelow, takesAnyName } fro
 import type { Document } from './document'
 import { pointAt } from './document'
 import { getAt, joinKey, nearest, same, type Tree } from './keys'
-import { type AnySchema, type Config, openSchema } from './schema'
+import { type AnySchema, type Config, openSchema, type Schema } from './schema'
 
 export interface Fault {
   readonly key: string
   readonly path: readonly (string | number)[]
   readonly line?: number
-  readonly allowed: string
   readonly text: string
 }
 
@@ -34,10 +33,16 @@ const show = (value: unknown, path: readonly (string | number)[]): string => {
   return text.length > 60 ? `${text.slice(0, 57)}…` : text
 }
 
+/** The fault of the value at `path`; `text` follows its position, or that of `at`. */
+function faultAt(document: Document | undefined, path: Fault['path'], text: string, at = path): Fault {
+  const line = document?.placeOf(at)?.line
+  return { key: joinKey(path), path, ...(line !== undefined && { line }), text: pointAt(document, at) + text }
+}
+
 /** Validates a tree; `document` provides the line numbers. */
-export function check(schema: v.GenericSchema<unknown, Config>, tree: Tree, document?: Document): Checked {
+export function check(schema: Schema, tree: Tree, document?: Document): Checked {
   const result = v.safeParse(schema, tree)
-  const own = strayLists(schema as unknown as AnySchema, tree, document)
+  const own = strayLists(schema, tree, document)
   const more = result.success
     ? own.length > 0
       ? []
@@ -48,22 +53,19 @@ export function check(schema: v.GenericSchema<unknown, Config>, tree: Tree, docu
 }
 
 function faultsOf(
-  schema: v.GenericSchema,
+  schema: AnySchema,
   issues: readonly v.BaseIssue<unknown>[],
   document: Document | undefined,
 ): Fault[] {
   return issues.slice(0, MAX_FAULTS).map(issue => {
     const path = (issue.path ?? []).map(item => item.key as string | number)
-    const known = schemaAt(schema as unknown as AnySchema, path)
-    const missing = issue.received === 'undefined'
+    const known = schemaAt(schema, path)
     // what no schema can express is in the message of the check itself
     const own = issue.type === 'check' || issue.type === 'raw_check' ? issue.message : undefined
     const what = own ?? (known ? allowed(known) : (issue.expected ?? 'something else'))
-    const text = missing
-      ? `${pointAt(document, path.slice(0, -1))}: ${String(path.at(-1))} is missing; it must be ${what}`
-      : `${pointAt(document, path)}${own === undefined ? ` must be ${what}, not ${show(issue.input, path)}` : `: ${own}`}`
-    const line = document?.placeOf(missing ? path.slice(0, -1) : path)?.line
-    return { key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text }
+    if (issue.received === 'undefined')
+      return faultAt(document, path, `: ${String(path.at(-1))} is missing; it must be ${what}`, path.slice(0, -1))
+    return faultAt(document, path, own === undefined ? ` must be ${what}, not ${show(issue.input, path)}` : `: ${own}`)
   })
 }
 
@@ -73,13 +75,8 @@ export function faultOf(schema: AnySchema, path: readonly string[], value: unkno
   const result = known && v.safeParse(known as never, value)
   if (!result || result.success) return undefined
   const issues = result.issues as v.BaseIssue<unknown>[]
-  return invalid(
-    faultsOf(
-      schema as never,
-      issues.map(issue => ({ ...issue, path: path.map(key => ({ key })) as never })),
-      undefined,
-    ),
-  )
+  const placed = issues.map(issue => ({ ...issue, path: path.map(key => ({ key })) as never }))
+  return invalid(faultsOf(schema, placed, undefined))
 }
 
 /** Finds lists in place of objects, which the schema library accepts. */
@@ -90,14 +87,8 @@ function strayLists(schema: AnySchema, tree: Tree, document: Document | undefine
     const below = (part: string | number, item: unknown) => walk(item, [...path, part], schemaBelow(known, part))
     if (isObject(value)) for (const name of Object.keys(value)) below(name, value[name])
     else if (Array.isArray(value)) {
-      if (!/object|record/.test(openSchema(known).core.type)) {
-        for (const [k, item] of value.entries()) below(k, item)
-      } else {
-        const what = allowed(known)
-        const line = document?.placeOf(path)?.line
-        const text = `${pointAt(document, path)} must be ${what}, not ${show(value, path)}`
-        faults.push({ key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text })
-      }
+      if (!/object|record/.test(openSchema(known).core.type)) for (const [k, item] of value.entries()) below(k, item)
+      else faults.push(faultAt(document, path, ` must be ${allowed(known)}, not ${show(value, path)}`))
     }
   }
   walk(tree, [], schema)
@@ -112,42 +103,29 @@ export const isLoopback = (host: string): boolean =>
 function openPage(config: Config, document: Document | undefined): Fault[] {
   const { host } = config.RESOURCES.service_plugins.web_user
   if (config.web_user.auth_enabled || isLoopback(host)) return []
-  const path = ['web_user', 'auth_enabled']
   const what = `true while RESOURCES.service_plugins.web_user.host is ${JSON.stringify(host)}; without auth the page listens on 127.0.0.1 only`
-  const line = document?.placeOf(path)?.line
-  const text = `${pointAt(document, path)} must be ${what}`
-  return [{ key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text }]
+  return [faultAt(document, ['web_user', 'auth_enabled'], ` must be ${what}`)]
 }
 
 /** Shared ids need the database that stores the packets. */
 function sharedIds({ security_settings, storage }: Config, document: Document | undefined): Fault[] {
   const { enabled, dialect } = storage.sql
   if (security_settings.id_lease.store === 'file' || (enabled && dialect === 'postgresql')) return []
-  const path = ['security_settings', 'id_lease', 'store']
   const what = '"file" unless storage.sql.enabled is true and storage.sql.dialect is "postgresql"'
-  const line = document?.placeOf(path)?.line
-  const text = `${pointAt(document, path)} must be ${what}`
-  return [{ key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text }]
+  return [faultAt(document, ['security_settings', 'id_lease', 'store'], ` must be ${what}`)]
 }
 
 /** A rule across keys that the schema cannot express: names of links are unique. */
 function clashes(config: Config, document: Document | undefined): Fault[] {
   const faults = [...openPage(config, document), ...sharedIds(config, document)]
   const seen = new Map<string, string>()
-  const lists = {
-    sources: config.gateway.sources ?? [],
-    uplinks: config.gateway.uplinks,
-    receivers: config.gateway.receivers,
-  }
-  for (const [kind, items] of Object.entries(lists)) {
+  const { sources, uplinks, receivers } = config.gateway
+  for (const [kind, items] of Object.entries({ sources: sources ?? [], uplinks, receivers })) {
     items.forEach((item, k) => {
-      const path = ['gateway', kind, k, 'name']
       const other = seen.get(item.name)
       if (other && faults.length < MAX_FAULTS) {
-        const what = 'a name that no other source, uplink or receiver has'
-        const line = document?.placeOf(path)?.line
-        const text = `${pointAt(document, path)} must be ${what}, not ${JSON.stringify(item.name)} (${other} has it)`
-        faults.push({ key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text })
+        const text = ` must be a name that no other source, uplink or receiver has, not ${JSON.stringify(item.name)} (${other} has it)`
+        faults.push(faultAt(document, ['gateway', kind, k, 'name'], text))
       } else if (!other) seen.set(item.name, `gateway.${kind}.${k}`)
     })
   }
@@ -155,10 +133,9 @@ function clashes(config: Config, document: Document | undefined): Fault[] {
 }
 
 /** Several faults as one error. The message is the first fault, the details are all. */
-export function invalid(faults: readonly Fault[], cause?: unknown): OsError {
+export function invalid(faults: readonly Fault[]): OsError {
   const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
   return new OsError('CONFIG_INVALID', `${faults[0]?.text ?? 'the configuration is not valid'}${more}`, {
-    cause,
     details: { key: faults[0]?.key, line: faults[0]?.line, faults: faults.map(fault => fault.text) },
   })
 }
@@ -171,8 +148,7 @@ interface UnknownKey {
 
 /** The media that have this key of a link, if the link's own medium does not. */
 function strangeTo(known: AnySchema, medium: unknown): string | undefined {
-  const { core, pipe } = openSchema(known)
-  const { media } = metadata(core, pipe)
+  const { media } = metadata(openSchema(known).pipe)
   if (!media || typeof medium !== 'string') return undefined
   return media.some(name => name.toLowerCase() === medium.toLowerCase()) ? undefined : media.join(', ')
 }
@@ -208,12 +184,7 @@ export function newUnknownKey(schema: AnySchema, before: unknown, after: unknown
   return walk(after, before, [], schema)
 }
 
-/** Unknown keys, and keys without effect where they are, each with a message. */
-export function unknownKeys(schema: AnySchema, tree: unknown, document?: Document): string[] {
-  return strangers(schema, tree, document).map(({ text }) => text)
-}
-
-/** The same with their paths; `lost`: the schema does not have the key at all. */
+/** Unknown keys, and keys without effect where they are. `lost`: the schema does not have the key at all. */
 export function strangers(schema: AnySchema, tree: unknown, document?: Document): UnknownKey[] {
   const found: UnknownKey[] = []
   const walk = (value: unknown, path: (string | number)[], at: AnySchema): void => {

@@ -23,7 +23,7 @@ import {
   withoutLines,
 } from './edit'
 import { baseOf, findConfig, missing, startCopy } from './find'
-import { getAt, joinKey, KeyPaths, leaves, nearest, refuseForbidden, same, splitKey } from './keys'
+import { getAt, joinKey, leaves, nearest, pathOf, refuseForbidden, same, splitKey } from './keys'
 import { meantPath } from './normalize'
 import {
   type ConfigSnapshot,
@@ -33,11 +33,10 @@ import {
   LastGood,
   readConfig,
   readText,
-  type Schema,
   writeText,
 } from './read'
 import { mend } from './repair'
-import { type AnySchema, assemble, type Config } from './schema'
+import { assemble, type Config, type Schema } from './schema'
 import { type ConfigTexts, configTexts, mask } from './secrets'
 import { atOnce, inTurns, type Parts } from './slices'
 import type { Change, Changed, LoadOptions, Repair, Update, WriteLimits } from './store-types'
@@ -54,7 +53,6 @@ export class ConfigStore {
   /** undefined: none is stored */
   readonly lastGood: LastGood | undefined
   readonly #listeners = new Set<(changes: readonly Changed[]) => void>()
-  readonly #paths = new KeyPaths()
   #snapshot: ConfigSnapshot
   #problem: OsError | undefined
   /** the last logged warnings, by their texts without the line */
@@ -95,7 +93,7 @@ export class ConfigStore {
     const { env = process.env, cwd = process.cwd(), files = realFiles, fragments } = options
     const schema = assemble(fragments)
     const found = findConfig({ path: options.path, dataDir: options.dataDir, env, cwd, files })
-    const place = found.copyOf === undefined ? found : startCopy(found, found.copyOf, { ...options, files })
+    const place = startCopy(found, { ...options, files })
     // a missing path on the command line is a mistake; one in a unit file may have a last good copy
     if (options.path && !options.makes && !files.exists(place.path)) throw missing(place.path)
     const named = Boolean(env.OS_NODE_CONFIG)
@@ -137,7 +135,7 @@ export class ConfigStore {
 
   /** The value of a dotted key, defaults included; undefined if there is none. Throws CONFIG_KEY for an invalid key. */
   get<T = unknown>(key: string): T {
-    return getAt(this.#snapshot.config, this.#paths.of(key)) as T
+    return getAt(this.#snapshot.config, pathOf(key)) as T
   }
 
   has(key: string): boolean {
@@ -147,18 +145,18 @@ export class ConfigStore {
   /** The complete configuration, or one key, with secrets as ********. */
   masked(key?: string): unknown {
     const path = key === undefined ? [] : splitKey(key)
-    return mask(this.#walk, getAt(this.config, path), path, this.config)
+    return mask(this.#schema, getAt(this.config, path), path, this.config)
   }
 
   /** The file's text, unchanged and without secrets. Throws CONFIG_SYNTAX while it is broken. */
-  readonly texts = (): ConfigTexts => configTexts(this.#walk, this.path, this.#currentText())
+  readonly texts = (): ConfigTexts => configTexts(this.#schema, this.path, this.#currentText())
 
   /** Checks another text of the file as a start does. Throws CONFIG_SYNTAX, CONFIG_INVALID. */
   readonly check = (text: string): void => void interpret(this.#schema, parseDocument('Config.json', text))
 
   /** One row per key: type, default, allowed values, restart, secret, help. */
   rows(): SchemaRow[] {
-    return rows(this.#walk)
+    return rows(this.#schema)
   }
 
   /** The most similar known key. */
@@ -180,7 +178,7 @@ export class ConfigStore {
 
   /** set() in parts, for approved() */
   *setting(key: string, value: unknown, type?: string, limits: WriteLimits = {}): Parts<Change> {
-    return (yield* this.#changing([editOf(this.#walk, { key, value, value_type: type }, limits)], limits))[0]!
+    return (yield* this.#changing([editOf(this.#schema, { key, value, value_type: type }, limits)], limits))[0]!
   }
 
   /**
@@ -188,7 +186,7 @@ export class ConfigStore {
    * key occurs twice, the last one counts.
    */
   *settings(updates: readonly Update[], limits: WriteLimits = {}): Parts<(Change | OsError)[]> {
-    const meant = yield* editsOf(this.#walk, updates, limits)
+    const meant = yield* editsOf(this.#schema, updates, limits)
     const edits = meant.filter(item => !(item instanceof OsError)) as Edit[]
     const done = (yield* inGroups(edits, group => this.#changing(group, limits))).values()
     return meant.map(item => (item instanceof OsError ? item : done.next().value!))
@@ -208,7 +206,7 @@ export class ConfigStore {
     const path = meantPath(splitKey(key))
     if (limits.prefixes) refuseOutside([{ path, value: undefined }], limits.prefixes)
     if (getAt(this.#snapshot.config, path) === undefined) {
-      refuseUnknown(this.#walk, path)
+      refuseUnknown(this.#schema, path)
       throw new OsError('CONFIG_KEY', `${key} is not set`, { details: { key } })
     }
     return (yield* this.#changing([{ path, value: undefined }], limits))[0]!
@@ -231,13 +229,13 @@ export class ConfigStore {
     if (typed.length > MOST_EDITS)
       throw new OsError('CONFIG_INVALID', `${typed.length} keys in one change; at most ${MOST_EDITS} are taken at once`)
     if (typed.length === 0 && typeof nested !== 'object') throw new OsError('BAD_REQUEST', 'an object is expected')
-    for (const { path } of typed) refuseDotted(this.#walk, path)
+    for (const { path } of typed) refuseDotted(this.#schema, path)
     if (limits.prefixes) refuseOutside(typed, limits.prefixes)
     const edits = typed.map(({ path, value }) => ({ path: meantPath(path), value }))
-    for (const { path } of limits.own ? [] : edits) refuseUnknown(this.#walk, path)
+    for (const { path } of limits.own ? [] : edits) refuseUnknown(this.#schema, path)
     const { before, after } = yield* this.#applying(edits, limits)
     if (before === after) return []
-    const changes = yield* changesOf(this.#walk, edits, before, after)
+    const changes = yield* changesOf(this.#schema, edits, before, after)
     return changes.filter(change => !same(change.old, change.new))
   }
 
@@ -295,7 +293,7 @@ export class ConfigStore {
 
   /** Keys whose value differs from an older configuration of this store. */
   changesSince(before: Config): Changed[] {
-    return differences(this.#walk, before, this.config)
+    return differences(this.#schema, before, this.config)
   }
 
   /** Rejects a configuration that is valid by the schema but cannot be used. */
@@ -312,10 +310,6 @@ export class ConfigStore {
     }
   }
 
-  get #walk(): AnySchema {
-    return this.#schema as unknown as AnySchema
-  }
-
   #report(): void {
     // warn once per key: a write moves lines without fixing the warning
     const said = this.#said
@@ -329,7 +323,7 @@ export class ConfigStore {
 
   *#changing(edits: readonly Edit[], limits: WriteLimits): Parts<Change[]> {
     const { before, after } = yield* this.#applying(edits, limits)
-    return yield* changesOf(this.#walk, edits, before, after)
+    return yield* changesOf(this.#schema, edits, before, after)
   }
 
   #tell(before: Config): Changed[] {
@@ -371,11 +365,11 @@ export class ConfigStore {
       const document = known?.text === text ? known : yield* parsing(this.path, text)
       const before = this.#snapshot.config
       yield
-      const outcome = yield* editing(this.#walk, document, edits, { list, strict: strict === true, effective: before })
+      const outcome = yield* editing(this.#schema, document, edits, { list, strict: strict === true, effective: before })
       yield
       if (outcome.text === text && document === known && !this.#problem && this.#files.exists(this.path))
         return { before, after: before }
-      if (!own) refuseUnknownKeys(this.#walk, document, outcome)
+      if (!own) refuseUnknownKeys(this.#schema, document, outcome)
       yield
       const checked = yield* interpreting(this.#schema, withoutLines(outcome, edits))
       yield () => this.approve(checked.config)

@@ -4,25 +4,15 @@ import { OsError, orElse } from '../lib/errors'
 import { isSecret, masked } from '../lib/secrets'
 import type { ValueType } from './describe'
 
-/** Names of types that people and other tools use. */
-const NAMES: Record<string, ValueType | 'json'> = {
-  int: 'int',
-  integer: 'int',
-  float: 'float',
-  number: 'float',
-  double: 'float',
-  bool: 'bool',
-  boolean: 'bool',
-  str: 'str',
-  string: 'str',
-  text: 'str',
-  json: 'json',
-  list: 'json',
-  dict: 'json',
-  object: 'json',
-  array: 'json',
+/** Types, with the names that people and other tools use for them. */
+const NAMES = {
+  int: ['int', 'integer'],
+  float: ['float', 'number', 'double'],
+  bool: ['bool', 'boolean'],
+  str: ['str', 'string', 'text'],
+  json: ['json', 'list', 'dict', 'object', 'array'],
 }
-export const TYPE_NAMES: readonly string[] = ['int', 'float', 'bool', 'str', 'json']
+export const TYPE_NAMES = Object.keys(NAMES) as readonly (keyof typeof NAMES)[]
 
 /** The value for an error message; a secret is not shown (X19). */
 const shown = (key: string, value: unknown): string =>
@@ -34,7 +24,7 @@ const refuse = (key: string, value: unknown, what: string): OsError =>
 /** Throws CONFIG_INVALID (no match) or USAGE (unknown type). */
 export function convert(key: string, value: unknown, type: string | undefined, known: ValueType | undefined): unknown {
   if (type === undefined || type === '' || type === 'auto') return guess(key, value, known)
-  const meant = NAMES[type.toLowerCase()]
+  const meant = TYPE_NAMES.find(name => NAMES[name].includes(type.toLowerCase()))
   if (!meant) throw new OsError('USAGE', `no value type ${JSON.stringify(type)}; types: ${TYPE_NAMES.join(' ')}`)
   return as(key, value, meant)
 }

@@ -24,10 +24,8 @@ const requirement = (pipe: readonly PipeItem[], type: string): unknown =>
   pipe.find(item => item.type === type)?.requirement
 
 /** The metadata of a field (FieldMeta, PlacedMeta). */
-export const metadata = (schema: AnySchema, pipe: readonly PipeItem[]): FieldMeta & PlacedMeta =>
-  (pipe.find(item => item.type === 'metadata')?.metadata ??
-    schema.pipe?.find(item => item.type === 'metadata')?.metadata ??
-    {}) as never
+export const metadata = (pipe: readonly PipeItem[]): FieldMeta & PlacedMeta =>
+  (pipe.find(item => item.type === 'metadata')?.metadata ?? {}) as never
 
 const inner = (schema: AnySchema): boolean => schema.type === 'loose_object' || schema.type === 'object_with_rest'
 
@@ -81,33 +79,31 @@ function phraseOf(core: AnySchema, pipe: readonly PipeItem[]): string {
   }
 }
 
-function typeOf(core: AnySchema, pipe: readonly PipeItem[]): ValueType {
-  switch (core.type) {
-    case 'number':
-      return pipe.some(item => item.type === 'integer') ? 'int' : 'float'
-    case 'boolean':
-      return 'bool'
-    case 'string':
-      return 'str'
-    case 'picklist':
-      if (core.options?.every(Number.isInteger)) return 'int'
-      return core.options?.every(option => typeof option === 'number') ? 'float' : 'str'
-    case 'array':
-      return 'list'
-    case 'loose_object':
-    case 'object_with_rest':
-    case 'strict_object':
-    case 'record':
-      return 'object'
-    default:
-      return 'any'
-  }
+/** Types of the other kinds of schemas. */
+const TYPES: Readonly<Record<string, ValueType>> = {
+  boolean: 'bool',
+  string: 'str',
+  array: 'list',
+  loose_object: 'object',
+  object_with_rest: 'object',
+  strict_object: 'object',
+  record: 'object',
+}
+
+function typeOf({ type, options }: AnySchema, pipe: readonly PipeItem[]): ValueType {
+  if (type === 'number') return pipe.some(item => item.type === 'integer') ? 'int' : 'float'
+  if (type !== 'picklist') return TYPES[type] ?? 'any'
+  if (options?.every(Number.isInteger)) return 'int'
+  return options?.every(option => typeof option === 'number') ? 'float' : 'str'
 }
 
 /** The row of one schema under one key. */
 export function rowOf(key: string, schema: AnySchema): SchemaRow {
   const { core, pipe, standard } = openSchema(schema)
-  const meta = metadata(core, pipe)
+  const meta = metadata(pipe)
+  // a form needs the bounds to offer only allowed values
+  const min = requirement(pipe, 'min_value')
+  const max = requirement(pipe, 'max_value')
   return {
     key,
     type: typeOf(core, pipe),
@@ -116,15 +112,6 @@ export function rowOf(key: string, schema: AnySchema): SchemaRow {
     help: meta.help === undefined ? '' : meta.help + (meta.media ? ` (${meta.media.join(', ')})` : ''),
     restart: meta.restart === true,
     secret: meta.secret === true,
-    ...boundsOf(core, pipe),
-  }
-}
-
-/** The bounds that a form needs to offer only allowed values. */
-function boundsOf(core: AnySchema, pipe: readonly PipeItem[]): Pick<SchemaRow, 'min' | 'max' | 'choices'> {
-  const min = requirement(pipe, 'min_value')
-  const max = requirement(pipe, 'max_value')
-  return {
     ...(typeof min === 'number' && { min }),
     ...(typeof max === 'number' && max < 1e15 && { max }),
     ...(core.type === 'picklist' && { choices: core.options as readonly unknown[] }),

@@ -118,8 +118,11 @@ export function* editing(
     }
   }
   yield
-  const sent = new Sent(edits.map(({ path }) => placeInFile(target, path)))
-  const meant = unmask(schema, target, raw, { effective, ...(strict && { sent: path => sent.has(path) }) }) as Tree
+  const paths = new Set(edits.map(({ path }) => JSON.stringify(placeInFile(target, path))))
+  // the change has a value for this path, directly or inside another value
+  const sent = (path: readonly (string | number)[]): boolean =>
+    path.some((_, k) => paths.has(JSON.stringify(path.slice(0, k + 1).map(String))))
+  const meant = unmask(schema, target, raw, { effective, ...(strict && { sent }) }) as Tree
   yield
   const text = rewritten(document, meant)
   if (text.length > MOST_CHARS) throw tooLarge()
@@ -146,32 +149,4 @@ function writeOutLists(schema: AnySchema, target: Tree, path: readonly string[],
     const there = getAt(target, place)
     if (there === undefined || there === null) putAt(target, place, structuredClone(list?.(here) ?? []))
   })
-}
-
-/** Paths for which a change has a value, directly or inside another value. */
-class Sent {
-  readonly #root: Map<string, unknown> = new Map()
-
-  constructor(paths: readonly (readonly string[])[]) {
-    for (const path of paths) {
-      let at = this.#root
-      for (const part of path) {
-        const next = (at.get(part) as Map<string, unknown> | undefined) ?? new Map<string, unknown>()
-        at.set(part, next)
-        at = next
-      }
-      at.set('', true)
-    }
-  }
-
-  has(path: readonly (string | number)[]): boolean {
-    let at = this.#root
-    for (const part of path) {
-      if (at.has('')) return true
-      const next = at.get(String(part))
-      if (!(next instanceof Map)) return false
-      at = next
-    }
-    return at.has('')
-  }
 }

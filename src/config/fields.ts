@@ -15,10 +15,15 @@ export interface FieldMeta {
   readonly side?: 'send' | 'listen'
 }
 
-type Metadata = { [K in keyof FieldMeta]: FieldMeta[K] }
-const about = <T>(help: string, meta: Omit<FieldMeta, 'help'>) => v.metadata<T, Metadata>({ help, ...meta })
+type More = Omit<FieldMeta, 'help'>
 
-export interface NumberOptions extends Omit<FieldMeta, 'help'> {
+/** the `restart` of most keys that need one */
+export const atStart = { restart: true }
+
+type Metadata = { [K in keyof FieldMeta]: FieldMeta[K] }
+const about = <T>(help: string, meta: More) => v.metadata<T, Metadata>({ help, ...meta })
+
+export interface NumberOptions extends More {
   min?: number
   max?: number
 }
@@ -31,21 +36,21 @@ export const int = (standard: number, help: string, { min = 0, max = 2 ** 53 - 1
 export const num = (standard: number, help: string, { min = 0, max = 1e15, ...meta }: NumberOptions = {}) =>
   v.optional(v.pipe(v.number(), v.finite(), v.minValue(min), v.maxValue(max), about<number>(help, meta)), standard)
 
-export const flag = (standard: boolean, help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
+export const flag = (standard: boolean, help: string, meta: More = {}) =>
   v.optional(v.pipe(v.boolean(), about<boolean>(help, meta)), standard)
 
-export const text = (standard: string, help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
+export const text = (standard: string, help: string, meta: More = {}) =>
   v.optional(v.pipe(v.string(), v.maxLength(4096), about<string>(help, meta)), standard)
 
 /** A text that is allowed as a name in a compressed text (X16), or is empty. */
-export const wireName = (help: string, meta: Omit<FieldMeta, 'help'> = {}) => {
+export const wireName = (help: string, meta: More = {}) => {
   const rule = 'may not hold . | ; > : @ or control characters, nor begin with & or #'
   const fits = (name: string): boolean => name === '' || isGoodName(name)
   return v.optional(v.pipe(v.string(), v.maxLength(4096), v.check(fits, rule), about<string>(help, meta)), '')
 }
 
 /** An optional text without a default. */
-export const optionalText = (help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
+export const optionalText = (help: string, meta: More = {}) =>
   v.optional(v.pipe(v.string(), v.maxLength(4096), about<string>(help, meta)))
 
 /** A required name. */
@@ -60,18 +65,17 @@ export const choice = <const T extends readonly string[]>(
   values: T,
   standard: T[number],
   help: string,
-  meta: Omit<FieldMeta, 'help'> = {},
+  meta: More = {},
 ) => v.optional(v.pipe(v.picklist(values), about<T[number]>(help, meta)), standard)
 
 /** An optional whole number without a default. */
 export const maybeInt = (help: string, { min = 0, max = 2 ** 53 - 1, ...meta }: NumberOptions = {}) =>
   v.optional(v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max), about<number>(help, meta)))
 
-export const maybeFlag = (help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
-  v.optional(v.pipe(v.boolean(), about<boolean>(help, meta)))
+export const maybeFlag = (help: string) => maybe(v.boolean(), help)
 
 /** An optional value of any schema, without a default. */
-export const maybe = <S extends v.GenericSchema>(schema: S, help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
+export const maybe = <S extends v.GenericSchema>(schema: S, help: string, meta: More = {}) =>
   v.optional(v.pipe(schema, about<v.InferOutput<S>>(help, meta)))
 
 /** An optional schema with its help. The types are named because the inferred ones do not compile. */
@@ -98,7 +102,7 @@ export const map = <E extends v.ObjectEntries, R extends v.GenericSchema>(
 }
 
 /** A list; empty by default. */
-export const list = <S extends v.GenericSchema>(item: S, help: string, meta: Omit<FieldMeta, 'help'> = {}) => {
+export const list = <S extends v.GenericSchema>(item: S, help: string, meta: More = {}) => {
   const piped = v.pipe(v.array(item), about<v.InferOutput<S>[]>(help, meta))
   return v.optional(piped, [] as v.InferInput<typeof piped>)
 }
@@ -107,8 +111,5 @@ export const list = <S extends v.GenericSchema>(item: S, help: string, meta: Omi
 export const port = (
   standard: number,
   help = 'port of the peer, or to listen on (0: any free one)',
-  meta: Omit<FieldMeta, 'help'> = {},
+  meta: More = {},
 ) => int(standard, help, { ...meta, max: 65535 })
-
-export const anything = (help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
-  v.optional(v.pipe(v.unknown(), about<unknown>(help, meta)))

@@ -11,7 +11,6 @@ import type { Logger } from '../lib/logger'
 
 interface FoundConfig {
   readonly path: string
-  readonly exists: boolean
   readonly dataDir: string
   /** the tracked file whose copy becomes `path`, which does not exist yet */
   readonly copyOf?: string
@@ -51,9 +50,8 @@ const isProject = (dir: string, files: Files): boolean =>
 /** Finds the file; if there is none, it would be written to ./Config.json. */
 export function findConfig({ path, dataDir, env, cwd, files }: FindOptions): FoundConfig {
   const data = dataDir || env.OS_NODE_DATA_DIR || undefined
-  const found = (at: string, exists: boolean, copyOf?: string): FoundConfig => ({
+  const found = (at: string, copyOf?: string): FoundConfig => ({
     path: at,
-    exists,
     dataDir: data ? resolve(cwd, data) : dataBeside(at, files),
     ...(copyOf && { copyOf }),
   })
@@ -61,11 +59,10 @@ export function findConfig({ path, dataDir, env, cwd, files }: FindOptions): Fou
   const own = resolve(cwd, 'data/Config.json')
   const named = path || env.OS_NODE_CONFIG || undefined
   const at = named ? resolve(cwd, named) : own
-  if (files.exists(at)) return found(at, true)
-  if (at === own && files.exists(here) && isProject(cwd, files)) return found(own, false, here)
-  if (named) return found(at, false)
-  for (const place of [here, ...SYSTEM_PLACES]) if (files.exists(place)) return found(place, true)
-  return found(here, false)
+  if (files.exists(at)) return found(at)
+  if (at === own && files.exists(here) && isProject(cwd, files)) return found(own, here)
+  if (named) return found(at)
+  return found([here, ...SYSTEM_PLACES].find(place => files.exists(place)) ?? here)
 }
 
 export const missing = (path: string): OsError =>
@@ -75,14 +72,15 @@ export const missing = (path: string): OsError =>
   })
 
 /**
- * Copies the tracked file to the gateway's own. A read-only command (`keep: false`) uses the tracked file; so does
- * every other if the folder cannot be written.
+ * Copies the tracked file (`copyOf`) to the gateway's own. A read-only command (`keep: false`) uses the tracked file; so
+ * does every other if the folder cannot be written.
  */
 export function startCopy(
   found: FoundConfig,
-  tracked: string,
   { files, keep, logger }: { files: Files; keep?: boolean | undefined; logger?: Logger | undefined },
 ): FoundConfig {
+  const { copyOf: tracked } = found
+  if (tracked === undefined) return found
   const instead = { ...found, path: tracked }
   if (keep === false) return instead
   try {

@@ -26,17 +26,15 @@ export function splitKey(key: string): string[] {
   return parts
 }
 
-/** The parts of keys, as splitKey gives them. Keeps those of the first 500 keys, since some are read with each packet. */
-export class KeyPaths {
-  readonly #known = new Map<string, readonly string[]>()
+const pathsOfKeys = new Map<string, readonly string[]>()
 
-  of(key: string): readonly string[] {
-    const known = this.#known.get(key)
-    if (known) return known
-    const path = splitKey(key)
-    if (this.#known.size < 500) this.#known.set(key, path)
-    return path
-  }
+/** splitKey() that keeps the parts of the first 500 keys, since some are read with each packet. */
+export function pathOf(key: string): readonly string[] {
+  const known = pathsOfKeys.get(key)
+  if (known) return known
+  const path = splitKey(key)
+  if (pathsOfKeys.size < 500) pathsOfKeys.set(key, path)
+  return path
 }
 
 export const joinKey = (path: readonly (string | number)[]): string => path.join('.')

@@ -4,17 +4,12 @@
 import { isObject } from '../lib/objects'
 import type { Tree } from './keys'
 
-interface Normalized {
-  readonly tree: Tree
-  readonly warnings: readonly string[]
-}
-
 /** Keys of web_user that the reference stores with the plugin. */
 const MOVED = ['auth_enabled', 'read_only', 'management_enabled', 'writable_config_prefixes', 'tls', 'ui'] as const
 
 const UNASSIGNED = 4_294_967_295
 
-export function normalize(raw: Tree): Normalized {
+export function normalize(raw: Tree): { tree: Tree; warnings: readonly string[] } {
   const warnings: string[] = []
   const tree: Tree = { ...raw }
   if (isObject(raw.OpenSynaptic_Setting)) {

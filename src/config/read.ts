@@ -2,30 +2,24 @@
 // it, else an error. Defaults are used only if there never was a file or it is empty, which is a reported problem, never in place of a
 // broken one (R6).
 import { dirname, join } from 'node:path'
-import type * as v from 'valibot'
 import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno, OsError, outOfFiles } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
-import { check, invalid, unknownKeys } from './check'
+import { check, invalid, strangers } from './check'
 import { type Document, isEmpty, parseDocument } from './document'
 import { missing } from './find'
-import type { Tree } from './keys'
 import { normalize } from './normalize'
-import type { AnySchema, Config } from './schema'
+import type { Config, Schema } from './schema'
 import { atOnce, type Parts } from './slices'
 
 export interface ConfigSnapshot {
   /** with all defaults */
   readonly config: Config
-  /** as in the file, before aliases and defaults */
-  readonly raw: Tree
   /** the text it was read from; undefined for built-in defaults */
   readonly document?: Document
   readonly warnings: readonly string[]
 }
-
-export type Schema = v.GenericSchema<unknown, Config>
 
 /** The last good copy, and the one before it: a card that does not sync may leave both newer files empty after a power cut. */
 export const copyPaths = (dataDir: string): [string, string] => [
@@ -42,8 +36,8 @@ export function* interpreting(schema: Schema, document: Document): Parts<ConfigS
   const { config, faults } = check(schema, tree, document)
   if (!config) throw invalid(faults)
   yield
-  const strange = unknownKeys(schema as unknown as AnySchema, tree, document)
-  return { config, raw: document.value, document, warnings: [...warnings, ...strange] }
+  const strange = strangers(schema, tree, document).map(({ text }) => text)
+  return { config, document, warnings: [...warnings, ...strange] }
 }
 
 /** The bytes of the file; undefined if it does not exist. Throws CONFIG_SYNTAX if it cannot be read, NO_DESCRIPTORS if none is left. */
@@ -102,7 +96,7 @@ export function readConfig(schema: Schema, path: string, dataDir: string, files:
 export function interpretDefaults(schema: Schema): ConfigSnapshot {
   const { config, faults } = check(schema, {})
   if (!config) throw invalid(faults)
-  return { config, raw: {}, warnings: [] }
+  return { config, warnings: [] }
 }
 
 function readCopy(schema: Schema, path: string, files: Files): ConfigSnapshot | undefined {

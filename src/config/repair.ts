@@ -9,10 +9,10 @@ import { rowOf, schemaAt } from './describe'
 import { type Document, parseDocument } from './document'
 import { getAt, joinKey, putAt, removeAt, same, type Tree } from './keys'
 import { normalize, placeInFile } from './normalize'
-import { interpretDefaults, type Schema } from './read'
+import { interpretDefaults } from './read'
 import { rewritten } from './rewrite'
 import { bringHome, salvage } from './salvage'
-import type { AnySchema, Config } from './schema'
+import type { Config, Schema } from './schema'
 import { mask } from './secrets'
 
 export interface Repaired {
@@ -21,11 +21,6 @@ export interface Repaired {
   readonly old: unknown
   /** the new value; null: the key was removed */
   readonly new: unknown
-}
-
-interface ConfigRepair {
-  readonly text: string
-  readonly repaired: readonly Repaired[]
 }
 
 type Path = readonly (string | number)[]
@@ -78,7 +73,6 @@ class Mending {
 
   /** The repairs, outermost keys only. */
   get repaired(): Repaired[] {
-    const walk = this.#schema as unknown as AnySchema
     const all = [...this.#done.values()]
     const inside = (path: Path): boolean =>
       all.some(
@@ -88,15 +82,15 @@ class Mending {
       .filter(({ path }) => !inside(path))
       .map(({ path, old, new: meant }) => ({
         key: joinKey(path),
-        old: mask(walk, old, path) ?? null,
-        new: mask(walk, meant, path) ?? null,
+        old: mask(this.#schema, old, path) ?? null,
+        new: mask(this.#schema, meant, path) ?? null,
       }))
   }
 
   #standard(path: Path): unknown {
     const standard = getAt(this.#defaults, path)
     if (standard !== undefined) return standard
-    const known = schemaAt(this.#schema as unknown as AnySchema, path)
+    const known = schemaAt(this.#schema, path)
     // a list element is removed; a key of one may have a default
     return known && typeof path.at(-1) !== 'number' ? rowOf('', known).default : undefined
   }
@@ -158,13 +152,13 @@ export function mend(
   bytes: Uint8Array,
   unknown = false,
   paths: readonly Path[] = [],
-): ConfigRepair | null {
+): { text: string; repaired: readonly Repaired[] } | null {
   const text = Buffer.from(bytes)
     .toString('utf8')
     .replace(/^\ufeff/, '')
   const document = parsed(path, text)
   const found = document ? { tree: document.value, damaged: [] } : salvage(text)
-  const moved = document ? [] : bringHome(schema as unknown as AnySchema, found.tree)
+  const moved = document ? [] : bringHome(schema, found.tree)
   const mending = new Mending(schema, found.tree)
   for (const at of paths) mending.drop(at)
   for (let round = 0; round < MOST_ROUNDS; round++) {
@@ -174,7 +168,7 @@ export function mend(
       mending.mend(fault)
       continue
     }
-    const lost = unknown ? strangers(schema as unknown as AnySchema, mending.tree).filter(one => one.lost) : []
+    const lost = unknown ? strangers(schema, mending.tree).filter(one => one.lost) : []
     // from last to first, so that a removal does not move later ones
     for (const { path: at } of lost.reverse()) mending.drop(at)
     if (lost.length > 0) continue

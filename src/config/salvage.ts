@@ -14,11 +14,6 @@ interface Damage {
   readonly old: unknown
 }
 
-interface Salvaged {
-  readonly tree: Tree
-  readonly damaged: readonly Damage[]
-}
-
 /** Faults next to a value (a comma, a brace, a name) that do not affect the value itself. */
 const AROUND = new Set([
   'CommaExpected',
@@ -32,7 +27,7 @@ const AROUND = new Set([
 ])
 const DEEPEST = 64
 
-export function salvage(broken: string): Salvaged {
+export function salvage(broken: string): { tree: Tree; damaged: readonly Damage[] } {
   const { text, left } = tidy(broken)
   const errors: ParseError[] = []
   const damaged: Damage[] = left ? [{ path: ['?'], old: null }] : []

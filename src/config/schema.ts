@@ -70,6 +70,9 @@ export interface AnySchema {
   readonly pipe?: readonly PipeItem[]
 }
 
+/** The whole schema: to check by, and to walk through. */
+export type Schema = v.GenericSchema<unknown, Config> & AnySchema
+
 /** Removes the wrappers of a schema and keeps their metadata. */
 export function openSchema(schema: AnySchema): Opened {
   let standard: unknown
@@ -89,7 +92,7 @@ interface Piece extends Fragment {
 }
 
 /** The schema with the fragments in their places. A fragment never replaces an existing key. */
-export function assemble(fragments: readonly Fragment[] = []): v.GenericSchema<unknown, Config> {
+export function assemble(fragments: readonly Fragment[] = []): Schema {
   const pieces = fragments.map(({ at, schema }) => ({ path: splitKey(at), schema, at }))
   return place(baseSchema as unknown as AnySchema, pieces) as never
 }

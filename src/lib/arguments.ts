@@ -10,7 +10,10 @@ export const usage = (text: string, hint?: string): OsError => new OsError('USAG
 const helpHint = (form: CommandForm): string => `see os-node ${form.name} --help`
 
 const NUMBER = '\0'
-const unmarked = (word: string): string => (word.startsWith(NUMBER) ? word.slice(1) : word)
+const unmarked = (word: unknown): unknown => {
+  if (Array.isArray(word)) return word.map(unmarked)
+  return typeof word === 'string' && word.startsWith(NUMBER) ? word.slice(1) : word
+}
 
 /** Values by option name, not checked yet. */
 type RawOptions = Record<string, unknown>
@@ -40,14 +43,7 @@ export function readArguments(form: CommandForm, argv: readonly string[]): RawOp
   }
   const { values: parsed, positionals: words, tokens = [] } = parseArgs(config)
   const positionals = words.map(unmarked)
-  const values: RawOptions = { ...parsed }
-  for (const [option, value] of Object.entries(parsed))
-    values[option] =
-      typeof value === 'string'
-        ? unmarked(value)
-        : Array.isArray(value)
-          ? value.map(v => (typeof v === 'string' ? unmarked(v) : v))
-          : value
+  const values: RawOptions = Object.fromEntries(Object.entries(parsed).map(([name, value]) => [name, unmarked(value)]))
   for (const token of tokens) {
     if (token.kind !== 'option') continue
     const spec = Object.hasOwn(options, token.name) ? options[token.name] : undefined

@@ -19,25 +19,14 @@ const QUICK_FOR_MS = 600_000
 const WORKED_MS = 5000
 
 export class Backoff {
-  readonly #minMs: number
-  readonly #maxMs: number
-  readonly #stableMs: number
-  readonly #quickMs: number
-  readonly #local: boolean
-  readonly #random: () => number
+  readonly #options: Required<BackoffOptions>
   #workedAt: number | undefined
   #attempt = 0
   #upSince: number | undefined
 
   constructor(options: BackoffOptions = {}) {
-    const { minMs = 1000, maxMs = 60_000, stableMs = 60_000, quickMs = 5000, local = false } = options
-    const { random = Math.random } = options
-    this.#quickMs = quickMs
-    this.#local = local
-    this.#minMs = minMs
-    this.#maxMs = maxMs
-    this.#stableMs = stableMs
-    this.#random = random
+    const standard = { minMs: 1000, maxMs: 60_000, stableMs: 60_000, quickMs: 5000, local: false, random: Math.random }
+    this.#options = { ...standard, ...options }
   }
 
   /** Call when the link is up. */
@@ -52,14 +41,15 @@ export class Backoff {
 
   /** The pause in milliseconds before the next attempt, after a failure at `nowMs`. */
   next(nowMs: number): number {
+    const { minMs, maxMs, stableMs, quickMs, local, random } = this.#options
     const up = this.#upSince === undefined ? 0 : nowMs - this.#upSince
-    if (up >= this.#stableMs) this.#attempt = 0
+    if (up >= stableMs) this.#attempt = 0
     if (up >= WORKED_MS || this.#workedAt === undefined) this.#workedAt = nowMs
     this.#upSince = undefined
-    const quick = this.#local || nowMs - this.#workedAt < QUICK_FOR_MS
-    const grown = this.#minMs * 2 ** this.#attempt
-    const ceiling = Math.min(quick ? Math.min(this.#quickMs, this.#maxMs) : this.#maxMs, grown)
-    if (grown < this.#maxMs) this.#attempt++
-    return Math.round(this.#minMs / 2 + this.#random() * (ceiling - this.#minMs / 2))
+    const quick = local || nowMs - this.#workedAt < QUICK_FOR_MS
+    const grown = minMs * 2 ** this.#attempt
+    const ceiling = Math.min(quick ? Math.min(quickMs, maxMs) : maxMs, grown)
+    if (grown < maxMs) this.#attempt++
+    return Math.round(minMs / 2 + random() * (ceiling - minMs / 2))
   }
 }

@@ -27,15 +27,7 @@ export async function hashSecret(secret: string): Promise<string> {
   return `scrypt$${N}$${R}$${P}$${salt.toString('base64url')}$${key.toString('base64url')}`
 }
 
-interface StoredHash {
-  n: number
-  r: number
-  p: number
-  salt: Buffer
-  key: Buffer
-}
-
-function parseHash(stored: string): StoredHash | null {
+function parseHash(stored: string) {
   const match = /^scrypt\$(\d{1,7})\$(\d{1,2})\$(\d)\$([\w-]{11,172})\$([\w-]{22,172})$/.exec(stored)
   if (!match) return null
   const [n, r, p] = [Number(match[1]), Number(match[2]), Number(match[3])]

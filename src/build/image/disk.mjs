@@ -32,7 +32,6 @@ const LOGICAL = [
 ]
 /** what a person downloads and what a card needs at most, in bytes: 90 and 512 MB of 10^6 */
 const LIMITS = { packed: 90e6, unpacked: 512e6 }
-export const ROOT_MIB = 128
 export const BOOT_MIB = 48
 export const START_MIB = 16
 
@@ -72,25 +71,9 @@ export function makeFat(to, mib, label, files, env) {
 
 /** Packs `tree` into the checked file system `to`: squashfs, and behind it the tree of hashes. Its root hash, salt and number of blocks. */
 export function makeRoot(tree, to, { salt, quick, env }) {
-  tool(
-    'squashfs-tools',
-    'mksquashfs',
-    [
-      tree,
-      to,
-      '-all-root',
-      '-noappend',
-      '-no-progress',
-      '-no-xattrs',
-      '-comp',
-      'zstd',
-      '-Xcompression-level',
-      quick ? '1' : '19',
-      '-b',
-      quick ? '256K' : '1M',
-    ],
-    { env },
-  )
+  const how = ['-all-root', '-noappend', '-no-progress', '-no-xattrs', '-comp', 'zstd']
+  const packing = ['-Xcompression-level', quick ? '1' : '19', '-b', quick ? '256K' : '1M']
+  tool('squashfs-tools', 'mksquashfs', [tree, to, ...how, ...packing], { env })
   const blocks = Math.ceil(lstatSync(to).size / 4096)
   truncateSync(to, blocks * 4096)
   const said = tool('cryptsetup-bin', 'veritysetup', [

@@ -2,7 +2,7 @@
 // root, no mounted file system: the tools that it needs are listed where one is missing. The same sources and packages give the
 // same bytes where SOURCE_DATE_EPOCH is the same.
 // What fails: an option (E_USAGE), a tool (E_TOOL), a package (E_TOOL), a part that does not fit (E_IMAGE).
-import { createHash, createPrivateKey } from 'node:crypto'
+import { createPrivateKey } from 'node:crypto'
 import {
   copyFileSync,
   existsSync,
@@ -18,7 +18,7 @@ import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { writeImageBill } from '../bill.mjs'
 import { makePackages } from '../deb.mjs'
-import { NODE_VERSION, tool } from '../node-runtime.mjs'
+import { NODE_VERSION, sha256Of, tool } from '../node-runtime.mjs'
 import { checkImage } from './check.mjs'
 import { BOOT_MIB, checkSizes, DISK_ID, makeDisk, makeFat, makeRoot, START_MIB } from './disk.mjs'
 import { addFirmware, hasFirmware } from './firmware.mjs'
@@ -116,25 +116,10 @@ function makeUpdate(root, { board, version, seconds, work, out, sign }) {
  * `overlays`: device tree overlays to switch on instead of the board's own. `kernel`: a package instead of Debian's, `{ deb, sha256 }`.
  * `firmware`: a folder with more firmware of radios.
  */
-export function makeImage(
-  root,
-  {
-    board,
-    version,
-    builtAt,
-    quick = false,
-    out = join(root, 'dist'),
-    sign,
-    trust,
-    trial,
-    overlays,
-    kernel,
-    firmware,
-    url,
-    say,
-  },
-) {
-  const { recipe, keys } = checkImage(root, { board, sign, trust, overlays, kernel, firmware, url })
+export function makeImage(root, options) {
+  const { board, version, builtAt, quick = false, out = join(root, 'dist'), sign, trial } = options
+  const { overlays, kernel, firmware, url, say } = options
+  const { recipe, keys } = checkImage(root, options)
   // with --kernel the step of the kernel module says so
   if (keys.length === 0 && !(kernel && recipe.chooser === 'firmware')) say(NO_UPDATES)
   checkTools(recipe)
@@ -188,7 +173,7 @@ export function makeImage(
     writeFileSync(initramfs, makeInitramfs(tree, { release, modules, init, erase, conf }))
     step('root file system (packing takes a minute)')
     // the same salt for every version: a block that stays has the same hash in the tree, and an update does not transfer it
-    const salt = createHash('sha256').update(board).digest('hex')
+    const salt = sha256Of(board)
     const slot = makeRoot(tree, join(work, 'root.img'), { salt, quick, env })
     step('card')
     const bootFiles = {
@@ -235,10 +220,7 @@ export function makeImage(
     // with one thread the bytes would be others
     tool('xz-utils', 'xz', ['-k', '-f', '-T2', '-6', image])
     checkSizes({ packed: lstatSync(`${image}.xz`).size, unpacked: lstatSync(image).size })
-    const sum = createHash('sha256')
-      .update(readFileSync(`${image}.xz`))
-      .digest('hex')
-    writeFileSync(`${image}.xz.sha256`, `${sum}  ${image.split('/').pop()}.xz\n`)
+    writeFileSync(`${image}.xz.sha256`, `${sha256Of(readFileSync(`${image}.xz`))}  ${image.split('/').pop()}.xz\n`)
     const { tag } = recipe
     if (tag) say(writeForImager(image, { tag, board, version, builtAt: seconds * 1000, base: url }).join('\n'))
     say(`${image}.xz ${mb(`${image}.xz`)} MB, unpacked ${mb(image)} MB (${sizes})`)

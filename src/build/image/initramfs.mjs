@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process'
 import { lstatSync, readFileSync, readlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { tool } from '../node-runtime.mjs'
+import { modulesDep } from './kernel.mjs'
 
 const LOADER = 'usr/lib/ld-linux-aarch64.so.1'
 const PROGRAMS = ['usr/sbin/blkdiscard', 'usr/sbin/dmsetup', 'usr/sbin/sfdisk']
@@ -54,10 +55,7 @@ export function cpio(entries) {
  */
 export function modulesInOrder(folder, wanted) {
   const needs = new Map()
-  for (const line of readFileSync(join(folder, 'modules.dep'), 'utf8').split('\n').filter(Boolean)) {
-    const [path, others = ''] = line.split(':')
-    needs.set(moduleName(path), { path, others: others.trim().split(' ').filter(Boolean).map(moduleName) })
-  }
+  for (const [path, others] of modulesDep(folder)) needs.set(moduleName(path), { path, others: others.map(moduleName) })
   const builtIn = new Set(readFileSync(join(folder, 'modules.builtin'), 'utf8').split('\n').map(moduleName))
   const order = new Map()
   const visit = name => {

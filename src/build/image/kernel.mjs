@@ -1,11 +1,10 @@
 // The kernel of an image: Debian's, or a package of the caller's, as Raspberry Pi makes it, whose bytes are those that the caller names.
 // What fails: a package with another hash or of another processor, or without a kernel (E_USAGE).
-import { createHash } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { usageError } from '../command.mjs'
-import { tool } from '../node-runtime.mjs'
+import { sha256Of, tool } from '../node-runtime.mjs'
 
 const MODULES = 'usr/lib/modules'
 
@@ -15,7 +14,7 @@ const BESIDE = ['System.map', 'config', 'dtb', 'vmlinuz']
 /** Throws E_USAGE where there is no file `deb` or its hash is not `sha256`. */
 export function checkKernel({ deb, sha256 }) {
   if (!statSync(deb, { throwIfNoEntry: false })?.isFile()) throw usageError(`--kernel: there is no file ${deb}`)
-  const is = createHash('sha256').update(readFileSync(deb)).digest('hex')
+  const is = sha256Of(readFileSync(deb))
   if (is !== sha256?.toLowerCase())
     throw usageError(
       `--sha256: ${deb} has ${is}${sha256 ? `, not ${sha256}` : ': give it where it is that of the maker'}`,
@@ -34,6 +33,12 @@ export function layOutKernel({ deb, sha256 }, to) {
   const found = existsSync(join(to, MODULES)) ? readdirSync(join(to, MODULES)) : []
   if (found.length !== 1 || !existsSync(programOf(to, found[0])))
     throw usageError(`--kernel: ${deb} has no kernel; it is the package linux-image-… with a version`)
+}
+
+/** modules.dep of a folder of modules: path of each module → paths of those that it needs. */
+export function modulesDep(folder) {
+  const lines = readFileSync(join(folder, 'modules.dep'), 'utf8').split('\n').filter(Boolean)
+  return new Map(lines.map(line => line.split(/[: ]+/).filter(Boolean)).map(([path, ...others]) => [path, others]))
 }
 
 /** Replaces the modules in `tree` by those of `base`; the kernel's version. */

@@ -21,13 +21,8 @@ export function overlaySources(root, chip) {
 
 /** The compiled overlays for `chip`: `{ 'overlays/NAME.dtbo': bytes }`. */
 export function makeOverlays(root, chip) {
-  const compile = path =>
-    tool(
-      'device-tree-compiler',
-      'dtc',
-      ['-@', '-W', 'no-unique_unit_address', '-I', 'dts', '-O', 'dtb', '-o', '-', path],
-      { encoding: 'buffer' },
-    )
+  const how = ['-@', '-W', 'no-unique_unit_address', '-I', 'dts', '-O', 'dtb', '-o', '-']
+  const compile = path => tool('device-tree-compiler', 'dtc', [...how, path], { encoding: 'buffer' })
   return Object.fromEntries(overlaySources(root, chip).map(([name, path]) => [`overlays/${name}.dtbo`, compile(path)]))
 }
 

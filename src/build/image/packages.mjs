@@ -1,9 +1,8 @@
 // Packages of Debian laid out without running them, fetched once into .cache.
 // What fails: a package that cannot be fetched, a tool that is missing (E_TOOL).
-import { createHash } from 'node:crypto'
 import { chmodSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { madeOnce, tool } from '../node-runtime.mjs'
+import { madeOnce, sha256Of, tool } from '../node-runtime.mjs'
 
 export const SUITE = 'trixie'
 /** the keys of Debian, which its archive is signed with */
@@ -19,10 +18,7 @@ export function layOut(root, { label, packages: names, newer = [], archs = ['arm
   const mirrors = [suite, ...(newer.length > 0 ? [backports] : [])].map(mirrorOf)
   const mirror = mirrors.join('\n')
   const packages = names.map(name => (newer.includes(name) ? `${name}/${backports}` : name))
-  const key = createHash('sha256')
-    .update(JSON.stringify([mirror, packages]))
-    .digest('hex')
-    .slice(0, 12)
+  const key = sha256Of(JSON.stringify([mirror, packages])).slice(0, 12)
   const dir = join(root, '.cache', `image-${label}-${key}`)
   return madeOnce(dir, fresh => {
     const count = packages.length === 1 ? packages[0] : `${packages.length} packages`

@@ -21,7 +21,7 @@ import {
 import { basename, dirname, join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { tool } from '../node-runtime.mjs'
-import { takeModules } from './kernel.mjs'
+import { modulesDep, takeModules } from './kernel.mjs'
 import { layOut } from './packages.mjs'
 
 const PACKAGES = [
@@ -130,12 +130,7 @@ function keepModules(tree, release) {
   const folder = join(tree, 'usr/lib/modules', release)
   const all = `${folder}/kernel-all`
   tool('kmod', 'depmod', ['-b', tree, release])
-  const needs = new Map(
-    readFileSync(join(folder, 'modules.dep'), 'utf8')
-      .split('\n')
-      .map(line => line.split(/[: ]+/))
-      .map(([path, ...others]) => [path, others.filter(Boolean)]),
-  )
+  const needs = modulesDep(folder)
   renameSync(join(folder, 'kernel'), all)
   const kept = new Set()
   for (const path of matching(all, MODULES)) {

@@ -15,10 +15,8 @@ export interface DoctorContext {
   readonly machine: Machine
 }
 
-export interface Check {
-  readonly name: string
-  run(doctor: DoctorContext): Finding | Promise<Finding>
-}
+/** Checks by name, in the order of the report. */
+export type Checks = Readonly<Record<string, (doctor: DoctorContext) => Finding | Promise<Finding>>>
 
 export const ok = (text: string): Finding => ({ state: 'ok', text })
 export const skipped = (text: string): Finding => ({ state: 'skipped', text })

@@ -5,35 +5,28 @@ import { ERRORS } from '../../lib/errors'
 import { viewProblem } from '../../storage'
 import { PORTS, type ServerDriver } from '../../storage/server/setup'
 import { bytesText } from '../../units/display'
-import { type Check, failed, ok, skipped, warning, worst } from './finding'
+import { type Checks, failed, ok, skipped, warning, worst } from './finding'
 
 const UNASSIGNED = 4_294_967_295
 const MIB = 1 << 20
 const LEAST_NODE = [20, 19] as const
 
-const version: Check = {
-  name: 'version',
-  run({ context, machine }) {
+export const HOUSE: Checks = {
+  version({ context, machine }) {
     const [major = 0, minor = 0] = machine.nodeVersion.split('.').map(Number)
     const text = `os-node ${context.version} on Node ${machine.nodeVersion}`
     const old = major < LEAST_NODE[0] || (major === LEAST_NODE[0] && minor < LEAST_NODE[1])
     return old ? failed(text, `install Node ${LEAST_NODE.join('.')} or newer`) : ok(text)
   },
-}
 
-const config: Check = {
-  name: 'config',
-  run({ context: { config } }) {
+  config({ context: { config } }) {
     if (config.problem) return failed(config.problem.message, 'correct the file, or run os-node repair-config')
     if (config.warnings.length > 0)
       return warning(config.warnings.join('; '), 'os-node config-show --keys lists the keys')
     return ok(config.path)
   },
-}
 
-const gateway: Check = {
-  name: 'gateway',
-  async run({ context, machine }) {
+  async gateway({ context, machine }) {
     const status = context.gateway?.status()
     if (status) return ok(`runs (${status.role}) for ${status.uptime_s} s`)
     const owner = await machine.owner(context.config.dataDir)
@@ -44,19 +37,16 @@ const gateway: Check = {
       `see its log; if it persists, end it: kill ${owner.pid}`,
     )
   },
-}
 
-const dataDirectory: Check = {
-  name: 'data_directory',
-  run({ context: { config }, machine }) {
+  data_directory({ context: { config }, machine }) {
     const { dataDir } = config
     if (!machine.exists(dataDir)) {
       const parent = dataDir.replace(/\/[^/]+\/?$/, '') || '/'
-      const why = machine.exists(parent) ? machine.access(parent, 'write') : undefined
+      const why = machine.exists(parent) ? machine.access(parent) : undefined
       if (why) return failed(`${dataDir} cannot be created (${why})`, 'choose a writable folder with --data-dir')
       return ok(`${dataDir} is created at the first start`)
     }
-    const why = machine.access(dataDir, 'write')
+    const why = machine.access(dataDir)
     if (why === 'EROFS') return failed(`${dataDir} is on a read-only file system`, 'mount it writable')
     if (why)
       return failed(
@@ -65,11 +55,8 @@ const dataDirectory: Check = {
       )
     return ok(dataDir)
   },
-}
 
-const disk: Check = {
-  name: 'disk',
-  async run({ context: { config, log }, machine }) {
+  async disk({ context: { config, log }, machine }) {
     const space = machine.space(config.dataDir)
     if (!space) return skipped('this system does not report its free space')
     const text = `${bytesText(space.free)} of ${bytesText(space.total)} free`
@@ -80,11 +67,8 @@ const disk: Check = {
     if (space.free < wanted) return warning(`${text}; the log may still grow by ${bytesText(wanted)}`, hint)
     return ok(text)
   },
-}
 
-const log: Check = {
-  name: 'log',
-  async run({ context }) {
+  async log({ context }) {
     const status = await context.log.summary()
     const text = `${counted(status.records, 'record')}, ${bytesText(status.bytes)}`
     if (status.state === 'degraded')
@@ -95,11 +79,8 @@ const log: Check = {
     if (damage) return warning(`${text}; ${damage}`, 'os-node log verify names the damage; check the disk')
     return ok(text)
   },
-}
 
-const identity: Check = {
-  name: 'identity',
-  run({ context: { config, gateway } }) {
+  identity({ context: { config, gateway } }) {
     const { assigned_id, device_id, Client_Core: server } = config.config
     const name = device_id || 'a device without a name'
     const refused = gateway?.status().identity.refused
@@ -114,22 +95,16 @@ const identity: Check = {
       `a gateway requests one from its upstream; else os-node ensure-id --host ${server.server_host} --port ${server.server_port}`,
     )
   },
-}
 
-const safeMode: Check = {
-  name: 'safe_mode',
-  async run({ context }) {
+  async safe_mode({ context }) {
     const { active, reason, crashes } = await context.safeMode(false)
     if (active) return failed(`safe mode: ${reason}`, 'see the log for the crash, then os-node safe-mode --leave')
     return crashes > 0
       ? warning(`${counted(crashes, 'crash')} in a row`, 'see the log for the reason')
       : ok('no crashes')
   },
-}
 
-const access: Check = {
-  name: 'web_access',
-  run({ context: { config }, machine }) {
+  web_access({ context: { config }, machine }) {
     const { auth_enabled, tls } = config.config.web_user
     const { host, port } = config.config.RESOURCES.service_plugins.web_user
     const local = host === 'localhost' || host === '::1' || host.startsWith('127.')
@@ -138,22 +113,15 @@ const access: Check = {
       auth_enabled
         ? ok(token ? 'a token is set' : 'the first start creates a token and shows it once')
         : warning('the page requires no token', 'set web_user.auth_enabled to true'),
-      ...(local || tls !== 'off'
-        ? []
-        : [
-            warning(
-              `the page is open to the network at ${host}:${port} without TLS`,
-              'set web_user.tls to self_signed',
-            ),
-          ]),
     ]
+    if (!local && tls === 'off') {
+      const text = `the page is open to the network at ${host}:${port} without TLS`
+      findings.push(warning(text, 'set web_user.tls to self_signed'))
+    }
     return worst(findings, ok(''))
   },
-}
 
-const database: Check = {
-  name: 'database',
-  async run({ context: { config, gateway }, machine }) {
+  async database({ context: { config, gateway }, machine }) {
     const { enabled, dialect, driver } = config.config.storage.sql
     if (!enabled) return skipped('storage.sql.enabled is false')
     const storage = gateway?.status().storage
@@ -187,11 +155,8 @@ const database: Check = {
       )
     return ok(`${dialect} is ${state}, ${counted(lag_records ?? 0, 'record')} behind the log`)
   },
-}
 
-const core: Check = {
-  name: 'core',
-  run({ context: { config } }) {
+  core({ context: { config } }) {
     const { core_backend: wanted } = config.config.engine_settings
     const problem = coreProblem('rscore')
     if (problem === null) return ok(wanted)
@@ -200,17 +165,3 @@ const core: Check = {
       : ok(`${wanted}; rscore is not available (${problem})`)
   },
 }
-
-export const HOUSE: readonly Check[] = [
-  version,
-  config,
-  gateway,
-  dataDirectory,
-  disk,
-  log,
-  identity,
-  safeMode,
-  access,
-  database,
-  core,
-]

@@ -1,36 +1,78 @@
 // Checks of inputs and outputs: ports, sources, receivers, upstream. A running gateway reports the state of its links;
 // without one, ports are tried and the upstream is contacted.
 
+import type { UplinkConfig } from '../../config'
 import type { LinkStatus } from '../../gateway/status'
 import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { mediumEnabled } from '../../links/enabled'
 import { mediumInfo } from '../../links/registry'
-import { type Check, type DoctorContext, type Finding, failed, ok, skipped, warning, worst } from './finding'
+import { type Checks, type DoctorContext, type Finding, failed, ok, skipped, warning, worst } from './finding'
 
-const WHY: Record<string, string> = {
-  EADDRINUSE: 'another program uses it',
-  EACCES: 'ports below 1024 need a permission',
-  EADDRNOTAVAIL: 'this machine does not have that address',
-}
-const REMEDY: Record<string, string> = {
-  EADDRINUSE: 'stop that program (ss -lptun names it) or choose another port',
-  EACCES: 'choose port 1024 or above',
-  EADDRNOTAVAIL: 'use 0.0.0.0, or an address of this machine (ip addr)',
+/** errno of a port that cannot be listened on → why, and what to do */
+const REFUSED: Readonly<Record<string, readonly [why: string, remedy: string]>> = {
+  EADDRINUSE: ['another program uses it', 'stop that program (ss -lptun names it) or choose another port'],
+  EACCES: ['ports below 1024 need a permission', 'choose port 1024 or above'],
+  EADDRNOTAVAIL: ['this machine does not have that address', 'use 0.0.0.0, or an address of this machine (ip addr)'],
 }
 
 const portOf = (medium: string, port: unknown): number | undefined => {
-  const standard = mediumInfo(medium)?.default_port
-  const n = port ?? standard
+  const n = port ?? mediumInfo(medium)?.default_port
   return typeof n === 'number' ? n : undefined
 }
 
 /** Media that listen on a port. */
 const LISTENS: Readonly<Record<string, 'udp' | 'tcp'>> = { UDP: 'udp', TCP: 'tcp', QUIC: 'udp' }
 
-const ports: Check = {
-  name: 'ports',
-  async run(doctor) {
+const findingOf = (name: string, { state, reason, hint, last_error }: LinkStatus): Finding => {
+  if (state === 'down') return failed(`${name} is down${reason ? `: ${reason}` : ''}`, hint)
+  if (state === 'up' || state === 'disabled') return ok(`${name} is ${state}`)
+  // not every machine has every sensor
+  if (state === 'absent') return ok(`${name} is not present: ${reason}`)
+  const why = reason ?? last_error
+  return warning(`${name} is ${state}${why ? `: ${why}` : ''}`, hint)
+}
+
+/** Faults in the options of links of one kind, before any of them is opened. */
+async function problems({ context }: DoctorContext, kind: 'sources' | 'uplinks' | 'receivers'): Promise<Finding[]> {
+  const all = (await context.linkProblems?.()) ?? []
+  return all
+    .filter(problem => problem.kind === kind)
+    .map(({ text, hint, warns }) => (warns ? warning(text, hint) : failed(text, hint)))
+}
+
+/** Contacts the peer of an uplink without changing anything there. */
+async function speak({ machine }: DoctorContext, uplink: UplinkConfig): Promise<Finding> {
+  const { name, medium, host } = uplink
+  const kind = mediumInfo(medium)?.name ?? medium
+  const port = portOf(medium, uplink.port)
+  if (!host || port === undefined) return skipped(`${name}: ${kind} is checked by a running gateway only`)
+  const where = `${name}: ${kind} ${host}:${port}`
+  let address: string
+  try {
+    address = await machine.resolve(host)
+  } catch (error) {
+    const { message, hint } = asOsError(error)
+    return failed(`${name}: ${message}`, hint)
+  }
+  if (kind === 'TCP' || kind === 'MQTT') {
+    const why = await machine.connects(address, port)
+    return why
+      ? failed(`${where}: ${why}`, 'check that the server runs, its address, and firewalls')
+      : ok(`${where} answers`)
+  }
+  if (kind !== 'UDP') return ok(`${where}: the name resolves`)
+  const why = await machine.answers(address, port)
+  if (!why) return ok(`${where} answers`)
+  if (uplink.delivery === 'best_effort') return ok(`${where}: the name resolves; best effort needs no answer`)
+  return failed(
+    `${where}: ${why}`,
+    'check that the server runs, its address, and firewalls; delivery: best_effort for one that never answers',
+  )
+}
+
+export const WAYS: Checks = {
+  async ports(doctor) {
     const { context, machine } = doctor
     const { config, gateway } = context
     const { host, port } = config.config.RESOURCES.service_plugins.web_user
@@ -60,32 +102,13 @@ const ports: Check = {
         error => asOsError(error).message,
       )
       const where = `${kind.toUpperCase()} ${at}:${number} (${what})`
-      findings.push(why ? failed(`${where}: ${WHY[why] ?? why}`, REMEDY[why]) : ok(`${where} is free`))
+      const [meaning, remedy] = REFUSED[why ?? ''] ?? [why, undefined]
+      findings.push(why ? failed(`${where}: ${meaning}`, remedy) : ok(`${where} is free`))
     }
     return worst(findings, ok('no port is needed'))
   },
-}
 
-const findingOf = (name: string, { state, reason, hint, last_error }: LinkStatus): Finding => {
-  if (state === 'down') return failed(`${name} is down${reason ? `: ${reason}` : ''}`, hint)
-  if (state === 'up' || state === 'disabled') return ok(`${name} is ${state}`)
-  // not every machine has every sensor
-  if (state === 'absent') return ok(`${name} is not present: ${reason}`)
-  const why = reason ?? last_error
-  return warning(`${name} is ${state}${why ? `: ${why}` : ''}`, hint)
-}
-
-/** Faults in the options of links of one kind, before any of them is opened. */
-async function problems({ context }: DoctorContext, kind: 'sources' | 'uplinks' | 'receivers'): Promise<Finding[]> {
-  const all = (await context.linkProblems?.()) ?? []
-  return all
-    .filter(problem => problem.kind === kind)
-    .map(({ text, hint, warns }) => (warns ? warning(text, hint) : failed(text, hint)))
-}
-
-const sources: Check = {
-  name: 'sources',
-  async run(doctor) {
+  async sources(doctor) {
     const { context } = doctor
     const { gateway } = context
     if (!gateway) {
@@ -102,49 +125,8 @@ const sources: Check = {
       skipped(safe_mode ? 'off in safe mode' : 'no source is configured'),
     )
   },
-}
 
-/** Contacts the peer of an uplink without changing anything there. */
-async function speak({ machine }: DoctorContext, uplink: Uplink): Promise<Finding> {
-  const { name, medium, host } = uplink
-  const kind = mediumInfo(medium)?.name ?? medium
-  const port = portOf(medium, uplink.port)
-  if (!host || port === undefined) return skipped(`${name}: ${kind} is checked by a running gateway only`)
-  const where = `${name}: ${kind} ${host}:${port}`
-  let address: string
-  try {
-    address = await machine.resolve(host)
-  } catch (error) {
-    const { message, hint } = asOsError(error)
-    return failed(`${name}: ${message}`, hint)
-  }
-  if (kind === 'TCP' || kind === 'MQTT') {
-    const why = await machine.connects(address, port)
-    return why
-      ? failed(`${where}: ${why}`, 'check that the server runs, its address, and firewalls')
-      : ok(`${where} answers`)
-  }
-  if (kind !== 'UDP') return ok(`${where}: the name resolves`)
-  const why = await machine.answers(address, port)
-  if (!why) return ok(`${where} answers`)
-  if (uplink.delivery === 'best_effort') return ok(`${where}: the name resolves; best effort needs no answer`)
-  return failed(
-    `${where}: ${why}`,
-    'check that the server runs, its address, and firewalls; delivery: best_effort for one that never answers',
-  )
-}
-
-interface Uplink {
-  readonly name: string
-  readonly medium: string
-  readonly host?: string | undefined
-  readonly port?: number | string | undefined
-  readonly delivery?: string | undefined
-}
-
-const upstream: Check = {
-  name: 'upstream',
-  async run(doctor) {
+  async upstream(doctor) {
     const { config, gateway } = doctor.context
     const { uplinks } = config.config.gateway
     if (gateway) {
@@ -162,7 +144,7 @@ const upstream: Check = {
     }
     if (uplinks.length === 0) return ok('none configured: the gateway starts a local upstream')
     const findings: Finding[] = await problems(doctor, 'uplinks')
-    for (const uplink of uplinks as readonly Uplink[])
+    for (const uplink of uplinks)
       findings.push(
         mediumEnabled(config, uplink.medium)
           ? await speak(doctor, uplink)
@@ -174,5 +156,3 @@ const upstream: Check = {
     return worst(findings, skipped('none'))
   },
 }
-
-export const WAYS: readonly Check[] = [ports, sources, upstream]

@@ -4,14 +4,31 @@ import { BUILTIN_REMEDIES, remedyFor } from '../../checks/remedies'
 import type { BoardReport } from '../../links/hardware'
 import { addonRemedy } from '../../native'
 import { bytesText } from '../../units/display'
-import { type Check, type DoctorContext, type Finding, failed, ok, skipped, warning, worst } from './finding'
+import { type Checks, type DoctorContext, type Finding, failed, ok, skipped, warning, worst } from './finding'
 
 /** earlier than any build: 2025-01-01 */
 const TOO_EARLY_MS = 1_735_689_600_000
 
-const clock: Check = {
-  name: 'clock',
-  async run({ context: { gateway }, machine }) {
+/** bits of the Raspberry Pi firmware: current state, and 16 places higher the state since the start */
+const THROTTLED = [
+  [0, 'the supply voltage is too low', 'use a stronger supply and a shorter cable'],
+  [1, 'the processor runs slower', 'cool the board, or use a stronger supply'],
+  [2, 'the processor is throttled', 'cool the board, or use a stronger supply'],
+  [3, 'the board is at its temperature limit', 'cool the board'],
+] as const
+/** sysfs file with these bits, as a hexadecimal number */
+const FIRMWARE = '/sys/bus/platform/drivers/raspberrypi-firmware'
+
+/** The advice about a device that is missing or not permitted. */
+const remedy = ({ machine }: DoctorContext, kind: 'device' | 'permission', path: string): string =>
+  remedyFor(BUILTIN_REMEDIES, kind, path, { user: machine.user, group: machine.groupOf(path) ?? 'its group' })
+
+async function boardOf({ context }: DoctorContext): Promise<BoardReport> {
+  return (await context.hardware()).board()
+}
+
+export const BODY: Checks = {
+  async clock({ context: { gateway }, machine }) {
     const now = machine.wall()
     const text = new Date(now).toISOString().slice(0, 19) + 'Z'
     if (now < TOO_EARLY_MS)
@@ -30,11 +47,8 @@ const clock: Check = {
       'sudo timedatectl set-ntp true; facts wait gateway.time.hold_unsynced_s for a sync, then are sent without one',
     )
   },
-}
 
-const memory: Check = {
-  name: 'memory',
-  run({ context: { gateway }, machine }) {
+  memory({ context: { gateway }, machine }) {
     const guard = gateway?.status().guard
     if (guard && guard.level !== 'normal')
       return warning(
@@ -47,21 +61,8 @@ const memory: Check = {
     if (free !== undefined && free < 32 << 20) return warning(text, 'stop other programs')
     return ok(text)
   },
-}
 
-/** bits of the Raspberry Pi firmware: current state, and 16 places higher the state since the start */
-const THROTTLED = [
-  [0, 'the supply voltage is too low', 'use a stronger supply and a shorter cable'],
-  [1, 'the processor runs slower', 'cool the board, or use a stronger supply'],
-  [2, 'the processor is throttled', 'cool the board, or use a stronger supply'],
-  [3, 'the board is at its temperature limit', 'cool the board'],
-] as const
-/** sysfs file with these bits, as a hexadecimal number */
-const FIRMWARE = '/sys/bus/platform/drivers/raspberrypi-firmware'
-
-const throttling: Check = {
-  name: 'throttling',
-  async run({ machine }) {
+  async throttling({ machine }) {
     const answers = machine.list(FIRMWARE).map(device => machine.measure(`${FIRMWARE}/${device}/get_throttled`))
     const bits = (await Promise.all(answers)).find(text => text !== undefined)
     if (bits !== undefined) {
@@ -81,11 +82,8 @@ const throttling: Check = {
     }
     return skipped('this machine does not report it')
   },
-}
 
-const temperature: Check = {
-  name: 'temperature',
-  async run({ machine }) {
+  async temperature({ machine }) {
     const names = machine.list('/sys/class/thermal').filter(name => name.startsWith('thermal_zone'))
     const zones = (await Promise.all(names.map(name => machine.measure(`/sys/class/thermal/${name}/temp`))))
       .map(text => Number(text) / 1000)
@@ -95,34 +93,20 @@ const temperature: Check = {
     const text = `${most.toFixed(0)} °C at most`
     return most >= 80 ? warning(text, 'cool the board: it slows down at 80 to 85 °C') : ok(text)
   },
-}
 
-const addon: Check = {
-  name: 'addon',
-  run({ machine }) {
+  addon({ machine }) {
     const why = machine.addon()
     if (why === null) return ok('native addon loaded')
     return warning(why, `links that need it stay down; ${addonRemedy()}`)
   },
-}
 
-/** The advice about a device that is missing or not permitted. */
-const remedy = ({ machine }: DoctorContext, kind: 'device' | 'permission', path: string): string =>
-  remedyFor(BUILTIN_REMEDIES, kind, path, { user: machine.user, group: machine.groupOf(path) ?? 'its group' })
-
-async function boardOf({ context }: DoctorContext): Promise<BoardReport> {
-  return (await context.hardware()).board()
-}
-
-const groups: Check = {
-  name: 'groups',
-  async run(doctor) {
+  async groups(doctor) {
     const { machine } = doctor
     const findings: Finding[] = []
     for (const [path, owners] of configuredDevices(doctor.context.config)) {
       if (!machine.exists(path)) continue // reported by the check `buses`
       findings.push(
-        machine.access(path, 'write')
+        machine.access(path)
           ? failed(
               `${owners.join(', ')}: no permission to use ${path} (group ${machine.groupOf(path) ?? 'unknown'})`,
               remedy(doctor, 'permission', path),
@@ -136,11 +120,8 @@ const groups: Check = {
         findings.push(failed(`${used_by.join(', ')}: no permission to use ${name} (${device})`, todo))
     return worst(findings, ok('no configured device needs a group'))
   },
-}
 
-const buses: Check = {
-  name: 'buses',
-  async run(doctor) {
+  async buses(doctor) {
     const { machine } = doctor
     const findings: Finding[] = []
     for (const [path, owners] of configuredDevices(doctor.context.config))
@@ -158,5 +139,3 @@ const buses: Check = {
     )
   },
 }
-
-export const BODY: readonly Check[] = [clock, memory, throttling, temperature, addon, groups, buses]

@@ -18,11 +18,6 @@ import { FileReader } from '../../native/files'
 import { buildPing } from '../../protocol/control'
 import { COMMAND } from '../../wire/commands'
 
-interface Space {
-  readonly free: number
-  readonly total: number
-}
-
 export interface Machine {
   readonly nodeVersion: string
   readonly user: string
@@ -33,12 +28,12 @@ export interface Machine {
   measure(path: string): Promise<string | undefined>
   list(path: string): readonly string[]
   exists(path: string): boolean
-  /** undefined: allowed; else the errno */
-  access(path: string, mode: 'read' | 'write'): string | undefined
+  /** undefined: it may be read and written; else the errno */
+  access(path: string): string | undefined
   /** name of the group of a file */
   groupOf(path: string): string | undefined
   /** of the file system of a path, which need not exist yet */
-  space(path: string): Space | undefined
+  space(path: string): { readonly free: number; readonly total: number } | undefined
   /** bytes this process may use, and bytes free on the machine */
   memory(): { limit: number; free: number | undefined }
   clock(): ClockSigns | Promise<ClockSigns>
@@ -120,9 +115,9 @@ export function realMachine(): Machine {
     measure,
     list: path => quiet(() => readdirSync(path)) ?? [],
     exists: path => quiet(() => statSync(path)) !== undefined,
-    access: (path, mode) => {
+    access: path => {
       try {
-        accessSync(path, mode === 'write' ? constants.R_OK | constants.W_OK : constants.R_OK)
+        accessSync(path, constants.R_OK | constants.W_OK)
         return undefined
       } catch (error) {
         return errno(error) ?? 'unknown reason'

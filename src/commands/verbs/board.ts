@@ -28,12 +28,7 @@ const STATES: Record<BusReport['state'], string> = { ready: 'ready', no_right: '
 
 function text(report: BoardReport, paint: Paint): string {
   const { board, title, by, model, pins, off_header, buses, leds, clashes } = report
-  const known =
-    by === 'device tree'
-      ? model
-      : by === 'configuration'
-        ? `gateway.board; the machine reports ${model || 'nothing'}`
-        : model
+  const known = by === 'configuration' ? `gateway.board; the machine reports ${model || 'nothing'}` : model
   const lines = [`${paint.bold(title)} (${board})${known ? `: ${known}` : ''}`]
   if (pins.length > 0) lines.push('', ...header(pins, paint))
   if (off_header.length > 0) {
@@ -67,7 +62,6 @@ export const boardShow: Verb<BoardReport> = {
   summary: 'show the board, its pins and buses',
   description: 'Changes nothing. gateway.board sets an undetected board.',
   examples: ['os-node board', 'os-node board --json'],
-  options: {},
   where: 'either',
   run: async ({ hardware }) => ({ value: { ...(await hardware()).board() } }),
   text,

@@ -26,7 +26,7 @@ export const decode: Verb = {
   where: 'either',
   async run(context, options) {
     const bytes = bytesOf(String(options.hex))
-    const value = (await context.node()).fusion.decompress(bytes)
+    const value = (await context.node()).receive(bytes) as Record<string, unknown>
     return { value, exitCode: 'error' in value ? 1 : 0 }
   },
 }

@@ -3,14 +3,14 @@
 import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import type { CommandContext } from '../context'
-import { type Check, type Finding, failed } from '../doctor/finding'
+import { type Checks, type Finding, failed } from '../doctor/finding'
 import { HOUSE } from '../doctor/installation'
 import { WAYS } from '../doctor/link-checks'
 import { type Machine, realMachine } from '../doctor/machine'
 import { BODY } from '../doctor/machine-checks'
 import type { Paint, Verb } from '../verb'
 
-export const CHECKS: readonly Check[] = [...HOUSE, ...BODY, ...WAYS]
+export const CHECKS: Checks = { ...HOUSE, ...BODY, ...WAYS }
 
 interface Report extends Finding {
   readonly name: string
@@ -19,7 +19,7 @@ interface Report extends Finding {
 /** Runs every check, one after the other. */
 export async function examine(context: CommandContext, machine: Machine, checks = CHECKS): Promise<Report[]> {
   const reports: Report[] = []
-  for (const { name, run } of checks) {
+  for (const [name, run] of Object.entries(checks)) {
     if (context.signal.aborted) break
     const finding = await Promise.resolve()
       .then(() => run({ context, machine }))
@@ -68,7 +68,6 @@ export const doctor: Verb<Diagnosis> = {
   description:
     'Changes nothing. A running gateway reports the state of its links; without one, ports and upstream are probed.',
   examples: ['os-node doctor', 'os-node diagnose --json'],
-  options: {},
   where: 'either',
   tolerant: true,
   async run(context) {

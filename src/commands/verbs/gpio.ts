@@ -7,19 +7,8 @@ import { columns } from './status'
 const shown = (value: number | null | undefined): string =>
   value === undefined ? '' : value === null ? '-' : String(value)
 
-function lineRow({
-  chip,
-  line,
-  name,
-  pin,
-  header,
-  direction,
-  active_low,
-  bias,
-  used,
-  consumer,
-  value,
-}: LineReport): string[] {
+function lineRow(report: LineReport): string[] {
+  const { chip, line, name, pin, header, direction, active_low, bias, used, consumer, value } = report
   return [
     chip,
     String(line),
@@ -54,7 +43,6 @@ export const gpioList: Verb<GpioReport> = {
   summary: 'list GPIO lines with name, direction, consumer and outputs',
   description: 'Takes no line from another program. Values are shown for the lines that the running gateway holds.',
   examples: ['os-node gpio', 'os-node gpio --json'],
-  options: {},
   where: 'either',
   run: async ({ hardware, gateway }) => ({
     value: { lines: (await hardware()).lines(), outputs: gateway?.outputs.list() ?? [] },

@@ -1,6 +1,6 @@
 // ensure-id and time-sync: request an id and the time from the server. Host and port default to those of Client_Core.
 // No answer is a result (ok false, server_time null) with exit 1, as the specification requires.
-import type { CommandContext, NodeLike } from '../context'
+import type { CommandContext, CommandNode } from '../context'
 import type { OptionSpec, OptionValues, Verb } from '../verb'
 
 const server = (seconds: number): Record<string, OptionSpec> => ({
@@ -14,7 +14,7 @@ const address = ({ config }: CommandContext, options: OptionValues): [host: stri
   Number(options.port ?? config.get('Client_Core.server_port')),
 ]
 
-const why = ({ lastError }: NodeLike): Record<string, unknown> =>
+const why = ({ lastError }: CommandNode): Record<string, unknown> =>
   lastError
     ? { error: lastError.message, code: lastError.code, hint: lastError.hint }
     : { error: 'the server did not answer' }
@@ -30,8 +30,8 @@ export const ensureId: Verb = {
   async run(context, options) {
     const node = await context.node()
     const [host, port] = address(context, options)
-    const ok = await node.ensureId(host, port, undefined, Number(options.timeout))
-    return { value: { ok, assigned_id: node.assigned_id, ...(!ok && why(node)) }, exitCode: ok ? 0 : 1 }
+    const ok = await node.ensureId(host, port, null, Number(options.timeout))
+    return { value: { ok, assigned_id: node.assignedId, ...(!ok && why(node)) }, exitCode: ok ? 0 : 1 }
   },
   text: ({ assigned_id }) => `this device has the id ${assigned_id}`,
 }

@@ -29,7 +29,6 @@ export const idInfo: Verb<IdInfo> = {
   name: 'id-info',
   summary: 'show the name and id of this device, and the id server',
   examples: ['os-node id-info', 'os-node id-info --json'],
-  options: {},
   where: 'either',
   async run({ config, gateway }) {
     const { device_id, assigned_id, Client_Core: server } = config.config
@@ -61,7 +60,6 @@ export const snapshot: Verb = {
   name: 'snapshot',
   summary: 'show identity, services and enabled media',
   examples: ['os-node snapshot', 'os-node snapshot --json'],
-  options: {},
   where: 'either',
   async run(context): Promise<VerbResult> {
     const { device_id, assigned_id } = context.config.config
@@ -114,7 +112,6 @@ export const pipelineInfo: Verb = {
   name: 'pipeline-info',
   summary: 'show core, precision, units, key frames and counters of the pipeline',
   examples: ['os-node pipeline-info', 'os-node pipeline-info --json'],
-  options: {},
   where: 'either',
   run: async context => ({ value: pipelineFacts(context) }),
   text(value, paint) {
@@ -137,7 +134,6 @@ export const dbStatus: Verb = {
   name: 'db-status',
   summary: 'show state, dialect and progress of the database',
   examples: ['os-node db-status', 'os-node db-status --json'],
-  options: {},
   where: 'either',
   async run({ config, gateway }) {
     const { enabled, dialect } = config.config.storage.sql

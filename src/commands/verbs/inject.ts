@@ -3,7 +3,7 @@
 // that it changes nothing in a running gateway. Refused rows are printed with the reason; exit 1 if none was accepted.
 import type { CommandContext } from '../context'
 import type { OptionValues, Verb } from '../verb'
-import { READING_OPTIONS, readingsOf, readSensorsFile, refuseFile } from './transmit'
+import { READING_OPTIONS, readingsOf, readSensorsFile, refusedRows, refuseFile } from './transmit'
 
 const STAGES = ['standardize', 'compress', 'fuse', 'full'] as const
 const UNASSIGNED = 4_294_967_295
@@ -21,7 +21,7 @@ async function stages({ config }: CommandContext, options: OptionValues): Promis
   const sensors = readingsOf(options)
   const device = String(options['device-id'] ?? (device_id || 'UNKNOWN'))
   const fact = standardizer.standardize(device, String(options.status ?? 'ONLINE'), sensors)
-  const rejected = standardizer.lastRejected.map(({ index, code, reason }) => ({ row: index, code, error: reason }))
+  const rejected = refusedRows(standardizer.lastRejected)
   const value: Record<string, unknown> = { standardize: fact }
   const refused = rejected.length > 0 ? { rejected } : {}
   if (options.module === 'standardize') return { ...value, ...refused }

@@ -11,7 +11,6 @@ export const outputsSafe: Verb<{ outputs: readonly OutputItem[] }> = {
     'For ExecStopPost of a service unit, after a crash; after a normal stop it does nothing. Exit 1 when an ' +
     'output could not be set. Whether a level stays once this command has ended is decided by the kernel: docs/wiring.md.',
   examples: ['os-node outputs safe', 'os-node outputs safe --config /etc/os-node/Config.json'],
-  options: {},
   where: 'local',
   changes: true,
   tolerant: true,

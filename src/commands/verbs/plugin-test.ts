@@ -2,6 +2,7 @@
 // temporary folder and the loopback. Exit code 1 if anything failed.
 import { STRESS_OPTIONS } from '../../services/test-plugin/stress/options'
 import type { OptionValues, Verb } from '../verb'
+import { ioOf } from './plugins'
 
 const SUITES = ['all', 'component', 'stress', 'compare', 'full_load', 'integration', 'audit'] as const
 const VERBOSE: readonly string[] = ['all', 'component', 'integration', 'audit']
@@ -32,13 +33,7 @@ export const pluginTest: Verb = {
   ],
   options: {
     suite: { type: 'string', value: 'NAME', choices: SUITES, default: 'all', help: 'suite to run' },
-    verbosity: {
-      type: 'integer',
-      value: 'N',
-      min: 0,
-      max: 2,
-      help: '0 counts, 1 failures (default), 2 all',
-    },
+    verbosity: { type: 'integer', value: 'N', min: 0, max: 2, help: '0 counts, 1 failures (default), 2 all' },
     ...STRESS_OPTIONS,
   },
   operands: ['suite'],
@@ -46,14 +41,6 @@ export const pluginTest: Verb = {
   async run(context, options) {
     const plugins = await context.plugins()
     const suite = String(options.suite)
-    const {
-      value,
-      text,
-      exitCode = 0,
-    } = await plugins.command('test_plugin', [suite, ...wordsOf(suite, options)], {
-      signal: context.signal,
-      print: line => context.print({ text: line }, line),
-    })
-    return { ...(value && { value }), ...(text !== undefined && { text }), exitCode }
+    return plugins.command('test_plugin', [suite, ...wordsOf(suite, options)], ioOf(context))
   },
 }

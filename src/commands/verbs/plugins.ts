@@ -3,9 +3,9 @@
 // the words after its command, in the process where it runs: in the gateway if there is one.
 import { type Plain, textOf } from '../../display'
 import { OsError } from '../../lib/errors'
-import { normalizePluginName, type PluginItem } from '../../services'
-import type { OptionSpec, OptionValues, Verb, VerbResult } from '../verb'
-import { GLOBAL_OPTIONS } from '../verb'
+import { type CommandIo, normalizePluginName, type PluginItem } from '../../services'
+import type { CommandContext } from '../context'
+import { GLOBAL_OPTIONS, type OptionSpec, type OptionValues, type Verb, type VerbResult } from '../verb'
 import { columns } from './status'
 
 const PLUGIN: OptionSpec = { type: 'string', value: 'PLUGIN', required: true, help: 'name, as plugin-list shows it' }
@@ -91,30 +91,26 @@ async function withPassword(
 }
 
 async function runCommand(
-  context: Parameters<Verb['run']>[0],
+  context: CommandContext,
   plugin: string,
   { cmd, args = [] }: OptionValues,
 ): Promise<VerbResult> {
   const plugins = await context.plugins()
   const argv = [String(cmd ?? '--help'), ...(args as readonly string[])]
-  const {
-    value,
-    rows,
-    text,
-    exitCode = 0,
-  } = await plugins.command(plugin, argv, {
-    signal: context.signal,
-    print: line => context.print({ text: line }, line),
-  })
-  const shown = value ?? (text === undefined ? undefined : { text })
-  return { ...(shown && { value: shown }), ...(rows && { rows }), ...(text !== undefined && { text }), exitCode }
+  const { value, rows, text, exitCode = 0 } = await plugins.command(plugin, argv, ioOf(context))
+  return { value: value ?? (text === undefined ? undefined : { text }), rows, text, exitCode }
 }
+
+/** Where a command of a plugin prints, and when it stops. */
+export const ioOf = ({ signal, print }: CommandContext): CommandIo => ({
+  signal,
+  print: line => print({ text: line }, line),
+})
 
 export const pluginList: Verb<{ plugins: unknown; items: readonly PluginItem[] }> = {
   name: 'plugin-list',
   summary: 'list plugins and their state',
   examples: ['os-node plugin-list', 'os-node plugin-list --json'],
-  options: {},
   where: 'either',
   async run(context) {
     const plugins = await context.plugins()

@@ -10,7 +10,6 @@ export const reload: Verb<ReloadReport> = {
   summary: 'reload the configuration of the running gateway',
   description: 'Links that did not change stay open, and so does the log. The signal SIGHUP does the same.',
   examples: ['os-node reload', 'os-node reload --json'],
-  options: {},
   where: 'gateway',
   async run({ gateway }) {
     return { value: { ...(await gateway!.reload()) } }

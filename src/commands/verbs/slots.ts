@@ -32,7 +32,6 @@ export const slots: Verb = {
   name: 'slots',
   summary: 'versions of the SD image, and the last update',
   examples: ['os-node slots', 'os-node slots --json'],
-  options: {},
   where: 'local',
   async run() {
     const { text, ...value } = await inUpdateFile('NO_SLOTS', file => file.showSlots())

@@ -18,7 +18,6 @@ export const sourceList: Verb<{ sources: readonly SourceItem[] }> = {
   name: 'source list',
   summary: 'list sources',
   examples: ['os-node source list', 'os-node source list --json'],
-  options: {},
   where: 'either',
   run: async ({ sources }) => ({ value: { sources: await (await sources()).list() } }),
   text({ sources }, paint) {

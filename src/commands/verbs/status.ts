@@ -220,7 +220,6 @@ export const status: Verb<GatewayStatus & { via?: Via }> = {
   name: 'status',
   summary: 'show links, log and uplinks',
   examples: ['os-node status', 'os-node status --json'],
-  options: {},
   where: 'either',
   async run(context) {
     const value: GatewayStatus = context.gateway ? context.gateway.status() : await statusOfFiles(context)

@@ -4,8 +4,8 @@
 
 import type { TransmitOutcome } from '../../gateway/transmit'
 import { asOsError, OsError } from '../../lib/errors'
+import type { RejectedRow } from '../../pipeline/core'
 import type { Reading } from '../../pipeline/fact'
-import type { RefusedAttributeRow as RefusedRow } from '../../pipeline/standardize'
 import { type DeviceRole, sendRefusal } from '../../protocol/handshake/roles'
 import { COMMAND } from '../../wire/commands'
 import type { CommandContext } from '../context'
@@ -43,10 +43,12 @@ async function sendLocally(
   const refusal = sendRefusal(context.config.get<DeviceRole>('Node_Setting.device_role'), COMMAND.DATA_FULL)
   if (refusal) throw refusal
   const node = await context.node()
-  const [packet, assigned_id, strategy] = node.transmit(sensors, deviceOf(options))
-  const rejected = node.lastRejected
+  const { device_id = null, device_status } = deviceOf(options)
+  const [packet, assigned_id, strategy] = node.transmit(sensors, device_id, device_status)
+  const rejected = refusedRows(node.lastRejected)
   const medium = typeof options.medium === 'string' ? options.medium : null
   const sent = await node.dispatch(packet, medium)
+  if (!sent && node.lastError?.code === 'NO_DRIVER') throw node.lastError
   const how = sent
     ? { delivery: 'sent' as const }
     : { reason: node.lastError?.message ?? 'the medium did not accept the packet' }
@@ -87,12 +89,15 @@ export function refuseFile(options: OptionValues): void {
   if (options['sensors-file'] !== undefined) throw new OsError('USAGE', 'a gateway reads no files for a command')
 }
 
+/** Refused rows as in the answers of commands. */
+export const refusedRows = (rows: readonly RejectedRow[]): TransmitOutcome['rejected'] =>
+  rows.map(({ index, code, reason }) => ({ row: index, code, error: reason }))
+
 /** A refusal has `sent` and `reason` like a dispatch, and refused rows in one form, whether some or all were refused. */
 function asRefusal(thrown: unknown): OsError {
   const { code, message, hint, cause, details } = asOsError(thrown)
-  const rows = Array.isArray(details.rejected) ? (details.rejected as RefusedRow[]) : []
-  const rejected = rows.map(({ index, code: why, reason }) => ({ row: index, code: why, error: reason }))
-  const more = { ...details, sent: false, reason: message, ...(rows.length > 0 && { rejected }) }
+  const rejected = refusedRows(Array.isArray(details.rejected) ? details.rejected : [])
+  const more = { ...details, sent: false, reason: message, ...(rejected.length > 0 && { rejected }) }
   return new OsError(code, message, { hint, cause, details: more })
 }
 

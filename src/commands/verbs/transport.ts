@@ -21,7 +21,6 @@ export const transportStatus: Verb<TransportView> = {
   name: 'transport-status',
   summary: 'list media with state, driver and links',
   examples: ['os-node transport-status', 'os-node transport-status --json'],
-  options: {},
   where: 'either',
   run: async ({ transport }) => ({ value: { ...transport().view() } }),
   text,

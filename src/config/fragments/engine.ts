@@ -1,18 +1,16 @@
 // Settings of packets, sessions and time.
-import { choice, flag, int, num, optionalText, section } from '../fields'
+import { atStart, choice, flag, int, num, optionalText, section } from '../fields'
 
 export const engineEntries = {
   engine_settings: section({
     precision: int(4, 'digits after the decimal point on the wire', { max: 10, restart: true }),
-    unit_dialect: choice(['ucum', 'attribute'], 'ucum', 'how units are named on the wire', { restart: true }),
+    unit_dialect: choice(['ucum', 'attribute'], 'ucum', 'how units are named on the wire', atStart),
     network_retry: section({
       enabled: flag(true, 'send again when a send failed'),
       max_retries: int(2, 'tries after the first', { max: 100 }),
       interval_seconds: num(1.0, 'pause between tries', { max: 3600 }),
     }),
-    tx_batch_enabled: flag(false, 'a node of the library makes packets in batches (core_backend rscore)', {
-      restart: true,
-    }),
+    tx_batch_enabled: flag(false, 'a node of the library makes packets in batches (core_backend rscore)', atStart),
     tx_batch_window_ms: num(5, 'longest wait of a packet for its batch', {
       max: 60_000,
       restart: true,
@@ -27,9 +25,7 @@ export const engineEntries = {
       ['last', 'sticky'],
       'last',
       'what a DIFF refers to: the last packet, or the last acknowledged one',
-      {
-        restart: true,
-      },
+      atStart,
     ),
     full_every: int(100, 'a key frame after this many packets (diff_base sticky)', { min: 1, restart: true }),
     full_interval_seconds: num(60, 'a key frame after this time (diff_base sticky)', { min: 1, restart: true }),
@@ -37,24 +33,18 @@ export const engineEntries = {
       ['pycore', 'rscore'],
       'pycore',
       'core of the library: pycore is plain JavaScript, rscore makes batches in WebAssembly; a gateway measures both and takes the faster one',
-      {
-        restart: true,
-      },
+      atStart,
     ),
   }),
   payload_switches: section({
-    SensorId: flag(true, 'unit_dialect attribute: whether sensors keep their ids in what a node transmits', {
-      restart: true,
-    }),
+    SensorId: flag(true, 'unit_dialect attribute: whether sensors keep their ids in what a node transmits', atStart),
   }),
   security_settings: section({
     secure_session_expire_seconds: num(86400, 'life of a secure session without traffic', { min: 1, restart: true }),
-    secure_session_store: optionalText('file of the sessions of receivers; else <data>/secure_sessions.json', {
-      restart: true,
-    }),
+    secure_session_store: optionalText('file of the sessions of receivers; else <data>/secure_sessions.json', atStart),
     time_sync_threshold: num(1_000_000, 'a UNIX time below this counts as unsynchronised'),
     max_time_step_seconds: num(300, 'largest step of the node time per hour after the first sync'),
-    require_secure: flag(false, 'never send or accept plaintext', { restart: true }),
+    require_secure: flag(false, 'never send or accept plaintext', atStart),
     rekey_after_s: num(600, 'silence of a device after which another address may replace its session key', {
       min: 1,
       max: 31_536_000,
@@ -65,16 +55,14 @@ export const engineEntries = {
         ['file', 'postgresql'],
         'file',
         'where ids are kept; postgresql: in the database of storage.sql, for several receivers',
-        {
-          restart: true,
-        },
+        atStart,
       ),
       offline_hold_days: num(30, 'days an offline device keeps its id, if base_lease_seconds is 0', {
         max: 36_500,
         restart: true,
       }),
-      base_lease_seconds: num(2_592_000, 'lease of an id; 0: offline_hold_days', { restart: true }),
-      min_lease_seconds: num(0, 'the shortest lease while many devices arrive', { restart: true }),
+      base_lease_seconds: num(2_592_000, 'lease of an id; 0: offline_hold_days', atStart),
+      min_lease_seconds: num(0, 'the shortest lease while many devices arrive', atStart),
       rate_window_seconds: num(3600, 'new devices are counted over this time', { min: 300, restart: true }),
       high_rate_threshold_per_hour: num(60, 'more new devices than this shorten the lease', { min: 1, restart: true }),
       ultra_rate_threshold_per_hour: num(180, 'this many new devices are a flood', { min: 1, restart: true }),
@@ -83,10 +71,8 @@ export const engineEntries = {
         restart: true,
       }),
       high_rate_min_factor: num(0.2, 'least share of a shortened lease', { max: 1, restart: true }),
-      adaptive_enabled: flag(true, 'shorten leases when many devices come and go', { restart: true }),
-      ultra_force_release: flag(true, 'let a flood end the leases of devices that are offline already', {
-        restart: true,
-      }),
+      adaptive_enabled: flag(true, 'shorten leases when many devices come and go', atStart),
+      ultra_force_release: flag(true, 'let a flood end the leases of devices that are offline already', atStart),
       metrics_emit_interval_seconds: num(5, 'pause between two reports of the lease metrics', {
         min: 1,
         restart: true,

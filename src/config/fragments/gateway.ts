@@ -1,6 +1,6 @@
 // Sources, uplinks, receivers, the log and time of the gateway.
 import * as v from 'valibot'
-import { anything, choice, flag, int, list, maybe, maybeInt, name, num, optionalText, section, text } from '../fields'
+import { atStart, choice, flag, int, list, maybe, maybeInt, name, num, optionalText, section, text } from '../fields'
 
 /** the files of board/ */
 export const BOARD_NAMES = ['auto', 'rpi-zero-2-w', 'rpi-3', 'rpi-4', 'cm4', 'rpi-5', 'generic'] as const
@@ -11,7 +11,6 @@ export const SOURCE_TYPES =
   'nmea, modbus_rtu, modbus_tcp, bthome, ibeacon, eddystone, ruuvi'
 export const MEDIUM_NAMES = 'UDP, TCP, QUIC, MQTT, UART, RS485, CAN, LoRa, Bluetooth, IWIP, UIP'
 
-const atStart = { restart: true }
 const link = {
   name: name('name shown in status; every link has its own'),
   medium: v.pipe(v.string(), v.minLength(1), v.metadata({ help: `medium that carries the packets: ${MEDIUM_NAMES}` })),
@@ -25,7 +24,7 @@ const link = {
 const source = v.looseObject({
   name: name('name of the group of sensors'),
   type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: `driver: ${SOURCE_TYPES}` })),
-  match: anything('which sensors; the form depends on the driver'),
+  match: maybe(v.unknown(), 'which sensors; the form depends on the driver'),
   interval_ms: maybeInt(
     'ms between two readings; Modbus, I2C and line: from 2, can and gpio: from 10, w1: from 1000, the others: from 100; left out: default of the type',
     { min: 2, max: 86_400_000 },
@@ -174,9 +173,7 @@ export const storageEntries = {
   storage: section({
     sql: section({
       enabled: flag(true, 'keep the SQL view', atStart),
-      dialect: choice(['sqlite', 'mysql', 'postgresql'], 'sqlite', 'which database', {
-        restart: true,
-      }),
+      dialect: choice(['sqlite', 'mysql', 'postgresql'], 'sqlite', 'which database', atStart),
       driver: section({
         path: text(
           '',

@@ -1,9 +1,8 @@
 // Identity, server address and the media a node may use (specification, "Configuration keys").
 import * as v from 'valibot'
-import { choice, flag, int, map, maybe, optionalText, port, section, text, wireName } from '../fields'
+import { atStart, choice, flag, int, map, maybe, optionalText, port, section, text, wireName } from '../fields'
 
 const options = (entries: v.ObjectEntries = {}) => v.optional(v.looseObject(entries), {})
-const atStart = { restart: true }
 
 /** Settings of one network medium; the medium itself adds its other options. */
 const network = (host: string, standardPort: number) =>

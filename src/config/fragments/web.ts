@@ -1,8 +1,6 @@
 // The HTTP service (D13): who may write, and where it listens.
 import * as v from 'valibot'
-import { flag, int, list, map, port, section, text } from '../fields'
-
-const atStart = { restart: true }
+import { atStart, flag, int, list, map, port, section, text } from '../fields'
 
 /** Keys that may be written over HTTP by default. */
 export const WRITABLE_PREFIXES: readonly string[] = [

@@ -5,7 +5,7 @@
 export { coreProblem, createNativeChecks, createNativeCore } from '../../cores'
 export { counted } from '../../lib/counted'
 export { asOsError, OsError } from '../../lib/errors'
-export { ProgressBar } from '../../lib/progress'
+export { progressBar } from '../../lib/progress'
 export { exportFacts, FlashLog, verify } from '../../log'
 export { createPureCore } from '../../pipeline/pycore'
 export { Receiver } from '../../pipeline/receiver'

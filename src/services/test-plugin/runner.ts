@@ -15,7 +15,7 @@ import { runComponent } from './component'
 import { BUILT_IN_CORES, type CoreTable } from './cores'
 import { type NodeClass, runIntegration } from './integration'
 import { libraryOf } from './library'
-import { ProgressBar } from './program'
+import { progressBar } from './program'
 import { runStress, type StressOutcome } from './stress'
 import { type ChainMode, STRESS_DEFAULTS, type StressOptions } from './stress/options'
 import { compareApart } from './stress/runners'
@@ -174,7 +174,7 @@ export class TestRunner implements Service {
       ({ ok }) => (ok ? 0 : 1),
       () => {
         const { cores, script, terminal } = this.#parts
-        const bar = new ProgressBar(this.#host?.gateway ? undefined : terminal, 1)
+        const bar = progressBar(this.#host?.gateway ? undefined : terminal, 1)
         const tell = (done: number, of: number): void => bar.show(done, of)
         // a thread only knows the built-in cores
         const comparing = cores

@@ -125,7 +125,7 @@ test('completion offers every option of every command', async () => {
   for (const [k, verb] of VERBS.entries())
     assert.deepEqual(
       lines[k]!.split(' ').sort(),
-      [...Object.keys(verb.options), 'config', 'data-dir', 'json', 'help'].map(name => `--${name}`).sort(),
+      [...Object.keys(verb.options ?? {}), 'config', 'data-dir', 'json', 'help'].map(name => `--${name}`).sort(),
       verb.name,
     )
 })

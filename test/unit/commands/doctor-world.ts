@@ -58,11 +58,7 @@ export interface World {
 export async function check(name: string, { config, machine, status, context }: World): Promise<Finding> {
   const { context: made } = fake(store(config), { ...calm, ...context, inGateway: status !== undefined })
   const gateway = status && { ...made.gateway!, status: () => ({ ...STATUS, ...status }) as GatewayStatus }
-  const [found] = await examine(
-    { ...made, ...(gateway && { gateway }) },
-    well(machine),
-    CHECKS.filter(one => one.name === name),
-  )
+  const [found] = await examine({ ...made, ...(gateway && { gateway }) }, well(machine), { [name]: CHECKS[name]! })
   return found!
 }
 

@@ -1,11 +1,12 @@
 // A command context without a gateway, for tests of commands and of the command line.
-import type { CommandContext, NodeLike } from '../../../src/commands'
+import type { CommandContext, CommandNode } from '../../../src/commands'
 import type { ConfigStore } from '../../../src/config'
 import type { GatewayStatus } from '../../../src/gateway/status'
 import { OsError } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
 import { Registry } from '../../../src/links/registry'
 import { transportView } from '../../../src/links/transport-view'
+import type { DecodedPacket } from '../../../src/pipeline/received'
 
 export interface Fake {
   context: CommandContext
@@ -49,16 +50,16 @@ export function fake(
     node = {},
     inGateway = false,
     ...more
-  }: Partial<Omit<CommandContext, 'node'>> & { node?: Partial<NodeLike>; inGateway?: boolean } = {},
+  }: Partial<Omit<CommandContext, 'node'>> & { node?: Partial<CommandNode>; inGateway?: boolean } = {},
 ): Fake {
   const calls: unknown[][] = []
   const printed: string[] = []
-  const packet = Uint8Array.of(0x3f, 1, 0, 0, 0, 7)
-  const made: NodeLike = {
-    assigned_id: 7,
-    device_id: 'gw',
+  const packet = Buffer.of(0x3f, 1, 0, 0, 0, 7)
+  const made: CommandNode = {
+    assignedId: 7,
     lastRejected: [],
-    fusion: { decompress: bytes => (bytes[0] === 0x3f ? { id: 'gw', s: 'ONLINE' } : { error: 'Unknown command' }) },
+    lastError: null,
+    receive: bytes => (bytes[0] === 0x3f ? { id: 'gw', s: 'ONLINE' } : { error: 'Unknown command' }) as DecodedPacket,
     transmit: (...args) => {
       calls.push(['transmit', ...args])
       return [packet, 7, 'FULL_PACKET']

@@ -132,7 +132,7 @@ test('every verb has help with its options and examples that parse', () => {
   for (const verb of VERBS) {
     assert.ok(all.includes(`  ${verb.name} `), verb.name)
     const help = verbHelp(verb)
-    for (const name of Object.keys(verb.options)) assert.ok(help.includes(`--${name}`), `${verb.name} --${name}`)
+    for (const name of Object.keys(verb.options ?? {})) assert.ok(help.includes(`--${name}`), `${verb.name} --${name}`)
     assert.ok(verb.examples.length > 0, verb.name)
     for (const example of verb.examples) {
       assert.ok(help.includes(example))

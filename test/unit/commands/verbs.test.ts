@@ -40,17 +40,16 @@ test('transmit gives the fields of the specification and sends by the default me
     delivery: 'sent',
   })
   assert.equal(exitCode, 0)
-  assert.deepEqual(calls[0], ['transmit', [['V1', 'OK', 21.5, 'Cel']], { device_status: 'ONLINE' }])
+  assert.deepEqual(calls[0], ['transmit', [['V1', 'OK', 21.5, 'Cel']], null, 'ONLINE'])
   assert.equal(calls[1]?.[2], null)
 })
 
 test('a transmit that sends nothing is exit 1 with dispatch_path none; dropped rows are listed', async () => {
-  const rejected = [{ row: 1, code: 'UNKNOWN_UNIT', error: 'no unit zz' }]
   const { context } = fake(config(), {
     node: {
       dispatch: async () => false,
-      lastRejected: rejected,
-      lastError: { message: 'the cable is out', code: 'NETWORK', hint: '' },
+      lastRejected: [{ index: 1, code: 'UNKNOWN_UNIT', reason: 'no unit zz' }],
+      lastError: new OsError('NETWORK', 'the cable is out'),
     },
   })
   const { value, exitCode } = await run(context, 'transmit', '--sensors', '[["a","OK",1,"Pa"],["b","OK",1,"zz"]]')
@@ -60,7 +59,7 @@ test('a transmit that sends nothing is exit 1 with dispatch_path none; dropped r
   assert.equal(value?.delivery, undefined)
   assert.equal(value?.reason, 'the cable is out')
   assert.equal(value?.sensors_count, 1)
-  assert.deepEqual(value?.rejected, rejected)
+  assert.deepEqual(value?.rejected, [{ row: 1, code: 'UNKNOWN_UNIT', error: 'no unit zz' }])
 })
 
 test('refused rows are listed in one form, also when all of them were refused', async () => {
@@ -87,6 +86,15 @@ test('transmit over a medium without a driver says that nothing was sent, and wh
   const refused = async () => Promise.reject(new OsError('NO_DRIVER', 'No available driver: FAX'))
   const gateway = { ...context.gateway!, transmit: refused }
   await assert.rejects(run({ ...context, gateway }, 'transmit', '--medium', 'FAX'), {
+    code: 'NO_DRIVER',
+    details: { sent: false, reason: 'No available driver: FAX' },
+  })
+})
+
+test('without a gateway, a medium without a driver is an error', async () => {
+  const lastError = new OsError('NO_DRIVER', 'No available driver: FAX')
+  const { context } = fake(config(), { node: { dispatch: async () => false, lastError } })
+  await assert.rejects(run(context, 'transmit', '--medium', 'FAX'), {
     code: 'NO_DRIVER',
     details: { sent: false, reason: 'No available driver: FAX' },
   })
@@ -165,7 +173,7 @@ test('ensure-id and time-sync use Client_Core unless an option names another hos
     exitCode: 0,
   })
   assert.deepEqual(calls, [
-    ['ensureId', '10.0.0.9', 9, undefined, 5],
+    ['ensureId', '10.0.0.9', 9, null, 5],
     ['ensureTime', 'h', 5, 3],
   ])
   const silent = fake(store, { node: { ensureId: async () => false, ensureTime: async () => null } })

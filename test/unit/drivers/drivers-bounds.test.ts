@@ -60,7 +60,7 @@ test('defaults and limits of all options are those of bounds.txt', async () => {
 })
 
 test('the help of interval_ms has the minimum of each source', () => {
-  const row = rows(assemble(fragments()) as never).find(({ key }) => key === 'gateway.sources[].interval_ms')!
+  const row = rows(assemble(fragments())).find(({ key }) => key === 'gateway.sources[].interval_ms')!
   const bounds = readFileSync(join(root, 'test/unit/drivers/bounds.txt'), 'utf8')
   const least = [...bounds.matchAll(/^(\w+)\.interval_ms: \d+, min_value (\d+)/gm)].map(([, type, ms]) => [type!, ms!])
   assert.equal(row.min, Math.min(...least.map(([, ms]) => Number(ms))))

@@ -1,13 +1,13 @@
 // The progress bar of long commands.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ProgressBar } from '../../../src/lib/progress'
+import { progressBar } from '../../../src/lib/progress'
 
 test('the progress bar: on a terminal only, one line that is erased at the end', () => {
   let written = ''
   let now = 0
   const terminal = { isTTY: true, columns: 60, write: (text: string) => (written += text) }
-  const bar = new ProgressBar(terminal, 1000, () => now)
+  const bar = progressBar(terminal, 1000, () => now)
   bar.show(0)
   now = 50
   bar.show(100)
@@ -20,14 +20,14 @@ test('the progress bar: on a terminal only, one line that is erased at the end',
   assert.ok(lines.every(line => line.replace('\x1b[K', '').length < 60))
   assert.equal(lines[2], '\x1b[K')
   const silent = { isTTY: false, write: () => assert.fail('no terminal') }
-  new ProgressBar(silent, 10).show(5)
+  progressBar(silent, 10).show(5)
 })
 
 test('the progress bar: counts in their unit, a total that becomes known later, and no work at all', () => {
   let written = ''
   const terminal = { isTTY: true, columns: 60, write: (text: string) => (written += text) }
   let now = 0
-  const bar = new ProgressBar(
+  const bar = progressBar(
     terminal,
     0,
     () => now,

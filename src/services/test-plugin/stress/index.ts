@@ -6,7 +6,7 @@
 
 import type { Terminal } from '../../../lib/progress'
 import { BUILT_IN_CORES, type CoreTable, coreMaker, namesOf, whyMissing } from '../cores'
-import { ProgressBar } from '../program'
+import { progressBar } from '../program'
 import { type StressOptions, settle } from './options'
 import { runJob, runProcess, together } from './runners'
 import type { Share } from './share'
@@ -42,7 +42,7 @@ export async function runStress(wanted: Partial<StressOptions>, parts: StressPar
     const error = `rscore is required and ${core} is active${why}; built in: ${namesOf(cores)}`
     return [{ ...summaryOf(options, core, []), fail: requested.total, error }, requested.total]
   }
-  const bar = new ProgressBar(requested.progress ? parts.terminal : undefined, requested.total)
+  const bar = progressBar(requested.progress ? parts.terminal : undefined, requested.total)
   const jobs = jobsOf(options, core, parts.precision ?? 4)
   const common = { script: parts.script, ...(cores !== BUILT_IN_CORES && { cores }) }
   const run = together(
