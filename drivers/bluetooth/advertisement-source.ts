@@ -25,7 +25,7 @@ export interface SourceParts {
   testWaitMs?: number
 }
 
-interface AdvertisedOptions {
+export interface AdvertisedOptions {
   type: string
   options: CommonOptions
   address: string | null

@@ -14,8 +14,16 @@ interface ObjectType {
 
 const OBJECTS = new Map<number, ObjectType>()
 
-const number = (id: number, key: string, bytes: 1 | 2 | 3 | 4, unit: string, divide = 1, signed = false): void => {
-  OBJECTS.set(id, { key, bytes, signed, multiply: 1, divide, unit, kind: 'number' })
+function number(
+  id: number,
+  key: string,
+  bytes: 1 | 2 | 3 | 4,
+  unit: string,
+  divide = 1,
+  signed = false,
+  multiply = 1,
+): void {
+  OBJECTS.set(id, { key, bytes, signed, multiply, divide, unit, kind: 'number' })
 }
 const SIGNED = true
 
@@ -63,15 +71,7 @@ number(0x52, 'gyroscope', 2, 'deg/s', 1000)
 number(0x55, 'volume_storage', 4, 'L', 1000)
 number(0x56, 'conductivity', 2, 'uS/cm')
 number(0x57, 'temperature', 1, 'Cel', 1, SIGNED)
-OBJECTS.set(0x58, {
-  key: 'temperature',
-  bytes: 1,
-  signed: true,
-  multiply: 35,
-  divide: 100,
-  unit: 'Cel',
-  kind: 'number',
-})
+number(0x58, 'temperature', 1, 'Cel', 100, SIGNED, 35)
 number(0x59, 'count', 1, '1', 1, SIGNED)
 number(0x5a, 'count', 2, '1', 1, SIGNED)
 number(0x5b, 'count', 4, '1', 1, SIGNED)

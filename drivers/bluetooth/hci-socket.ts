@@ -35,7 +35,7 @@ export class HciSocket extends EventEmitter {
   #channel = RAW
 
   /** `opened`: a user channel that another process opened (user-channel.ts). Throws E_NO_ADDON. */
-  constructor(addon: HciAddon = native().hci, opened?: Descriptor) {
+  constructor(addon: HciAddon = native().addon, opened?: Descriptor) {
     super()
     this.#addon = addon
     this.#opened = opened

@@ -9,7 +9,7 @@ import { checkOptions } from '../../src/links/driver-options'
 import type { FixedChannel } from '../kit/common-options'
 import type { Adapter } from './adapter'
 import { sharedAdapter } from './adapters'
-import { AdvertisedSource, type SourceParts } from './advertisement-source'
+import { type AdvertisedOptions, AdvertisedSource, type SourceParts } from './advertisement-source'
 import { type BluetoothOptions, bluetoothOptions } from './bluetooth-options'
 import { BthomeDecoder } from './bthome'
 import { BthomeCipher } from './bthome-cipher'
@@ -79,39 +79,38 @@ const unitIn =
 const source = <Options extends CommonOptions>(
   type: AdvertisementType,
   schema: GenericSchema<unknown, Options>,
-  make: (name: string, options: Options, context: DriverContext, parts?: SourceParts) => AdvertisedSource,
+  made: (options: Options) => Omit<AdvertisedOptions, 'type' | 'options'>,
 ) => ({
   type,
   schema: schema as GenericSchema<unknown, CommonOptions>,
-  create: (name: string, raw: unknown, context: DriverContext, parts?: SourceParts) =>
-    make(name, checkOptions(schema, raw, name), context, parts),
+  create: (name: string, raw: unknown, context: DriverContext, parts?: SourceParts) => {
+    const options = checkOptions(schema, raw, name)
+    return new AdvertisedSource(name, { type, options, ...made(options) }, context, parts)
+  },
 })
 
 /** type → driver. `create` accepts `parts` in place of the machine's. */
 export const advertisementSources = {
-  bthome: source('bthome', bthomeOptions, (name, options, context, parts) => {
-    const { address, bind_key } = options
+  bthome: source('bthome', bthomeOptions, ({ address, bind_key, channels }) => {
     const cipher = bind_key === undefined ? undefined : new BthomeCipher(Buffer.from(bind_key, 'hex'))
-    const made = { type: 'bthome', options, address, unitOf: channelUnit, channels: options.channels }
-    return new AdvertisedSource(name, { ...made, decoder: () => new BthomeDecoder(cipher) }, context, parts)
+    return { address, unitOf: channelUnit, channels, decoder: () => new BthomeDecoder(cipher) }
   }),
-  ibeacon: source('ibeacon', ibeaconOptions, (name, options, context, parts) => {
-    const { address = null, path_loss, channels } = options
-    const decoder = (): IbeaconDecoder => new IbeaconDecoder(options, path_loss)
-    const made = { type: 'ibeacon', options, address, unitOf: unitIn(IBEACON_CHANNELS) }
-    const usual = withUsual(['presence', 'rssi', 'distance'], channels)
-    return new AdvertisedSource(name, { ...made, decoder, channels: usual }, context, parts)
-  }),
-  eddystone: source('eddystone', eddystoneOptions, (name, options, context, parts) => {
-    const made = { type: 'eddystone', options, address: options.address, unitOf: unitIn(EDDYSTONE_CHANNELS) }
-    const usual = withUsual(['battery', 'temperature', 'advertisements', 'uptime'], options.channels)
-    const decoder = (): EddystoneDecoder => new EddystoneDecoder()
-    return new AdvertisedSource(name, { ...made, decoder, channels: usual }, context, parts)
-  }),
-  ruuvi: source('ruuvi', ruuviOptions, (name, options, context, parts) => {
-    const made = { type: 'ruuvi', options, address: options.address, unitOf: unitIn(RUUVI_CHANNELS) }
-    const channels = withUsual(RUUVI_USUAL, options.channels)
-    const decoder = (): RuuviDecoder => new RuuviDecoder()
-    return new AdvertisedSource(name, { ...made, decoder, channels }, context, parts)
-  }),
+  ibeacon: source('ibeacon', ibeaconOptions, options => ({
+    address: options.address ?? null,
+    unitOf: unitIn(IBEACON_CHANNELS),
+    channels: withUsual(['presence', 'rssi', 'distance'], options.channels),
+    decoder: () => new IbeaconDecoder(options, options.path_loss),
+  })),
+  eddystone: source('eddystone', eddystoneOptions, ({ address, channels }) => ({
+    address,
+    unitOf: unitIn(EDDYSTONE_CHANNELS),
+    channels: withUsual(['battery', 'temperature', 'advertisements', 'uptime'], channels),
+    decoder: () => new EddystoneDecoder(),
+  })),
+  ruuvi: source('ruuvi', ruuviOptions, ({ address, channels }) => ({
+    address,
+    unitOf: unitIn(RUUVI_CHANNELS),
+    channels: withUsual(RUUVI_USUAL, channels),
+    decoder: () => new RuuviDecoder(),
+  })),
 } satisfies Record<AdvertisementType, SourceDriver>

@@ -29,35 +29,21 @@ export interface NusOptions {
 }
 
 /** One connection: a line medium that also reports the peer, the signal strength and the adapter's counters. */
-class NusMedium implements Medium {
-  readonly name: string
-  readonly medium = 'Bluetooth'
-  readonly maxPacket: number
+class NusMedium extends LineMedium {
   readonly #line: NusLine
-  readonly #inner: LineMedium
 
   constructor(peer: string, options: NusOptions) {
-    const { adapter, framing, findMs, connectMs, silenceMs, clock, timers, logger } = options
-    this.name = peer
-    this.maxPacket = options.maxPacket
-    this.#line = new NusLine({ name: peer, peer, adapter, timers, findMs, connectMs, silenceMs })
-    this.#inner = new LineMedium(this.#line, {
-      medium: this.medium,
-      framing,
-      maxPacket: this.maxPacket,
-      clock,
-      timers,
-      logger,
-      gapMs: GAP_MS,
-    })
+    const { adapter, framing, maxPacket, findMs, connectMs, silenceMs, clock, timers, logger } = options
+    const line = new NusLine({ name: peer, peer, adapter, timers, findMs, connectMs, silenceMs })
+    super(line, { medium: 'Bluetooth', framing, maxPacket, clock, timers, logger, gapMs: GAP_MS })
+    this.#line = line
   }
 
-  get counters(): LinkCounters {
-    const { rx, tx, errors } = this.#inner.counters
-    return { rx, tx, errors, detail: this.#line.counters.detail }
+  override get counters(): LinkCounters {
+    return { ...super.counters, detail: this.#line.counters.detail }
   }
 
-  onPacket(handler: PacketHandler): void {
+  override onPacket(handler: PacketHandler): void {
     const line = this.#line
     const known: PacketOrigin = {
       medium: this.medium,
@@ -69,23 +55,7 @@ class NusMedium implements Medium {
       },
       reply: packet => this.send(packet),
     }
-    this.#inner.onPacket(packet => handler(packet, known))
-  }
-
-  open(events: OpenableEvents): Promise<void> {
-    return this.#inner.open(events)
-  }
-
-  close(): Promise<void> {
-    return this.#inner.close()
-  }
-
-  send(packet: Uint8Array): Promise<boolean> {
-    return this.#inner.send(packet)
-  }
-
-  onReturn(back: () => void): () => void {
-    return this.#inner.onReturn(back)
+    super.onPacket(packet => handler(packet, known))
   }
 }
 

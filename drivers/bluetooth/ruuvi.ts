@@ -16,18 +16,15 @@ const u24 = (value: number): number | null => (value === 0xffffff ? null : value
 /** `null` stays null */
 const over = (value: number | null, divide: number): number | null => (value === null ? null : value / divide)
 
-/** mg to g */
-const milliG = (value: number | null): number | null => (value === null ? null : value / 1000)
-
 const rawV1: Format = (bytes, emit) => {
   const whole = bytes[2]! & 0x7f
   const sign = bytes[2]! & 0x80 ? -1 : 1
   emit('humidity', bytes[1]! / 2)
   emit('temperature', (sign * (whole * 100 + bytes[3]!)) / 100)
   emit('pressure', bytes.readUInt16BE(4) + 50_000)
-  emit('acceleration_x', milliG(bytes.readInt16BE(6)))
-  emit('acceleration_y', milliG(bytes.readInt16BE(8)))
-  emit('acceleration_z', milliG(bytes.readInt16BE(10)))
+  emit('acceleration_x', over(bytes.readInt16BE(6), 1000))
+  emit('acceleration_y', over(bytes.readInt16BE(8), 1000))
+  emit('acceleration_z', over(bytes.readInt16BE(10), 1000))
   emit('battery', bytes.readUInt16BE(12) / 1000)
 }
 
@@ -41,9 +38,9 @@ const climate: Format = (bytes, emit) => {
 
 const rawV2: Format = (bytes, emit) => {
   climate(bytes, emit)
-  emit('acceleration_x', milliG(s16(bytes.readInt16BE(7))))
-  emit('acceleration_y', milliG(s16(bytes.readInt16BE(9))))
-  emit('acceleration_z', milliG(s16(bytes.readInt16BE(11))))
+  emit('acceleration_x', over(s16(bytes.readInt16BE(7)), 1000))
+  emit('acceleration_y', over(s16(bytes.readInt16BE(9)), 1000))
+  emit('acceleration_z', over(s16(bytes.readInt16BE(11)), 1000))
   const power = bytes.readUInt16BE(13)
   const millivolts = power >> 5
   const tx = power & 0x1f

@@ -5,8 +5,8 @@ import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
 import { isIP } from 'node:net'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
-import type { Medium, OpenableEvents, PacketHandler } from '../../src/links/contracts'
-import { handOver } from '../../src/links/deliver'
+import type { Medium, OpenableEvents } from '../../src/links/contracts'
+import { handOver, PacketReceiver } from '../../src/links/deliver'
 
 interface ShimOptions {
   listen: boolean
@@ -17,7 +17,7 @@ interface ShimOptions {
   logger: Logger
 }
 
-export class UdpShim implements Medium {
+export class UdpShim extends PacketReceiver implements Medium {
   readonly medium = 'Bluetooth'
   readonly maxPacket: number
   readonly counters = { rx: 0, tx: 0, errors: 0 }
@@ -25,23 +25,19 @@ export class UdpShim implements Medium {
   #socket: Socket | undefined
   #events: OpenableEvents | undefined
   #refused = false
-  #handler: PacketHandler = () => undefined
 
   /** Throws CONFIG_INVALID when the host is not an IP address: a name would need a lookup for every packet. */
   constructor(
     readonly name: string,
     options: ShimOptions,
   ) {
+    super()
     if (isIP(options.host) === 0)
       throw new OsError('CONFIG_INVALID', `options of ${name}: host: the shim needs an IP address`, {
         details: { link: name, keys: ['host'] },
       })
     this.maxPacket = options.maxPacket
     this.#options = options
-  }
-
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -104,7 +100,7 @@ export class UdpShim implements Medium {
       address: `${from.address}:${from.port}`,
       reply: (packet: Uint8Array) => this.#write(socket, packet, this.#options.listen ? from : undefined),
     }
-    handOver(message, origin, this.#handler, this.counters, this.#options.logger)
+    handOver(message, origin, this.handler, this.counters, this.#options.logger)
   }
 
   #failed(error: Error): void {

@@ -19,7 +19,7 @@ const ANSWER_MS = 5000
 export async function openUserChannel(
   device: number,
   timers: Timers,
-  addon: HciAddon = native().hci,
+  addon: HciAddon = native().addon,
 ): Promise<Descriptor> {
   const helper = { path: HELPER, unit: 'os-node-hci.socket', answerMs: ANSWER_MS }
   const opened = await askHelper({ ...helper, late: `hci-open did not open hci${device}` }, timers, addon, connection =>

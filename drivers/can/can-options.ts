@@ -2,6 +2,7 @@
 // since JSON has no hexadecimal numbers.
 import * as v from 'valibot'
 import { choice, int, maybeInt } from '../../src/config/fields'
+import { whole } from '../kit/common-options'
 
 export const MAX_STANDARD = 0x7ff
 const MAX_EXTENDED = 0x1fff_ffff
@@ -23,7 +24,7 @@ const canId = v.pipe(
 
 const peerKeys = v.strictObject({
   /** aid of the node at the other end, referenced by `peer` */
-  aid: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(0xffff_fffe))),
+  aid: v.optional(whole(1, 0xffff_fffe)),
   /** CAN id we send with */
   tx_id: canId,
   /** CAN id the peer sends with */
@@ -37,9 +38,9 @@ const peerKeys = v.strictObject({
   /** FD: data bytes of the largest frame */
   frame_bytes: v.optional(v.picklist([8, 12, 16, 20, 24, 32, 48, 64]), 64),
   /** byte that pads short frames; left out: no padding */
-  padding: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(255))),
+  padding: v.optional(whole(0, 255)),
   /** frames the peer may send before it waits for us; 0: no limit */
-  block_size: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(255)), 0),
+  block_size: v.optional(whole(0, 255), 0),
   /** pause the peer makes between two frames, in microseconds */
   separation_us: v.optional(
     v.pipe(

@@ -12,8 +12,8 @@ import type { Clock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import type { Timers } from '../../src/lib/timers'
-import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
-import { handOver } from '../../src/links/deliver'
+import type { LinkCounters, Medium, OpenableEvents, PacketOrigin } from '../../src/links/contracts'
+import { handOver, PacketReceiver } from '../../src/links/deliver'
 import { AGAIN, NO_BUFFERS, READABLE, systemError, WRITABLE } from '../../src/native'
 import { type IsotpOptions, IsotpSocket } from '../../src/native/can'
 
@@ -76,7 +76,7 @@ const isotpSocket = (name: string, options: IsotpOptions): PeerSocket => {
   }
 }
 
-export class CanPeer implements Medium {
+export class CanPeer extends PacketReceiver implements Medium {
   readonly medium = 'CAN'
   readonly maxPacket: number
   readonly #tally = { rx: 0, tx: 0, errors: 0 }
@@ -85,7 +85,6 @@ export class CanPeer implements Medium {
   readonly #settings: PeerSettings
   readonly #parts: PeerParts
   readonly #origin: PacketOrigin
-  #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
   #socket: PeerSocket | undefined
   readonly #waiting: Waiting[] = []
@@ -102,6 +101,7 @@ export class CanPeer implements Medium {
     settings: PeerSettings,
     parts: PeerParts,
   ) {
+    super()
     this.#settings = settings
     this.#parts = parts
     this.maxPacket = settings.maxPacket
@@ -117,11 +117,6 @@ export class CanPeer implements Medium {
   get counters(): LinkCounters {
     const dropped = this.#dropped + (this.#socket?.dropped ?? 0)
     return { ...this.#tally, ...(dropped > 0 && { dropped }), detail: this.#detail }
-  }
-
-  /** Sets the only handler; a second call replaces it. */
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
   }
 
   /** Throws LINK_DOWN (with what to do), NOT_FOUND or E_NO_ADDON. */
@@ -185,7 +180,7 @@ export class CanPeer implements Medium {
     if (this.#silent) this.#say(false)
     for (let k = 0; k < got && socket === this.#socket; k++) {
       const packet = inbox.subarray(k * slot, k * slot + lengths[k]!)
-      handOver(packet, this.#origin, this.#handler, this.#tally, this.#parts.logger)
+      handOver(packet, this.#origin, this.handler, this.#tally, this.#parts.logger)
     }
   }
 

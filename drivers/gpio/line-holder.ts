@@ -29,7 +29,7 @@ export class LineHolder {
   constructor(
     readonly files: Files = realFiles,
     readonly timers: Timers = systemTimers,
-    readonly addon: () => HelperAddon = () => native().gpio,
+    readonly addon: () => HelperAddon = () => native().addon,
     readonly label: (chip: string) => string = labelOf,
   ) {}
 

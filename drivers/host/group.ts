@@ -96,8 +96,8 @@ export class HostGroup<S extends HostSensor> implements Source {
 }
 
 /** Names for several devices of one kind: the plain name if it is unique, else with a distinguishing suffix. */
-export function distinct<T>(things: readonly T[], name: (thing: T) => string, apart: (thing: T) => string): string[] {
+export function distinct(named: readonly (readonly [name: string, apart: string])[]): string[] {
   const counts = new Map<string, number>()
-  for (const thing of things) counts.set(name(thing), (counts.get(name(thing)) ?? 0) + 1)
-  return things.map(thing => (counts.get(name(thing)) === 1 ? name(thing) : `${name(thing)}_${apart(thing)}`))
+  for (const [name] of named) counts.set(name, (counts.get(name) ?? 0) + 1)
+  return named.map(([name, apart]) => (counts.get(name) === 1 ? name : `${name}_${apart}`))
 }

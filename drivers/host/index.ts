@@ -1,9 +1,9 @@
 // The sources that every Linux machine has without wiring: hwmon, thermal zones, IIO, CPU, memory, disk, network,
 // uptime. Declarations and option schemas only; group.ts describes the errors.
-import { array, type GenericSchema, integer, maxValue, minValue, number, optional, pipe, string } from 'valibot'
+import { array, type GenericSchema, optional, string } from 'valibot'
 import type { DriverContext, Source, SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
-import { strict } from '../kit/common-options'
+import { interval, strict } from '../kit/common-options'
 import { DiskProbe, diskPaths } from './disk'
 import { type HostEnvironment, hostEnvironment } from './environment'
 import { type GroupOptions, HostGroup, type HostSensor, type Probe } from './group'
@@ -43,7 +43,7 @@ const INTERVAL_MS: Record<HostType, number> = {
 const options = (type: HostType): GenericSchema<unknown, HostOptions> =>
   strict({
     match: optional(string()),
-    interval_ms: optional(pipe(number(), integer(), minValue(100), maxValue(86_400_000)), INTERVAL_MS[type]),
+    interval_ms: interval(INTERVAL_MS[type]),
     sys_root: optional(string()),
     proc_root: optional(string()),
     data_dir: optional(string()),
@@ -91,16 +91,9 @@ const declare = (type: HostType): SourceDriver<HostOptions> => ({
 })
 
 /** type → driver */
-export const hostSources: Readonly<Record<HostType, SourceDriver<HostOptions>>> = {
-  cpu: declare('cpu'),
-  memory: declare('memory'),
-  disk: declare('disk'),
-  network: declare('network'),
-  uptime: declare('uptime'),
-  thermal: declare('thermal'),
-  hwmon: declare('hwmon'),
-  iio: declare('iio'),
-}
+export const hostSources = Object.fromEntries(HOST_TYPES.map(type => [type, declare(type)])) as Readonly<
+  Record<HostType, SourceDriver<HostOptions>>
+>
 
 export interface SourceEntry {
   name: string

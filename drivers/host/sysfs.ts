@@ -116,11 +116,7 @@ export class HwmonProbe extends FileProbe {
       const name = safeOr(await this.label(`${dir}/name`), entry)
       devices.push({ dir, name, apart: safeOr(busName(`${dir}/device`, 0, entry), entry), files })
     }
-    const chips = distinct(
-      inOrder(devices),
-      d => d.name,
-      d => d.apart,
-    )
+    const chips = distinct(inOrder(devices).map(({ name, apart }) => [name, apart]))
     const sensors: FileSensor[] = []
     for (const [k, { dir, files }] of devices.entries()) sensors.push(...(await this.#chip(chips[k]!, dir, files)))
     return sensors
@@ -138,11 +134,7 @@ export class HwmonProbe extends FileProbe {
       const text = files.has(`${channel.stem}_label`) ? await this.label(`${dir}/${channel.stem}_label`) : ''
       live.push({ channel, text: safeOr(text, channel.stem) })
     }
-    const names = distinct(
-      live,
-      c => c.text,
-      c => c.channel.stem,
-    )
+    const names = distinct(live.map(({ text, channel }) => [text, channel.stem]))
     return live.map(({ channel: { stem, file, unit, divide } }, k) => ({
       id: `${chip}_${names[k]}`,
       unit,
@@ -166,11 +158,7 @@ export class ThermalProbe extends FileProbe {
       if (!/^thermal_zone\d+$/.test(zone) || !list(`${root}/${zone}`).includes('temp')) continue
       zones.push({ zone, type: safeOr(await this.label(`${root}/${zone}/type`), zone) })
     }
-    const names = distinct(
-      zones,
-      z => z.type,
-      z => z.zone.slice('thermal_zone'.length),
-    )
+    const names = distinct(zones.map(({ zone, type }) => [type, zone.slice('thermal_zone'.length)]))
     return zones.map(({ zone }, k) => ({
       id: `thermal_${names[k]}`,
       unit: 'Cel',
@@ -198,11 +186,7 @@ export class IioProbe extends FileProbe {
       // the real folder is …/<bus device>/iio:deviceN
       devices.push({ dir, name, apart: safeOr(busName(dir, 1, entry), safeName(entry)), files })
     }
-    const names = distinct(
-      inOrder(devices),
-      d => d.name,
-      d => d.apart,
-    )
+    const names = distinct(inOrder(devices).map(({ name, apart }) => [name, apart]))
     const sensors: FileSensor[] = []
     for (const [k, { dir, files }] of devices.entries()) sensors.push(...(await this.#device(names[k]!, dir, files)))
     return sensors
@@ -219,11 +203,7 @@ export class IioProbe extends FileProbe {
         text: safeOr(files.has(label) ? await this.label(`${dir}/${label}`) : '', channel.stem),
       })
     }
-    const names = distinct(
-      channels,
-      c => c.text,
-      c => c.channel.stem,
-    )
+    const names = distinct(channels.map(({ text, channel }) => [text, channel.stem]))
     return channels.map(({ channel: { file, scale, offset, unit, divide } }, k) => ({
       id: `${name}_${names[k]}`,
       unit,

@@ -25,7 +25,7 @@ export interface Feed {
   readonly detail?: Readonly<Record<string, number>>
 }
 
-interface LatestOptions {
+export interface LatestOptions {
   type: string
   intervalMs: number
   maxAgeMs: number

@@ -12,23 +12,10 @@ import type {
   LinkCounters,
   Medium,
   OpenableEvents,
-  PacketHandler,
   PacketOrigin,
 } from '../../src/links/contracts'
-import { handOver } from '../../src/links/deliver'
-import { COMMAND } from '../../src/wire/commands'
-
-/** Packets that answer a request: they go to its sender. */
-const ANSWERS: ReadonlySet<number> = new Set([
-  COMMAND.ID_ASSIGN,
-  COMMAND.ID_POOL_RES,
-  COMMAND.HANDSHAKE_ACK, // the answer of the delivery exchange begins with the same byte (X29)
-  COMMAND.HANDSHAKE_NACK,
-  COMMAND.PONG,
-  COMMAND.TIME_RESPONSE,
-  COMMAND.SECURE_DICT_READY,
-  COMMAND.SECURE_CHANNEL_ACK,
-])
+import { handOver, PacketReceiver } from '../../src/links/deliver'
+import { ANSWERS } from '../../src/wire/commands'
 
 interface ShareOptions {
   /** name of the link in the supervisor */
@@ -128,7 +115,7 @@ class Hardware {
 
 const known = new Map<string, Hardware>()
 
-class SharedMedium implements Medium {
+class SharedMedium extends PacketReceiver implements Medium {
   readonly name: string
   readonly medium: string
   readonly mode: 'send' | 'listen'
@@ -136,9 +123,9 @@ class SharedMedium implements Medium {
   readonly #options: ShareOptions
   readonly #own = { rx: 0, tx: 0, errors: 0 }
   #hardware: Hardware
-  #handler: PacketHandler = () => undefined
 
   constructor(medium: string, options: ShareOptions) {
+    super()
     this.name = options.name
     this.medium = medium
     this.mode = options.mode
@@ -179,10 +166,6 @@ class SharedMedium implements Medium {
     }
   }
 
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
-  }
-
   async open(events: OpenableEvents): Promise<void> {
     const closed = this.close()
     this.events = events
@@ -217,7 +200,7 @@ class SharedMedium implements Medium {
 
   /** Handles one packet of the hardware. An error of the handler affects only this packet. */
   receive(packet: Uint8Array, origin: PacketOrigin): void {
-    handOver(packet, origin, this.#handler, this.#own, this.#options.logger)
+    handOver(packet, origin, this.handler, this.#own, this.#options.logger)
   }
 
   /** Joins hardware that another medium made with the same settings; throws LINK_DOWN if it is in use with others. */

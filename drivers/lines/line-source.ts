@@ -9,7 +9,7 @@ import type { DriverContext, Line, Source } from '../../src/links/contracts'
 import { safeName } from '../../src/links/names'
 import { type Resolved, resolve } from '../../src/units/canonical'
 import { chooseChannels, distinctIds, ValueChannel } from '../kit/channel'
-import { type Feed, LatestSource } from '../kit/latest-source'
+import { LatestSource } from '../kit/latest-source'
 import { LineFeed, type LineFeedOptions } from './feed'
 import type { LineOptions, NmeaOptions } from './line-options'
 import { NMEA_CHANNELS, type NmeaChannel, NmeaReader, type NmeaSink } from './nmea'
@@ -59,12 +59,11 @@ export function createLineSource(
   })
   const timeoutMs = Math.min(options.timeout_ms, intervalMs * ANSWER_SHARE)
   const maxAgeMs = options.max_age_ms ?? (poll === undefined ? MAX_AGE_MS : timeoutMs)
-  const latest = (source: Feed): LatestSource =>
-    new LatestSource(name, { type: 'line', intervalMs, maxAgeMs, channels, clock, timers }, source)
-  if (poll === undefined) return latest(feed)
+  const latest = { type: 'line', intervalMs, maxAgeMs, channels, clock, timers }
+  if (poll === undefined) return new LatestSource(name, latest, feed)
   const text = Buffer.from(poll, 'latin1')
   const question = new Question(feed, line, { text, timeoutMs, channels: channels.length, timers })
-  return new AskingSource(latest(question), question)
+  return new AskingSource(name, latest, question)
 }
 
 const idOf = (source: string, key: string, count: number): string =>

@@ -5,8 +5,8 @@ import { within } from '../../src/lib/deadline'
 import { OsError } from '../../src/lib/errors'
 import { SerialQueue } from '../../src/lib/serial-queue'
 import type { Timers } from '../../src/lib/timers'
-import type { OpenableEvents, RawReading, Source, SourceReading } from '../../src/links/contracts'
-import type { Feed, LatestSource, Take } from '../kit/latest-source'
+import type { OpenableEvents, RawReading, SourceReading } from '../../src/links/contracts'
+import { type Feed, type LatestOptions, LatestSource, type Take } from '../kit/latest-source'
 
 /** A serial line; if several links share it, `exclusive` keeps other queries out until the answer has arrived. */
 export interface QueriedLine {
@@ -72,49 +72,22 @@ export class Question implements Feed {
 }
 
 /** A latest-value source that queries its device before each read. */
-export class AskingSource implements Source {
-  readonly name: string
-  readonly type: string
-  readonly intervalMs: number
-  readonly #inner: LatestSource
+export class AskingSource extends LatestSource {
   readonly #question: Question
   readonly #turns = new SerialQueue()
 
-  constructor(inner: LatestSource, question: Question) {
-    this.name = inner.name
-    this.type = inner.type
-    this.intervalMs = inner.intervalMs
-    this.#inner = inner
+  constructor(name: string, options: LatestOptions, question: Question) {
+    super(name, options, question)
     this.#question = question
   }
 
-  get sensors(): LatestSource['sensors'] {
-    return this.#inner.sensors
+  override read(): Promise<readonly SourceReading[]> {
+    return this.#turn(() => super.read())
   }
 
-  get counters(): LatestSource['counters'] {
-    return this.#inner.counters
-  }
-
-  whyNot(id: string): string | undefined {
-    return this.#inner.whyNot(id)
-  }
-
-  open(events: OpenableEvents): Promise<void> {
-    return this.#inner.open(events)
-  }
-
-  close(): Promise<void> {
-    return this.#inner.close()
-  }
-
-  async read(): Promise<readonly SourceReading[]> {
-    return this.#turn(() => this.#inner.read())
-  }
-
-  async readRaw(): Promise<readonly RawReading[]> {
+  override readRaw(): Promise<readonly RawReading[]> {
     // channels that the answer lacks will not arrive later
-    return this.#turn(() => this.#inner.readRaw(0))
+    return this.#turn(() => super.readRaw(0))
   }
 
   /** Serializes a test and the schedule. */

@@ -1,8 +1,8 @@
 // LoRa as a medium: raw packets on the air, no addresses. Every station with the same settings receives everything, so
 // an answer identifies its request by its content; an address names the channel. send() resolves true when the packet
 // was transmitted.
-import type { Airtime, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
-import { handOver } from '../../src/links/deliver'
+import type { Airtime, Medium, OpenableEvents, PacketOrigin } from '../../src/links/contracts'
+import { handOver, PacketReceiver } from '../../src/links/deliver'
 import type { DutyBook } from './airtime-file'
 import { LoraChannel } from './channel'
 import type { Reception } from './chip'
@@ -17,7 +17,7 @@ interface LoraParts extends LoraWorld {
 
 const MHZ = 1_000_000
 
-export class LoraMedium implements Medium {
+export class LoraMedium extends PacketReceiver implements Medium {
   readonly medium = 'LoRa'
   readonly maxPacket: number
   readonly airtime: Airtime
@@ -28,7 +28,6 @@ export class LoraMedium implements Medium {
   readonly #address: string
   /** of the last received packet */
   #signal: { last_rssi_dbm: number; last_snr_db: number } | undefined
-  #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
   /** reasons for `degraded`: the budget, and the chip */
   readonly #complaints = { channel: '', radio: '' }
@@ -37,6 +36,7 @@ export class LoraMedium implements Medium {
     readonly name: string,
     parts: LoraParts,
   ) {
+    super()
     const { modem, duty, book, clock, random } = parts
     this.#parts = parts
     this.maxPacket = modem.maxPacket
@@ -72,11 +72,6 @@ export class LoraMedium implements Medium {
         ...this.#radio.counters,
       },
     }
-  }
-
-  /** Sets the only handler; a second call replaces it. */
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -115,7 +110,7 @@ export class LoraMedium implements Medium {
       snr,
       reply: packet => this.send(packet),
     }
-    handOver(bytes, origin, this.#handler, this.#counters, this.#parts.logger)
+    handOver(bytes, origin, this.handler, this.#counters, this.#parts.logger)
   }
 
   #complain(who: 'channel' | 'radio', reason: string): void {

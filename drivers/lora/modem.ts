@@ -15,32 +15,14 @@ const MHZ = 1_000_000
 /** exact bandwidths, Hz; the names of the three narrow ones are rounded */
 const BANDWIDTHS_HZ = [7812.5, 10_416.7, 15_625, 20_833.3, 31_250, 41_666.7, 62_500, 125_000, 250_000, 500_000]
 
-const CHIPS: Readonly<
-  Record<LoraOptions['chip'], { bandsMhz: readonly (readonly [number, number])[]; maxSf: number }>
-> = {
-  sx1276: {
-    bandsMhz: [
-      [137, 175],
-      [410, 525],
-      [862, 1020],
-    ],
-    maxSf: 12,
-  },
-  sx1277: {
-    bandsMhz: [
-      [137, 175],
-      [410, 525],
-      [862, 1020],
-    ],
-    maxSf: 9,
-  },
-  sx1278: {
-    bandsMhz: [
-      [137, 175],
-      [410, 525],
-    ],
-    maxSf: 12,
-  },
+type Range = readonly [fromMhz: number, toMhz: number]
+const VHF: Range = [137, 175]
+const UHF: Range = [410, 525]
+const HIGH: Range = [862, 1020]
+const CHIPS: Readonly<Record<LoraOptions['chip'], { bandsMhz: readonly Range[]; maxSf: number }>> = {
+  sx1276: { bandsMhz: [VHF, UHF, HIGH], maxSf: 12 },
+  sx1277: { bandsMhz: [VHF, UHF, HIGH], maxSf: 9 },
+  sx1278: { bandsMhz: [VHF, UHF], maxSf: 12 },
   sx1279: {
     bandsMhz: [
       [137, 160],
@@ -92,6 +74,8 @@ export function powerRegisters(dbm: number, pin: LoraOptions['power_pin']): { co
 export const currentRegister = (ma: number): number =>
   0x20 | (ma <= 120 ? Math.ceil((Math.max(45, ma) - 45) / 5) : Math.min(27, Math.ceil((ma + 30) / 10)))
 
+const within = ([from, to]: Range, hz: number): boolean => hz >= from * MHZ && hz <= to * MHZ
+
 /** Errata 2.3: intermediate frequency and receiver offset, by bandwidth. */
 function spurious(bandwidth: number): { ifFreq: number | null; offsetHz: number } {
   if (bandwidth === 9) return { ifFreq: null, offsetHz: 0 }
@@ -102,17 +86,12 @@ function spurious(bandwidth: number): { ifFreq: number | null; offsetHz: number 
 /** Errata 2.1: sensitivity at 500 kHz. */
 function highBandwidth(bandwidth: number, hz: number): readonly (readonly [number, number])[] {
   if (bandwidth !== 9) return [[REG.HIGH_BW_OPTIMIZE_1, 0x03]]
-  if (hz >= 862 * MHZ && hz <= 1020 * MHZ)
-    return [
-      [REG.HIGH_BW_OPTIMIZE_1, 0x02],
-      [REG.HIGH_BW_OPTIMIZE_2, 0x64],
-    ]
-  if (hz >= 410 * MHZ && hz <= 525 * MHZ)
-    return [
-      [REG.HIGH_BW_OPTIMIZE_1, 0x02],
-      [REG.HIGH_BW_OPTIMIZE_2, 0x7f],
-    ]
-  return [[REG.HIGH_BW_OPTIMIZE_1, 0x03]]
+  const second = within(HIGH, hz) ? 0x64 : within(UHF, hz) ? 0x7f : null
+  if (second === null) return [[REG.HIGH_BW_OPTIMIZE_1, 0x03]]
+  return [
+    [REG.HIGH_BW_OPTIMIZE_1, 0x02],
+    [REG.HIGH_BW_OPTIMIZE_2, second],
+  ]
 }
 
 /** Throws CONFIG_INVALID. */
@@ -120,7 +99,7 @@ export function modemOf(options: LoraOptions): Modem {
   const { chip, region, spreading_factor: sf, implicit_bytes: implicitBytes = 0, power_dbm, power_pin } = options
   const { bandsMhz, maxSf } = CHIPS[chip]
   const frequencyHz = options.frequency_hz ?? usualFrequency(region)
-  if (!bandsMhz.some(([from, to]) => frequencyHz >= from * MHZ && frequencyHz <= to * MHZ)) {
+  if (!bandsMhz.some(range => within(range, frequencyHz))) {
     const ranges = bandsMhz.map(([from, to]) => `${from}-${to}`).join(', ')
     throw wrong(`${frequencyHz / MHZ} MHz, but the ${chip} does ${ranges} MHz`, 'frequency_hz')
   }

@@ -5,16 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void addon_args(napi_env env, napi_callback_info info, size_t want, napi_value *args) {
-    size_t count = want;
-    if (napi_get_cb_info(env, info, &count, args, NULL, NULL) == napi_ok)
-        return;
-    napi_value undefined;
-    napi_get_undefined(env, &undefined);
-    for (size_t k = 0; k < want; k++)
-        args[k] = undefined;
-}
-
 napi_value addon_int(napi_env env, int64_t value) {
     napi_value out = NULL;
     if (value >= INT32_MIN && value <= INT32_MAX)
@@ -54,10 +44,34 @@ bool addon_number(napi_env env, napi_value value, int32_t *out) {
     return napi_get_value_int32(env, value, out) == napi_ok;
 }
 
-void addon_export(napi_env env, napi_value exports, const char *name, napi_callback function) {
+static int64_t call(napi_env env, napi_callback_info info) {
+    napi_value args[ADDON_ARGS];
+    size_t count = ADDON_ARGS;
+    void *function;
+    if (napi_get_cb_info(env, info, &count, args, NULL, &function) != napi_ok)
+        return -EINVAL;
+    return ((addon_function *)function)(env, args);
+}
+
+static napi_value answer(napi_env env, napi_callback_info info) { return addon_int(env, call(env, info)); }
+
+static napi_value open_descriptor(napi_env env, napi_callback_info info) {
+    int64_t fd = call(env, info);
+    return fd < 0 ? addon_int(env, fd) : descriptor_new(env, (int)fd);
+}
+
+void addon_export_raw(napi_env env, napi_value exports, const char *name, napi_callback function, void *data) {
     napi_value value;
-    if (napi_create_function(env, name, NAPI_AUTO_LENGTH, function, NULL, &value) == napi_ok)
+    if (napi_create_function(env, name, NAPI_AUTO_LENGTH, function, data, &value) == napi_ok)
         napi_set_named_property(env, exports, name, value);
+}
+
+void addon_export(napi_env env, napi_value exports, const char *name, addon_function *function) {
+    addon_export_raw(env, exports, name, answer, (void *)function);
+}
+
+void addon_export_opening(napi_env env, napi_value exports, const char *name, addon_function *function) {
+    addon_export_raw(env, exports, name, open_descriptor, (void *)function);
 }
 
 /* Called once per thread that loads the addon: it keeps no state between calls. */

@@ -14,8 +14,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Fetches up to `want` arguments; missing ones are undefined. */
-void addon_args(napi_env env, napi_callback_info info, size_t want, napi_value *args);
+/* A function visible to JavaScript. Missing arguments are undefined. */
+typedef int64_t addon_function(napi_env env, napi_value *args);
+enum { ADDON_ARGS = 8 };
+
+void addon_export(napi_env env, napi_value exports, const char *name, addon_function *function);
+/* The same for a function that opens something: its answer is an fd, which JavaScript gets as a descriptor. */
+void addon_export_opening(napi_env env, napi_value exports, const char *name, addon_function *function);
+/* For the few that return another value. `data`: for napi_get_cb_info. */
+void addon_export_raw(napi_env env, napi_value exports, const char *name, napi_callback function, void *data);
+
 /* A result. */
 napi_value addon_int(napi_env env, int64_t value);
 /* The bytes of a typed array or Buffer; false if it is neither. `unit`: required size of one element, 0: any. */
@@ -24,7 +32,6 @@ bool addon_bytes(napi_env env, napi_value value, size_t unit, void **data, size_
 int addon_text(napi_env env, napi_value value, char *out, size_t size);
 /* A whole number; false if it is not one. */
 bool addon_number(napi_env env, napi_value value, int32_t *out);
-void addon_export(napi_env env, napi_value exports, const char *name, napi_callback function);
 
 void addon_unix(napi_env env, napi_value exports);
 void addon_time(napi_env env, napi_value exports);

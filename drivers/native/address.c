@@ -60,11 +60,12 @@ void address_clean(uint8_t *slot, socklen_t length) {
 static napi_value address_text(napi_env env, napi_callback_info info) {
     char text[INET6_ADDRSTRLEN + 1 + IF_NAMESIZE] = "";
     napi_value args[2], out;
+    size_t count = 2;
     union address address;
     void *data;
     size_t bytes;
     int32_t slot;
-    addon_args(env, info, 2, args);
+    napi_get_cb_info(env, info, &count, args, NULL, NULL);
     if (addon_bytes(env, args[0], 0, &data, &bytes) && addon_number(env, args[1], &slot) && slot >= 0 &&
         (size_t)slot < bytes / ADDRESS_SIZE) {
         memcpy(&address, (uint8_t *)data + (size_t)slot * ADDRESS_SIZE, sizeof address);
@@ -87,5 +88,5 @@ static napi_value address_text(napi_env env, napi_callback_info info) {
 }
 
 void addon_address(napi_env env, napi_value exports) {
-    addon_export(env, exports, "addressText", address_text);
+    addon_export_raw(env, exports, "addressText", address_text, NULL);
 }

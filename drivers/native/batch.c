@@ -13,23 +13,21 @@ enum { BATCH = 64 };
 /* receive(descriptor, slab, lengths: Uint32Array, peers: Uint8Array | null) → packets received
  * The slab is divided into as many equal slots as `lengths` has elements; `peers` gets 28 bytes per packet (null: not
  * needed). A packet longer than its slot is truncated. */
-static napi_value receive(napi_env env, napi_callback_info info) {
-    napi_value args[4];
+static int64_t receive(napi_env env, napi_value *args) {
     void *slab, *lengths, *peers = NULL;
     size_t slab_bytes, lengths_bytes, peers_bytes = 0;
     struct mmsghdr messages[BATCH];
     struct iovec parts[BATCH];
-    addon_args(env, info, 4, args);
     int fd = descriptor_fd(env, args[0]);
     if (fd < 0)
-        return addon_int(env, fd);
+        return fd;
     if (!addon_bytes(env, args[1], 1, &slab, &slab_bytes) ||
         !addon_bytes(env, args[2], sizeof(uint32_t), &lengths, &lengths_bytes))
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     bool named = addon_bytes(env, args[3], 1, &peers, &peers_bytes);
     size_t count = lengths_bytes / sizeof(uint32_t);
     if (count == 0 || (named && peers_bytes < count * ADDRESS_SIZE))
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     size_t slot = slab_bytes / count;
     if (count > BATCH)
         count = BATCH;
@@ -45,13 +43,13 @@ static napi_value receive(napi_env env, napi_callback_info info) {
     }
     int got = recvmmsg(fd, messages, (unsigned)count, MSG_DONTWAIT, NULL);
     if (got < 0)
-        return addon_int(env, -errno);
+        return -errno;
     for (int k = 0; k < got; k++) {
         ((uint32_t *)lengths)[k] = messages[k].msg_len;
         if (named)
             address_clean(messages[k].msg_hdr.msg_name, messages[k].msg_hdr.msg_namelen);
     }
-    return addon_int(env, got);
+    return got;
 }
 
 /* Sends the packets in `parts` in order, to one `to` address each, or to none (NULL); returns how many were sent, or
@@ -89,52 +87,48 @@ static int send_all(int fd, const uint8_t *slab, const uint32_t *offsets, const 
  * If fewer than `count` were sent, the next call reports the error of the next packet. An earlier asynchronous error is
  * cleared by that (the kernel reports it once, to the next call) and occurs again. peers null: to the connected peer.
  */
-static napi_value send_batch(napi_env env, napi_callback_info info) {
-    napi_value args[6];
+static int64_t send_batch(napi_env env, napi_value *args) {
     void *slab, *offsets, *lengths, *peers = NULL;
     size_t slab_bytes, offsets_bytes, lengths_bytes, peers_bytes = 0;
     int32_t count;
-    addon_args(env, info, 6, args);
     int fd = descriptor_fd(env, args[0]);
     if (fd < 0)
-        return addon_int(env, fd);
+        return fd;
     if (!addon_bytes(env, args[1], 1, &slab, &slab_bytes) ||
         !addon_bytes(env, args[2], sizeof(uint32_t), &offsets, &offsets_bytes) ||
         !addon_bytes(env, args[3], sizeof(uint32_t), &lengths, &lengths_bytes) || !addon_number(env, args[4], &count) ||
         count < 0 || (size_t)count > offsets_bytes / sizeof(uint32_t) || (size_t)count > lengths_bytes / sizeof(uint32_t))
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     bool named = addon_bytes(env, args[5], 1, &peers, &peers_bytes);
     if (named && (size_t)count > peers_bytes / ADDRESS_SIZE)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     for (int32_t k = 0; k < count; k++) {
         uint64_t end = (uint64_t)((uint32_t *)offsets)[k] + ((uint32_t *)lengths)[k];
         if (end > slab_bytes)
-            return addon_int(env, -EINVAL);
+            return -EINVAL;
     }
-    return addon_int(env, send_all(fd, slab, offsets, lengths, (size_t)count, named ? peers : NULL));
+    return send_all(fd, slab, offsets, lengths, (size_t)count, named ? peers : NULL);
 }
 
 /* sendOne(descriptor, packet, peer: Uint8Array | null) → bytes sent */
-static napi_value send_one(napi_env env, napi_callback_info info) {
-    napi_value args[3];
+static int64_t send_one(napi_env env, napi_value *args) {
     void *packet, *peer;
     size_t bytes, peer_bytes;
     union address to;
-    addon_args(env, info, 3, args);
     int fd = descriptor_fd(env, args[0]);
     if (fd < 0)
-        return addon_int(env, fd);
+        return fd;
     if (!addon_bytes(env, args[1], 1, &packet, &bytes))
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     ssize_t sent;
     if (addon_bytes(env, args[2], 1, &peer, &peer_bytes)) {
         if (peer_bytes < ADDRESS_SIZE)
-            return addon_int(env, -EINVAL);
+            return -EINVAL;
         memcpy(&to, peer, sizeof to);
         sent = sendto(fd, packet, bytes, MSG_DONTWAIT | MSG_NOSIGNAL, &to.any, address_length(&to));
     } else
         sent = send(fd, packet, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-    return addon_int(env, sent < 0 ? -errno : sent);
+    return sent < 0 ? -errno : sent;
 }
 
 void addon_batch(napi_env env, napi_value exports) {

@@ -12,32 +12,23 @@ import { fileURLToPath } from 'node:url'
 const here = dirname(fileURLToPath(import.meta.url))
 /** a thread in a blocked call continues after Node unloads the addon, so its code must stay in memory */
 const NODELETE = '-Wl,-z,nodelete'
+const COMMON = [
+  ...['-std=gnu11', '-fPIC', '-shared', '-fvisibility=hidden', NODELETE],
+  // callbacks have the parameters of their caller
+  ...['-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror'],
+]
 export const FLAGS = [
-  '-std=gnu11',
+  ...COMMON,
   '-O2',
-  '-fPIC',
-  '-shared',
-  '-fvisibility=hidden',
-  '-Wall',
-  '-Wextra',
-  '-Werror',
   '-s',
   // C code throws no exceptions, so unwind tables are not needed
   '-fno-asynchronous-unwind-tables',
-  NODELETE,
 ]
 /** undefined behaviour ends the process, so that no test can miss it */
 const SANITIZE = [
-  '-std=gnu11',
-  '-O1',
-  '-g',
-  '-fPIC',
-  '-shared',
-  '-fvisibility=hidden',
-  '-Wall',
-  '-Wextra',
-  '-Werror',
-].concat('-fsanitize=address,undefined', '-fno-sanitize-recover=undefined', '-fno-omit-frame-pointer', NODELETE)
+  ...COMMON,
+  ...['-O1', '-g', '-fsanitize=address,undefined', '-fno-sanitize-recover=undefined', '-fno-omit-frame-pointer'],
+]
 /** Every supported processor: Debian's compiler for it, and the package of the cross compiler. */
 export const PROCESSORS = {
   x64: ['x86_64-linux-gnu-gcc', 'gcc-x86-64-linux-gnu'],

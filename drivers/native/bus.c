@@ -137,8 +137,6 @@ static void close_bus(struct bus *self, bool owner_goes) {
 }
 
 static void on_collected(napi_env env, void *data, void *hint) {
-    (void)env;
-    (void)hint;
     close_bus(data, true);
 }
 
@@ -149,7 +147,6 @@ static struct bus *bus_of(napi_env env, napi_value value) {
 
 /* busStart() → bus, or minus errno; a job of the bus opens its device */
 static napi_value bus_start(napi_env env, napi_callback_info info) {
-    (void)info;
     napi_value value;
     struct bus *self = calloc(1, sizeof *self);
     if (self == NULL)
@@ -172,15 +169,13 @@ static napi_value bus_start(napi_env env, napi_callback_info info) {
 }
 
 /* busEvents(bus) → descriptor that is readable when jobs are done. Call it only once. */
-static napi_value bus_events(napi_env env, napi_callback_info info) {
-    napi_value args[1];
-    addon_args(env, info, 1, args);
+static int64_t bus_events(napi_env env, napi_value *args) {
     struct bus *self = bus_of(env, args[0]);
     if (self == NULL || self->events < 0)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     int events = self->events;
     self->events = -1;
-    return descriptor_new(env, events);
+    return events;
 }
 
 /* NULL if there is none, or if the bus is closed. */
@@ -230,7 +225,7 @@ struct bus_job *bus_take_path(napi_env env, napi_value bus, napi_value path, int
     return job;
 }
 
-napi_value bus_queue(napi_env env, napi_value bus, struct bus_job *job, bus_work *work) {
+int64_t bus_queue(napi_env env, napi_value bus, struct bus_job *job, bus_work *work) {
     struct bus *self = bus_of(env, bus);
     unsigned number = (unsigned)(job - self->jobs);
     pthread_mutex_lock(&self->lock);
@@ -239,17 +234,15 @@ napi_value bus_queue(napi_env env, napi_value bus, struct bus_job *job, bus_work
     line_put(&self->waiting, number);
     pthread_cond_signal(&self->work);
     pthread_mutex_unlock(&self->lock);
-    return addon_int(env, number);
+    return number;
 }
 
 /* busDone(bus) → the number of the next finished job, or -EAGAIN: wait for the descriptor */
-static napi_value bus_done(napi_env env, napi_callback_info info) {
-    napi_value args[1];
+static int64_t bus_done(napi_env env, napi_value *args) {
     eventfd_t count;
-    addon_args(env, info, 1, args);
     struct bus *self = bus_of(env, args[0]);
     if (self == NULL)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     int result = -EAGAIN;
     pthread_mutex_lock(&self->lock);
     if (self->done.count > 0)
@@ -257,25 +250,23 @@ static napi_value bus_done(napi_env env, napi_callback_info info) {
     else
         eventfd_read(self->wake, &count);
     pthread_mutex_unlock(&self->lock);
-    return addon_int(env, result);
+    return result;
 }
 
 /* busResult(bus, job, answer: Uint8Array | null) → the job's result; unless it failed, its answer is copied to `answer`
  * as far as it fits, and the job is free again */
-static napi_value bus_result(napi_env env, napi_callback_info info) {
-    napi_value args[3];
+static int64_t bus_result(napi_env env, napi_value *args) {
     void *answer;
     size_t bytes;
-    addon_args(env, info, 3, args);
     struct bus *self = bus_of(env, args[0]);
     struct bus_job *job = job_of(self, env, args[1]);
     if (job == NULL)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     pthread_mutex_lock(&self->lock);
     bool done = job->state == BUS_DONE;
     pthread_mutex_unlock(&self->lock);
     if (!done)
-        return addon_int(env, -EBUSY);
+        return -EBUSY;
     if (job->result >= 0 && addon_bytes(env, args[2], 1, &answer, &bytes) && bytes > 0 && job->answer_length > 0)
         memcpy(answer, job->bytes + job->answer_at, bytes < job->answer_length ? bytes : job->answer_length);
     int64_t result = job->result;
@@ -283,33 +274,29 @@ static napi_value bus_result(napi_env env, napi_callback_info info) {
     pthread_mutex_lock(&self->lock);
     job->state = BUS_FREE;
     pthread_mutex_unlock(&self->lock);
-    return addon_int(env, result);
+    return result;
 }
 
 /* busFile(bus, job) → the file that a finished job opened, as a descriptor; -EBADF: none. Call it before busResult. */
-static napi_value bus_file(napi_env env, napi_callback_info info) {
-    napi_value args[2];
-    addon_args(env, info, 2, args);
+static int64_t bus_file(napi_env env, napi_value *args) {
     struct bus *self = bus_of(env, args[0]);
     struct bus_job *job = job_of(self, env, args[1]);
     if (job == NULL)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     pthread_mutex_lock(&self->lock);
     int file = job->state == BUS_DONE ? job->file : -1;
     if (file >= 0)
         job->file = -1;
     pthread_mutex_unlock(&self->lock);
-    return file < 0 ? addon_int(env, -EBADF) : descriptor_new(env, file);
+    return file < 0 ? -EBADF : file;
 }
 
 /* busCancel(bus, job) → 0 it will not start, -EBUSY it runs or cannot be cancelled, -EALREADY it is done, -EINVAL no such job */
-static napi_value bus_cancel(napi_env env, napi_callback_info info) {
-    napi_value args[2];
-    addon_args(env, info, 2, args);
+static int64_t bus_cancel(napi_env env, napi_value *args) {
     struct bus *self = bus_of(env, args[0]);
     struct bus_job *job = job_of(self, env, args[1]);
     if (job == NULL)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     static const int results[] = {[BUS_FREE] = -EINVAL, [BUS_QUEUED] = 0, [BUS_RUNNING] = -EBUSY, [BUS_DONE] = -EALREADY};
     pthread_mutex_lock(&self->lock);
     int result = job->state == BUS_QUEUED && job->certain ? -EBUSY : results[job->state];
@@ -323,29 +310,27 @@ static napi_value bus_cancel(napi_env env, napi_callback_info info) {
         job->state = BUS_FREE;
     }
     pthread_mutex_unlock(&self->lock);
-    return addon_int(env, result);
+    return result;
 }
 
 /* busClose(bus) → 1 the thread has ended, 0 it ends when its current call returns; safe to call again */
-static napi_value bus_close(napi_env env, napi_callback_info info) {
-    napi_value args[1];
-    addon_args(env, info, 1, args);
+static int64_t bus_close(napi_env env, napi_value *args) {
     struct bus *self = bus_of(env, args[0]);
     if (self == NULL)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     close_bus(self, false);
     pthread_mutex_lock(&self->lock);
     bool ended = self->ended;
     pthread_mutex_unlock(&self->lock);
-    return addon_int(env, ended ? 1 : 0);
+    return ended ? 1 : 0;
 }
 
 void addon_bus(napi_env env, napi_value exports) {
-    addon_export(env, exports, "busStart", bus_start);
-    addon_export(env, exports, "busEvents", bus_events);
+    addon_export_raw(env, exports, "busStart", bus_start, NULL);
+    addon_export_opening(env, exports, "busEvents", bus_events);
     addon_export(env, exports, "busDone", bus_done);
     addon_export(env, exports, "busResult", bus_result);
-    addon_export(env, exports, "busFile", bus_file);
+    addon_export_opening(env, exports, "busFile", bus_file);
     addon_export(env, exports, "busCancel", bus_cancel);
     addon_export(env, exports, "busClose", bus_close);
 }

@@ -10,7 +10,7 @@
 #include "addon.h"
 
 /* limits: queued and finished jobs together; words and bytes of one job */
-enum { BUS_JOBS = 64, BUS_WORDS = 128, BUS_BYTES = 65536 };
+enum { BUS_JOBS = 64, BUS_WORDS = 5, BUS_BYTES = 65536 };
 
 struct bus_job;
 
@@ -37,8 +37,8 @@ struct bus_job {
  * reason (-EINVAL no bus, -EBADF closed, -EAGAIN 64 are queued, -EMSGSIZE, -ENOMEM). The caller fills the job and
  * passes it to bus_queue immediately. */
 struct bus_job *bus_take(napi_env env, napi_value bus, size_t length, int *error);
-/* Appends it to the queue; returns the result for JavaScript: the job's number. */
-napi_value bus_queue(napi_env env, napi_value bus, struct bus_job *job, bus_work *work);
+/* Appends it to the queue; returns its number. */
+int64_t bus_queue(napi_env env, napi_value bus, struct bus_job *job, bus_work *work);
 /* A job whose bytes are a path with its NUL. NULL like bus_take. */
 struct bus_job *bus_take_path(napi_env env, napi_value bus, napi_value path, int *error);
 

@@ -9,7 +9,6 @@
 #include <linux/can.h>
 #include <linux/can/isotp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* indexes of `settings` */
 enum { TX_ID, RX_ID, FLAGS, TX_PAD, RX_PAD, BLOCK_SIZE, ST_MIN, WAIT_MAX, MTU, TX_DL, TX_FLAGS, SETTINGS };
@@ -43,45 +42,34 @@ static int prepare(int fd, const uint32_t *settings, int32_t buffer) {
  * openIsotp(interface, settings: Uint32Array(11), receiveBuffer) → descriptor or minus errno
  * -EPROTONOSUPPORT: the kernel's module is missing. Ids of 29 bits have the flag EFF.
  */
-static napi_value open_isotp(napi_env env, napi_callback_info info) {
-    napi_value args[3];
+static int64_t open_isotp(napi_env env, napi_value *args) {
     void *settings;
     size_t bytes;
     int32_t buffer;
-    addon_args(env, info, 3, args);
     if (!addon_bytes(env, args[1], sizeof(uint32_t), &settings, &bytes) || bytes < SETTINGS * sizeof(uint32_t) ||
         !addon_number(env, args[2], &buffer))
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     int fd = can_socket(SOCK_DGRAM, CAN_ISOTP);
     if (fd < 0)
-        return addon_int(env, fd);
-    int result = can_interface(env, args[0]);
-    if (result > 0) {
-        int index = result;
-        result = prepare(fd, settings, buffer);
-        if (result == 0)
-            result = can_bind(fd, index, ((uint32_t *)settings)[RX_ID], ((uint32_t *)settings)[TX_ID]);
-    }
-    if (result < 0) {
-        close(fd);
-        return addon_int(env, result);
-    }
-    return descriptor_new(env, fd);
+        return fd;
+    int index = can_interface(env, args[0]);
+    int result = index < 0 ? index : prepare(fd, settings, buffer);
+    if (result == 0)
+        result = can_bind(fd, index, ((uint32_t *)settings)[RX_ID], ((uint32_t *)settings)[TX_ID]);
+    return descriptor_if(result, fd);
 }
 
 /* socketError(descriptor) → 0, or minus the pending error, which is cleared */
-static napi_value socket_error(napi_env env, napi_callback_info info) {
-    napi_value args[1];
+static int64_t socket_error(napi_env env, napi_value *args) {
     int error = 0;
     socklen_t size = sizeof error;
-    addon_args(env, info, 1, args);
     int fd = descriptor_fd(env, args[0]);
     if (fd < 0)
-        return addon_int(env, fd);
-    return addon_int(env, getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? -error : -errno);
+        return fd;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? -error : -errno;
 }
 
 void addon_can_isotp(napi_env env, napi_value exports) {
-    addon_export(env, exports, "openIsotp", open_isotp);
+    addon_export_opening(env, exports, "openIsotp", open_isotp);
     addon_export(env, exports, "socketError", socket_error);
 }

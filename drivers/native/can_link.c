@@ -113,43 +113,35 @@ static int ask(int fd, int index, uint32_t *out) {
  * out: index, IFF_ flags, mtu, kind (0 not CAN, 1 virtual, 2 CAN), CAN_STATE_ (255: unknown), transmit and receive
  * error counter, bit rate, bit rate of FD data, restart-ms, then totals of the interface: bus errors, times in warning,
  * passive and bus-off, arbitrations lost, restarts. */
-static napi_value can_link(napi_env env, napi_callback_info info) {
-    napi_value args[2];
+static int64_t can_link(napi_env env, napi_value *args) {
     void *out;
     size_t bytes;
-    addon_args(env, info, 2, args);
     if (!addon_bytes(env, args[1], sizeof(uint32_t), &out, &bytes) || bytes < PLACES * sizeof(uint32_t))
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     int index = can_interface(env, args[0]);
     if (index < 0)
-        return addon_int(env, index);
+        return index;
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (fd < 0)
-        return addon_int(env, -errno);
+        return -errno;
     memset(out, 0, PLACES * sizeof(uint32_t));
     ((uint32_t *)out)[STATE] = NO_STATE;
     int result = ask(fd, index, out);
     close(fd);
-    return addon_int(env, result);
+    return result;
 }
 
 /* openLinkChanges() → descriptor, readable when an interface was added, removed or changed; the bytes that receive()
  * reads are irrelevant */
-static napi_value open_link_changes(napi_env env, napi_callback_info info) {
-    (void)info;
+static int64_t open_link_changes(napi_env env, napi_value *args) {
     struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
     if (fd < 0)
-        return addon_int(env, -errno);
-    if (bind(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
-        int result = -errno;
-        close(fd);
-        return addon_int(env, result);
-    }
-    return descriptor_new(env, fd);
+        return -errno;
+    return descriptor_if(bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 ? 0 : -errno, fd);
 }
 
 void addon_can_link(napi_env env, napi_value exports) {
     addon_export(env, exports, "canLink", can_link);
-    addon_export(env, exports, "openLinkChanges", open_link_changes);
+    addon_export_opening(env, exports, "openLinkChanges", open_link_changes);
 }

@@ -34,14 +34,11 @@ static void close_now(struct descriptor *self) {
 }
 
 static void on_collected(napi_env env, void *data, void *hint) {
-    (void)env;
-    (void)hint;
     close_now(data);
     release(data);
 }
 
 static void on_thread_end(napi_async_cleanup_hook_handle hook, void *data) {
-    (void)hook;
     close_now(data);
 }
 
@@ -56,6 +53,13 @@ napi_value descriptor_new(napi_env env, int fd) {
     }
     close(fd);
     return addon_int(env, -ENOMEM);
+}
+
+int64_t descriptor_if(int result, int fd) {
+    if (result >= 0)
+        return fd;
+    close(fd);
+    return result;
 }
 
 static struct descriptor *descriptor_of(napi_env env, napi_value value) {
@@ -120,55 +124,47 @@ static int start_watching(napi_env env, struct descriptor *self, napi_value call
 /* watch(descriptor, events, callback) → 0; events: 1 readable, 2 writable. callback(events) runs whenever they occur; a
  * second call changes only the events (the first callback stays). While watched, the descriptor keeps itself and the
  * process alive. */
-static napi_value watch(napi_env env, napi_callback_info info) {
-    napi_value args[3];
+static int64_t watch(napi_env env, napi_value *args) {
     napi_valuetype type;
     int32_t events;
-    addon_args(env, info, 3, args);
     struct descriptor *self = descriptor_of(env, args[0]);
     if (self == NULL || !addon_number(env, args[1], &events) || events <= 0 || events > (UV_READABLE | UV_WRITABLE))
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     if (self->fd < 0)
-        return addon_int(env, -EBADF);
+        return -EBADF;
     if (self->poll == NULL) {
         if (napi_typeof(env, args[2], &type) != napi_ok || type != napi_function)
-            return addon_int(env, -EINVAL);
+            return -EINVAL;
         int result = start_watching(env, self, args[2]);
         if (result < 0)
-            return addon_int(env, result);
+            return result;
     }
     self->events = events;
-    return addon_int(env, uv_poll_start(self->poll, events, on_wake));
+    return uv_poll_start(self->poll, events, on_wake);
 }
 
 /* unref(descriptor) → 0; still watched, but the process may end */
-static napi_value unref(napi_env env, napi_callback_info info) {
-    napi_value args[1];
-    addon_args(env, info, 1, args);
+static int64_t unref(napi_env env, napi_value *args) {
     struct descriptor *self = descriptor_of(env, args[0]);
     if (self == NULL)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     if (self->poll != NULL)
         uv_unref((uv_handle_t *)self->poll);
-    return addon_int(env, 0);
+    return 0;
 }
 
 /* descriptorNumber(descriptor) → the fd, for Node's non-blocking calls; only the descriptor closes it */
-static napi_value descriptor_number(napi_env env, napi_callback_info info) {
-    napi_value args[1];
-    addon_args(env, info, 1, args);
-    return addon_int(env, descriptor_fd(env, args[0]));
+static int64_t descriptor_number(napi_env env, napi_value *args) {
+    return descriptor_fd(env, args[0]);
 }
 
 /* close(descriptor) → 0, also if it is already closed */
-static napi_value close_descriptor(napi_env env, napi_callback_info info) {
-    napi_value args[1];
-    addon_args(env, info, 1, args);
+static int64_t close_descriptor(napi_env env, napi_value *args) {
     struct descriptor *self = descriptor_of(env, args[0]);
     if (self == NULL)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     close_now(self);
-    return addon_int(env, 0);
+    return 0;
 }
 
 void addon_descriptor(napi_env env, napi_value exports) {

@@ -20,6 +20,8 @@ struct descriptor {
 /* Passes `fd` to JavaScript, which owns it from then on: close(), the garbage collector or the end of the thread closes
  * it. On failure the fd is closed and the result is minus errno. */
 napi_value descriptor_new(napi_env env, int fd);
+/* `fd`, or `result` if that is negative: the fd is closed then. */
+int64_t descriptor_if(int result, int fd);
 /* The fd of a value, or minus errno: -EINVAL for any other value, -EBADF when closed. */
 int descriptor_fd(napi_env env, napi_value value);
 void addon_descriptor(napi_env env, napi_value exports);

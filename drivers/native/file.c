@@ -13,7 +13,6 @@
 
 /* The path follows the space for the answer. */
 static int64_t read_file(int *fd, struct bus_job *job) {
-    (void)fd;
     size_t done = 0, room = job->answer_length;
     int opened = open((const char *)job->bytes + room, O_RDONLY | O_NOCTTY | O_CLOEXEC);
     if (opened < 0)
@@ -36,7 +35,6 @@ static int64_t read_file(int *fd, struct bus_job *job) {
 
 /* The text is in the place of an answer; the path follows it. */
 static int64_t write_file(int *fd, struct bus_job *job) {
-    (void)fd;
     int opened = open((const char *)job->bytes + job->answer_length, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     if (opened < 0)
         return -errno;
@@ -53,7 +51,6 @@ static int64_t read_space(int *fd, struct bus_job *job) {
     const char *path = (const char *)job->bytes + job->answer_length;
     struct stat about;
     struct statfs space;
-    (void)fd;
     if (stat(path, &about) != 0 || statfs(path, &space) != 0)
         return -errno;
     const double block = (double)space.f_bsize;
@@ -64,15 +61,14 @@ static int64_t read_space(int *fd, struct bus_job *job) {
 }
 
 /* Queues work on a path, after `size` bytes: space for the answer, or `content` unless it is NULL. */
-static napi_value path_job(napi_env env, napi_value bus, napi_value text, const void *content, size_t size,
-                           bus_work *work) {
+static int64_t path_job(napi_env env, napi_value bus, napi_value text, const void *content, size_t size, bus_work *work) {
     char path[PATH_MAX];
     int error, length = addon_text(env, text, path, sizeof path);
     if (length < 0)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     struct bus_job *job = bus_take(env, bus, size + (size_t)length + 1, &error);
     if (job == NULL)
-        return addon_int(env, error);
+        return error;
     memcpy(job->bytes + size, path, (size_t)length + 1);
     if (content != NULL)
         memcpy(job->bytes, content, size);
@@ -81,30 +77,23 @@ static napi_value path_job(napi_env env, napi_value bus, napi_value text, const 
 }
 
 /* fileRead(bus, path, size) → job; its answer is the file's first `size` bytes, its result their number */
-static napi_value file_read(napi_env env, napi_callback_info info) {
-    napi_value args[3];
+static int64_t file_read(napi_env env, napi_value *args) {
     int32_t size;
-    addon_args(env, info, 3, args);
     if (!addon_number(env, args[2], &size) || size < 0)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     return path_job(env, args[0], args[1], NULL, (size_t)size, read_file);
 }
 
 /* fileWrite(bus, path, text) → job that writes the text, at most 255 bytes, in one call; its result is the number of
  * bytes written */
-static napi_value file_write(napi_env env, napi_callback_info info) {
-    napi_value args[3];
+static int64_t file_write(napi_env env, napi_value *args) {
     char content[256];
-    addon_args(env, info, 3, args);
     int length = addon_text(env, args[2], content, sizeof content);
-    return length < 0 ? addon_int(env, -EINVAL)
-                      : path_job(env, args[0], args[1], content, (size_t)length, write_file);
+    return length < 0 ? -EINVAL : path_job(env, args[0], args[1], content, (size_t)length, write_file);
 }
 
 /* fileSpace(bus, path) → job; its answer is four doubles: device number, total bytes, free, and free for users */
-static napi_value file_space(napi_env env, napi_callback_info info) {
-    napi_value args[2];
-    addon_args(env, info, 2, args);
+static int64_t file_space(napi_env env, napi_value *args) {
     return path_job(env, args[0], args[1], NULL, SPACE * sizeof(double), read_space);
 }
 

@@ -14,66 +14,55 @@
 #include <unistd.h>
 
 /* openGpioChip(path) → descriptor */
-static napi_value open_chip(napi_env env, napi_callback_info info) {
-    napi_value args[1];
+static int64_t open_chip(napi_env env, napi_value *args) {
     char path[256];
     struct gpiochip_info chip;
-    addon_args(env, info, 1, args);
     if (addon_text(env, args[0], path, sizeof path) <= 0)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
-        return addon_int(env, -errno);
+        return -errno;
     /* another kind of device with this name must not count as a chip */
-    if (ioctl(fd, GPIO_GET_CHIPINFO_IOCTL, &chip) != 0) {
-        int result = -errno;
-        close(fd);
-        return addon_int(env, result);
-    }
-    return descriptor_new(env, fd);
+    return descriptor_if(ioctl(fd, GPIO_GET_CHIPINFO_IOCTL, &chip) == 0 ? 0 : -errno, fd);
 }
 
 /* gpioChipInfo(chip, out: Uint8Array) → number of lines; out gets name and label, 32 bytes each */
-static napi_value chip_info(napi_env env, napi_callback_info info) {
-    napi_value args[2];
+static int64_t chip_info(napi_env env, napi_value *args) {
     void *out;
     size_t bytes;
     struct gpiochip_info chip;
-    addon_args(env, info, 2, args);
     int fd = descriptor_fd(env, args[0]);
     if (fd < 0)
-        return addon_int(env, fd);
+        return fd;
     if (!addon_bytes(env, args[1], 1, &out, &bytes) || bytes < sizeof chip.name + sizeof chip.label)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     memset(&chip, 0, sizeof chip);
     if (ioctl(fd, GPIO_GET_CHIPINFO_IOCTL, &chip) != 0)
-        return addon_int(env, -errno);
+        return -errno;
     memcpy(out, chip.name, sizeof chip.name);
     memcpy((uint8_t *)out + sizeof chip.name, chip.label, sizeof chip.label);
-    return addon_int(env, chip.lines);
+    return chip.lines;
 }
 
 /* gpioLineInfo(chip, line, out: Uint8Array) → its flags; out gets name and consumer, 32 bytes each */
-static napi_value line_info(napi_env env, napi_callback_info info) {
-    napi_value args[3];
+static int64_t line_info(napi_env env, napi_value *args) {
     void *out;
     size_t bytes;
     int32_t line;
     struct gpio_v2_line_info found;
-    addon_args(env, info, 3, args);
     int fd = descriptor_fd(env, args[0]);
     if (fd < 0)
-        return addon_int(env, fd);
+        return fd;
     if (!addon_number(env, args[1], &line) || line < 0 || !addon_bytes(env, args[2], 1, &out, &bytes) ||
         bytes < sizeof found.name + sizeof found.consumer)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     memset(&found, 0, sizeof found);
     found.offset = (uint32_t)line;
     if (ioctl(fd, GPIO_V2_GET_LINEINFO_IOCTL, &found) != 0)
-        return addon_int(env, -errno);
+        return -errno;
     memcpy(out, found.name, sizeof found.name);
     memcpy((uint8_t *)out + sizeof found.name, found.consumer, sizeof found.consumer);
-    return addon_int(env, (int64_t)found.flags);
+    return (int64_t)found.flags;
 }
 
 static void add_attribute(struct gpio_v2_line_config *config, struct gpio_v2_line_attribute attribute, uint64_t mask) {
@@ -84,7 +73,6 @@ static void add_attribute(struct gpio_v2_line_config *config, struct gpio_v2_lin
 static int64_t request_work(int *fd, struct bus_job *job) {
     struct gpiochip_info chip;
     struct gpio_v2_line_request request;
-    (void)fd;
     memcpy(&request, job->bytes, sizeof request);
     int opened = open((const char *)job->bytes + sizeof request, O_RDWR | O_CLOEXEC);
     if (opened < 0)
@@ -103,25 +91,23 @@ static int64_t request_work(int *fd, struct bus_job *job) {
 /* gpioRequest(bus, path, lines: Uint32Array, flags, debounceUs, values: Uint8Array, events, consumer) → job; its file
  * is the requested lines. All get the same flags (GPIO_V2_LINE_FLAG_…) and debounce time (0: none); outputs start with
  * `values`, one byte per line. `events`: number of edges that the kernel buffers (0: its default). */
-static napi_value request_lines(napi_env env, napi_callback_info info) {
-    napi_value args[8];
+static int64_t request_lines(napi_env env, napi_value *args) {
     char path[PATH_MAX];
     void *lines, *values;
     size_t lines_bytes, values_bytes;
     int32_t flags, debounce, events;
     int error;
     struct gpio_v2_line_request request;
-    addon_args(env, info, 8, args);
     memset(&request, 0, sizeof request);
     int length = addon_text(env, args[1], path, sizeof path);
     if (length <= 0 || !addon_bytes(env, args[2], sizeof(uint32_t), &lines, &lines_bytes) ||
         !addon_number(env, args[3], &flags) || !addon_number(env, args[4], &debounce) ||
         !addon_bytes(env, args[5], 1, &values, &values_bytes) || !addon_number(env, args[6], &events) ||
         addon_text(env, args[7], request.consumer, sizeof request.consumer) < 0 || debounce < 0 || events < 0)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     size_t count = lines_bytes / sizeof(uint32_t);
     if (count == 0 || count > GPIO_V2_LINES_MAX || values_bytes < count)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     uint64_t all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
     uint64_t initial = 0;
     for (size_t k = 0; k < count; k++)
@@ -139,7 +125,7 @@ static napi_value request_lines(napi_env env, napi_callback_info info) {
             all);
     struct bus_job *job = bus_take(env, args[0], sizeof request + (size_t)length + 1, &error);
     if (job == NULL)
-        return addon_int(env, error);
+        return error;
     memcpy(job->bytes, &request, sizeof request);
     memcpy(job->bytes + sizeof request, path, (size_t)length + 1);
     return bus_queue(env, args[0], job, request_work);
@@ -159,7 +145,6 @@ static struct bus_job *take_lines(napi_env env, napi_value bus, napi_value lines
 
 /* The kernel frees the lines when the last process closes them, which may take long: never on Node's thread. */
 static int64_t close_work(int *fd, struct bus_job *job) {
-    (void)fd;
     close(job->file);
     job->file = -1;
     return 0;
@@ -174,16 +159,14 @@ static int64_t read_work(int *fd, struct bus_job *job) {
 }
 
 /* gpioRead(bus, lines, count) → job; its result has a bit for each of the first `count` lines, at most 32: 1 is active. */
-static napi_value read_values(napi_env env, napi_callback_info info) {
-    napi_value args[3];
+static int64_t read_values(napi_env env, napi_value *args) {
     int32_t count;
     int error;
-    addon_args(env, info, 3, args);
     if (!addon_number(env, args[2], &count) || count < 1 || count > 32)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     struct bus_job *job = take_lines(env, args[0], args[1], &error);
     if (job == NULL)
-        return addon_int(env, error);
+        return error;
     job->words[0] = (uint32_t)count;
     return bus_queue(env, args[0], job, read_work);
 }
@@ -197,30 +180,26 @@ static int64_t set_work(int *fd, struct bus_job *job) {
 }
 
 /* gpioSet(bus, lines, index, value) → job; index: the line's position in the request */
-static napi_value set_value(napi_env env, napi_callback_info info) {
-    napi_value args[4];
+static int64_t set_value(napi_env env, napi_value *args) {
     int32_t index, value;
     int error;
-    addon_args(env, info, 4, args);
     if (!addon_number(env, args[2], &index) || !addon_number(env, args[3], &value) || index < 0 ||
         index >= GPIO_V2_LINES_MAX)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     struct bus_job *job = take_lines(env, args[0], args[1], &error);
     if (job == NULL)
-        return addon_int(env, error);
+        return error;
     job->words[0] = (uint32_t)index;
     job->words[1] = (uint32_t)value;
     return bus_queue(env, args[0], job, set_work);
 }
 
 /* gpioRelease(bus, lines) → job that releases the lines and cannot be cancelled: call it before closing the lines. */
-static napi_value release_lines(napi_env env, napi_callback_info info) {
-    napi_value args[2];
+static int64_t release_lines(napi_env env, napi_value *args) {
     int error;
-    addon_args(env, info, 2, args);
     struct bus_job *job = take_lines(env, args[0], args[1], &error);
     if (job == NULL)
-        return addon_int(env, error);
+        return error;
     job->certain = true;
     return bus_queue(env, args[0], job, close_work);
 }
@@ -228,22 +207,20 @@ static napi_value release_lines(napi_env env, napi_callback_info info) {
 /* readGpioEvents(lines, out: Uint32Array) → number of edges (-EAGAIN: none)
  * Twelve words for each, in the kernel's form: time in ns (low, high), 1 rising or 2 falling, line, number among all
  * edges of this request, number among those of the line, six reserved. */
-static napi_value read_events(napi_env env, napi_callback_info info) {
-    napi_value args[2];
+static int64_t read_events(napi_env env, napi_value *args) {
     void *out;
     size_t bytes;
-    addon_args(env, info, 2, args);
     int fd = descriptor_fd(env, args[0]);
     if (fd < 0)
-        return addon_int(env, fd);
+        return fd;
     if (!addon_bytes(env, args[1], sizeof(uint32_t), &out, &bytes) || bytes < sizeof(struct gpio_v2_line_event))
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     ssize_t got = read(fd, out, bytes - bytes % sizeof(struct gpio_v2_line_event));
-    return addon_int(env, got < 0 ? -errno : got / (ssize_t)sizeof(struct gpio_v2_line_event));
+    return got < 0 ? -errno : got / (ssize_t)sizeof(struct gpio_v2_line_event);
 }
 
 void addon_gpio(napi_env env, napi_value exports) {
-    addon_export(env, exports, "openGpioChip", open_chip);
+    addon_export_opening(env, exports, "openGpioChip", open_chip);
     addon_export(env, exports, "gpioChipInfo", chip_info);
     addon_export(env, exports, "gpioLineInfo", line_info);
     addon_export(env, exports, "gpioRequest", request_lines);

@@ -113,31 +113,27 @@ static int64_t transfer(int *fd, struct bus_job *job) {
 }
 
 /* i2cOpen(bus, path) → job; its result is the adapter's functions */
-static napi_value i2c_open(napi_env env, napi_callback_info info) {
-    napi_value args[2];
+static int64_t i2c_open(napi_env env, napi_value *args) {
     int error;
-    addon_args(env, info, 2, args);
     struct bus_job *job = bus_take_path(env, args[0], args[1], &error);
-    return job == NULL ? addon_int(env, error) : bus_queue(env, args[0], job, open_device);
+    return job == NULL ? error : bus_queue(env, args[0], job, open_device);
 }
 
 /* i2cTransfer(bus, address, write: Uint8Array | null, readLength) → job; readLength -1: no read. The answer is the
  * bytes read, the result their number. */
-static napi_value i2c_transfer(napi_env env, napi_callback_info info) {
-    napi_value args[4];
+static int64_t i2c_transfer(napi_env env, napi_value *args) {
     void *write = NULL;
     size_t length = 0;
     int32_t address, read;
     int error;
-    addon_args(env, info, 4, args);
     bool writes = addon_bytes(env, args[2], 1, &write, &length);
     if (!addon_number(env, args[1], &address) || address < 0 || address > 0x7f || !addon_number(env, args[3], &read) ||
         (!writes && read < 0) || length > UINT16_MAX || read > UINT16_MAX)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     size_t answer = read < 0 ? 0 : (size_t)read;
     struct bus_job *job = bus_take(env, args[0], length + answer, &error);
     if (job == NULL)
-        return addon_int(env, error);
+        return error;
     job->words[ADDRESS] = (uint32_t)address;
     job->words[WRITES] = writes ? 1 : 0;
     job->words[WRITE_LENGTH] = (uint32_t)length;

@@ -7,27 +7,24 @@
 
 /* limitMalloc(arenas, keptBytes): limits the number of heaps that threads share; free memory beyond `keptBytes` is
  * returned to the kernel, blocks of at least that size immediately. -ENOSYS if the C library has no such setting. */
-static napi_value limit_malloc(napi_env env, napi_callback_info info) {
-    napi_value args[2];
+static int64_t limit_malloc(napi_env env, napi_value *args) {
     int32_t arenas, kept;
-    addon_args(env, info, 2, args);
     if (!addon_number(env, args[0], &arenas) || !addon_number(env, args[1], &kept) || arenas < 1 || kept < 4096)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
 #ifdef __GLIBC__
     int done = mallopt(M_ARENA_MAX, arenas) & mallopt(M_TRIM_THRESHOLD, kept) & mallopt(M_MMAP_THRESHOLD, kept);
-    return addon_int(env, done ? 0 : -EINVAL);
+    return done ? 0 : -EINVAL;
 #else
-    return addon_int(env, -ENOSYS);
+    return -ENOSYS;
 #endif
 }
 
 /* trimMalloc() → 1 when unused pages were returned to the kernel, else 0. */
-static napi_value trim_malloc(napi_env env, napi_callback_info info) {
-    (void)info;
+static int64_t trim_malloc(napi_env env, napi_value *args) {
 #ifdef __GLIBC__
-    return addon_int(env, malloc_trim(0));
+    return malloc_trim(0);
 #else
-    return addon_int(env, 0);
+    return 0;
 #endif
 }
 

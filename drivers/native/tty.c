@@ -94,7 +94,6 @@ static int64_t set_lines(int *fd, struct bus_job *job) {
  * discarded: on a pseudo-terminal that would take bytes from the reader at its other end. */
 static int64_t close_port(int *fd, struct bus_job *job) {
     int closing = *fd, waiting = 0;
-    (void)job;
     *fd = -1;
     ioctl(closing, TIOCNXCL); /* otherwise the exclusive mode would stay as long as root has the port open too */
     bool sent = ioctl(closing, TIOCOUTQ, &waiting) == 0 && waiting == 0;
@@ -121,26 +120,22 @@ static int64_t get_state(int *fd, struct bus_job *job) {
 }
 
 /* ttyOpen(bus, path) → job */
-static napi_value tty_open(napi_env env, napi_callback_info info) {
-    napi_value args[2];
+static int64_t tty_open(napi_env env, napi_value *args) {
     int error;
-    addon_args(env, info, 2, args);
     struct bus_job *job = bus_take_path(env, args[0], args[1], &error);
-    return job == NULL ? addon_int(env, error) : bus_queue(env, args[0], job, open_port);
+    return job == NULL ? error : bus_queue(env, args[0], job, open_port);
 }
 
 /* Queues work with non-negative numbers: the arguments after the bus. */
-static napi_value numbers_job(napi_env env, napi_callback_info info, size_t count, bus_work *work) {
-    napi_value args[1 + STATE_WORDS];
+static int64_t numbers_job(napi_env env, napi_value *args, size_t count, bus_work *work) {
     int32_t numbers[STATE_WORDS];
     int error;
-    addon_args(env, info, 1 + count, args);
     for (size_t k = 0; k < count; k++)
         if (!addon_number(env, args[1 + k], &numbers[k]) || numbers[k] < 0)
-            return addon_int(env, -EINVAL);
+            return -EINVAL;
     struct bus_job *job = bus_take(env, args[0], 0, &error);
     if (job == NULL)
-        return addon_int(env, error);
+        return error;
     for (size_t k = 0; k < count; k++)
         job->words[k] = (uint32_t)numbers[k];
     return bus_queue(env, args[0], job, work);
@@ -149,46 +144,42 @@ static napi_value numbers_job(napi_env env, napi_callback_info info, size_t coun
 /* ttyTake(bus, path, baudrate, dataBits, parity, stopBits, flow) → job that opens, locks and configures the port; its
  * result is the actual baud rate, its file a duplicate to read and write; -EBUSY: another program has the port. Parity:
  * 0 none, 1 even, 2 odd; flow: 0 none, 1 RTS and CTS, 2 XON and XOFF. */
-static napi_value tty_take(napi_env env, napi_callback_info info) {
+static int64_t tty_take(napi_env env, napi_value *args) {
     static const int32_t least[SETTINGS] = {1, 5, NO_PARITY, 1, NO_FLOW}, most[SETTINGS] = {INT32_MAX, 8, ODD, 2, XON_XOFF};
-    napi_value args[2 + SETTINGS];
     int32_t numbers[SETTINGS];
     int error;
-    addon_args(env, info, 2 + SETTINGS, args);
     for (int k = 0; k < SETTINGS; k++)
         if (!addon_number(env, args[2 + k], &numbers[k]) || numbers[k] < least[k] || numbers[k] > most[k])
-            return addon_int(env, -EINVAL);
+            return -EINVAL;
     struct bus_job *job = bus_take_path(env, args[0], args[1], &error);
     if (job == NULL)
-        return addon_int(env, error);
+        return error;
     for (int k = 0; k < SETTINGS; k++)
         job->words[k] = (uint32_t)numbers[k];
     return bus_queue(env, args[0], job, take_port);
 }
 
 /* ttyLines(bus, on, off) → job; TIOCM_… bits of the lines to switch */
-static napi_value tty_lines(napi_env env, napi_callback_info info) {
-    return numbers_job(env, info, LINES, set_lines);
+static int64_t tty_lines(napi_env env, napi_value *args) {
+    return numbers_job(env, args, LINES, set_lines);
 }
 
 /* ttyClose(bus) → job; call it when no process has the duplicate any more: before that, it closes only its own descriptor */
-static napi_value tty_close(napi_env env, napi_callback_info info) {
-    return numbers_job(env, info, 0, close_port);
+static int64_t tty_close(napi_env env, napi_value *args) {
+    return numbers_job(env, args, 0, close_port);
 }
 
 /* rs485Set(bus, flags, delayBefore, delayAfter) → job; SER_RS485_… flags, ms. The kernel applies what it supports. */
-static napi_value rs485_set(napi_env env, napi_callback_info info) {
-    return numbers_job(env, info, STATE_WORDS, set_state);
+static int64_t rs485_set(napi_env env, napi_value *args) {
+    return numbers_job(env, args, STATE_WORDS, set_state);
 }
 
 /* rs485Get(bus) → job; its answer is flags, delayBefore and delayAfter as 32-bit numbers */
-static napi_value rs485_get(napi_env env, napi_callback_info info) {
-    napi_value args[1];
+static int64_t rs485_get(napi_env env, napi_value *args) {
     int error;
-    addon_args(env, info, 1, args);
     struct bus_job *job = bus_take(env, args[0], STATE_WORDS * sizeof(uint32_t), &error);
     if (job == NULL)
-        return addon_int(env, error);
+        return error;
     job->answer_length = job->length;
     return bus_queue(env, args[0], job, get_state);
 }

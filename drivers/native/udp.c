@@ -6,7 +6,6 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
@@ -21,22 +20,20 @@ static void set_buffer(int fd, int option, int forced, int32_t bytes) {
 }
 
 /* openUdp(family, receiveBuffer, sendBuffer) → descriptor or minus errno; a buffer of 0 bytes is unchanged */
-static napi_value open_udp(napi_env env, napi_callback_info info) {
-    napi_value args[3];
+static int64_t open_udp(napi_env env, napi_value *args) {
     int32_t family, receive, send;
     const int off = 0;
-    addon_args(env, info, 3, args);
     if (!addon_number(env, args[0], &family) || !addon_number(env, args[1], &receive) ||
         !addon_number(env, args[2], &send) || (family != 4 && family != 6))
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     int fd = socket(family == 4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return addon_int(env, -errno);
+        return -errno;
     if (family == 6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, receive);
     set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, send);
-    return descriptor_new(env, fd);
+    return fd;
 }
 
 static int family_of(int fd) {
@@ -46,11 +43,9 @@ static int family_of(int fd) {
 }
 
 /* Reads (descriptor, address, port); the fd, or minus errno. */
-static int target(napi_env env, napi_callback_info info, union address *out) {
-    napi_value args[3];
+static int target(napi_env env, napi_value *args, union address *out) {
     char text[80];
     int32_t port;
-    addon_args(env, info, 3, args);
     int fd = descriptor_fd(env, args[0]);
     if (fd < 0)
         return fd;
@@ -61,52 +56,50 @@ static int target(napi_env env, napi_callback_info info, union address *out) {
 }
 
 /* bindUdp(descriptor, address, port) → 0 */
-static napi_value bind_udp(napi_env env, napi_callback_info info) {
+static int64_t bind_udp(napi_env env, napi_value *args) {
     union address address;
-    int fd = target(env, info, &address);
+    int fd = target(env, args, &address);
     if (fd < 0)
-        return addon_int(env, fd);
-    return addon_int(env, bind(fd, &address.any, address_length(&address)) == 0 ? 0 : -errno);
+        return fd;
+    return bind(fd, &address.any, address_length(&address)) == 0 ? 0 : -errno;
 }
 
 /* connectUdp(descriptor, address, port) → 0; from then on only packets of that peer are received */
-static napi_value connect_udp(napi_env env, napi_callback_info info) {
+static int64_t connect_udp(napi_env env, napi_value *args) {
     union address address;
-    int fd = target(env, info, &address);
+    int fd = target(env, args, &address);
     if (fd < 0)
-        return addon_int(env, fd);
-    return addon_int(env, connect(fd, &address.any, address_length(&address)) == 0 ? 0 : -errno);
+        return fd;
+    return connect(fd, &address.any, address_length(&address)) == 0 ? 0 : -errno;
 }
 
 /* socketState(descriptor, Uint32Array(4)) → 0; fills local port, receive and send buffer in bytes, packets the kernel dropped */
-static napi_value socket_state(napi_env env, napi_callback_info info) {
-    napi_value args[2];
+static int64_t socket_state(napi_env env, napi_value *args) {
     void *data;
     size_t bytes;
     union address address = {.bytes = {0}};
     socklen_t size = sizeof address;
     uint32_t memory[MEM_COUNT] = {0};
-    addon_args(env, info, 2, args);
     int fd = descriptor_fd(env, args[0]);
     if (fd < 0)
-        return addon_int(env, fd);
+        return fd;
     if (!addon_bytes(env, args[1], sizeof(uint32_t), &data, &bytes) || bytes < 4 * sizeof(uint32_t))
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     if (getsockname(fd, &address.any, &size) != 0)
-        return addon_int(env, -errno);
+        return -errno;
     size = sizeof memory;
     if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &size) != 0)
-        return addon_int(env, -errno);
+        return -errno;
     uint32_t *out = data;
     out[0] = ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
     out[1] = memory[MEM_RCVBUF];
     out[2] = memory[MEM_SNDBUF];
     out[3] = memory[MEM_DROPS];
-    return addon_int(env, 0);
+    return 0;
 }
 
 void addon_udp(napi_env env, napi_value exports) {
-    addon_export(env, exports, "openUdp", open_udp);
+    addon_export_opening(env, exports, "openUdp", open_udp);
     addon_export(env, exports, "bindUdp", bind_udp);
     addon_export(env, exports, "connectUdp", connect_udp);
     addon_export(env, exports, "socketState", socket_state);

@@ -34,59 +34,46 @@ static socklen_t read_path(napi_env env, napi_value value, struct sockaddr_un *t
 }
 
 /* sendUnixDatagram(path, bytes) → bytes sent */
-static napi_value send_unix_datagram(napi_env env, napi_callback_info info) {
-    napi_value args[2];
+static int64_t send_unix_datagram(napi_env env, napi_value *args) {
     void *data;
     size_t bytes;
     struct sockaddr_un to;
-    addon_args(env, info, 2, args);
     socklen_t length = read_path(env, args[0], &to);
     if (length == 0 || !addon_bytes(env, args[1], 0, &data, &bytes))
-        return addon_int(env, -EINVAL);
-    return addon_int(env, send_to(&to, length, data, bytes));
+        return -EINVAL;
+    return send_to(&to, length, data, bytes);
 }
 
 /* The descriptor of a socket of `type`, after `use` (bind, connect) was called with the path. */
-static napi_value open_unix(napi_env env, napi_value path, int type,
-                            int (*use)(int, const struct sockaddr *, socklen_t)) {
+static int64_t open_unix(napi_env env, napi_value path, int type,
+                         int (*use)(int, const struct sockaddr *, socklen_t)) {
     struct sockaddr_un at;
     socklen_t length = read_path(env, path, &at);
     if (length == 0)
-        return addon_int(env, -EINVAL);
+        return -EINVAL;
     int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return addon_int(env, -errno);
-    if (use(fd, (const struct sockaddr *)&at, length) != 0) {
-        int result = -errno;
-        close(fd);
-        return addon_int(env, result);
-    }
-    return descriptor_new(env, fd);
+        return -errno;
+    return descriptor_if(use(fd, (const struct sockaddr *)&at, length) == 0 ? 0 : -errno, fd);
 }
 
 /* openUnixDatagram(path) → descriptor that receive() reads */
-static napi_value open_unix_datagram(napi_env env, napi_callback_info info) {
-    napi_value args[1];
-    addon_args(env, info, 1, args);
+static int64_t open_unix_datagram(napi_env env, napi_value *args) {
     return open_unix(env, args[0], SOCK_DGRAM, bind);
 }
 
 /* connectUnixPackets(path) → descriptor of a connection that preserves packet boundaries; for sendOne(), passDescriptor() and takeDescriptor() */
-static napi_value connect_unix_packets(napi_env env, napi_callback_info info) {
-    napi_value args[1];
-    addon_args(env, info, 1, args);
+static int64_t connect_unix_packets(napi_env env, napi_value *args) {
     return open_unix(env, args[0], SOCK_SEQPACKET, connect);
 }
 
 /* passDescriptor(connection, byte, descriptor) → 1: a packet of one byte, with a copy of the descriptor */
-static napi_value pass_descriptor(napi_env env, napi_callback_info info) {
-    napi_value args[3];
+static int64_t pass_descriptor(napi_env env, napi_value *args) {
     int32_t byte;
-    addon_args(env, info, 3, args);
     int fd = descriptor_fd(env, args[0]);
     int passed = descriptor_fd(env, args[2]);
     if (fd < 0 || passed < 0 || !addon_number(env, args[1], &byte))
-        return addon_int(env, fd < 0 ? fd : passed < 0 ? passed : -EINVAL);
+        return fd < 0 ? fd : passed < 0 ? passed : -EINVAL;
     char bytes = (char)byte;
     struct iovec part = {&bytes, 1};
     union {
@@ -97,14 +84,15 @@ static napi_value pass_descriptor(napi_env env, napi_callback_info info) {
     const struct msghdr packet = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
     ssize_t sent = sendmsg(fd, &packet, MSG_NOSIGNAL);
-    return addon_int(env, sent < 0 ? -errno : sent);
+    return sent < 0 ? -errno : sent;
 }
 
 /* takeDescriptor(connection) → the descriptor in the next packet; without one, minus the errno in the packet, or 0 */
 static napi_value take_descriptor(napi_env env, napi_callback_info info) {
-    napi_value args[1];
-    addon_args(env, info, 1, args);
-    int fd = descriptor_fd(env, args[0]);
+    napi_value connection;
+    size_t count = 1;
+    napi_get_cb_info(env, info, &count, &connection, NULL, NULL);
+    int fd = descriptor_fd(env, connection);
     if (fd < 0)
         return addon_int(env, fd);
     int32_t result = 0;
@@ -128,8 +116,8 @@ static napi_value take_descriptor(napi_env env, napi_callback_info info) {
 
 void addon_unix(napi_env env, napi_value exports) {
     addon_export(env, exports, "sendUnixDatagram", send_unix_datagram);
-    addon_export(env, exports, "openUnixDatagram", open_unix_datagram);
-    addon_export(env, exports, "connectUnixPackets", connect_unix_packets);
+    addon_export_opening(env, exports, "openUnixDatagram", open_unix_datagram);
+    addon_export_opening(env, exports, "connectUnixPackets", connect_unix_packets);
     addon_export(env, exports, "passDescriptor", pass_descriptor);
-    addon_export(env, exports, "takeDescriptor", take_descriptor);
+    addon_export_raw(env, exports, "takeDescriptor", take_descriptor, NULL);
 }

@@ -1,8 +1,10 @@
-// Shared by master and slave on a multi-drop bus: the bounded and counted queue of packets.
+// Shared by master and slave on a multi-drop bus: the bounded and counted queue of packets, and what their media have in
+// common.
 import type { Clock } from '../../src/lib/clock'
 import type { Logger } from '../../src/lib/logger'
 import type { Timers } from '../../src/lib/timers'
-import type { Medium } from '../../src/links/contracts'
+import type { LinkCounters, Medium, OpenableEvents } from '../../src/links/contracts'
+import { PacketReceiver } from '../../src/links/deliver'
 
 export interface TurnParts {
   /** packets in frames on the half-duplex line */
@@ -91,5 +93,42 @@ export class Outbox {
       this.#waiting.shift()!.done(false)
     }
     this.#expireLater()
+  }
+}
+
+export abstract class TurnMedium extends PacketReceiver implements Medium {
+  readonly medium = 'RS485'
+  protected readonly outbox: Outbox
+  /** undefined: closed */
+  protected events: OpenableEvents | undefined
+
+  constructor(
+    readonly name: string,
+    protected readonly parts: TurnParts,
+  ) {
+    super()
+    this.outbox = new Outbox(parts.clock, parts.timers)
+  }
+
+  abstract get counters(): LinkCounters
+  abstract open(events: OpenableEvents): Promise<void>
+  abstract close(): Promise<void>
+
+  get maxPacket(): number {
+    return this.parts.inner.maxPacket
+  }
+
+  onReturn(back: () => void): () => void {
+    return this.parts.inner.onReturn?.(back) ?? (() => undefined)
+  }
+
+  send(packet: Uint8Array): Promise<boolean> {
+    if (!this.events || packet.length === 0 || packet.length > this.maxPacket) return Promise.resolve(false)
+    return this.outbox.add(packet)
+  }
+
+  protected countersWith(own: Readonly<Record<string, number>>): LinkCounters {
+    const { detail, ...counters } = this.parts.inner.counters
+    return { ...counters, detail: { ...detail, ...own, ...this.outbox.tally } }
   }
 }

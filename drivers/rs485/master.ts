@@ -6,11 +6,11 @@
 // polled less and less often, down to every 15 s, and named in the link's reason. Another master on the bus is detected
 // by polls that are not ours: this master then stops for a while and checks again, so that only one of two masters
 // continues; since each listens before its first poll, it is the one that came first.
-import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
+import type { LinkCounters, OpenableEvents, PacketOrigin } from '../../src/links/contracts'
 import { SequenceCounter } from '../../src/protocol/control'
 import { buildPoll, isPoll, isTurnEnd, POLL_SIZE, parseTurnEnd, TURN_END_SIZE } from '../../src/protocol/polling-turns'
 import { COMMAND } from '../../src/wire/commands'
-import { Outbox, type TurnParts } from './bus'
+import { TurnMedium, type TurnParts } from './bus'
 
 interface MasterOptions {
   name: string
@@ -45,17 +45,11 @@ const OVERRUN = 2
 /** own polls that are recognized later: an echo may arrive after the line has stopped expecting it */
 const KNOWN_POLLS = 64
 
-export class MasterMedium implements Medium {
-  readonly name: string
-  readonly medium = 'RS485'
-  readonly #parts: TurnParts
+export class MasterMedium extends TurnMedium {
   readonly #options: MasterOptions
   readonly #stations: Station[]
-  readonly #outbox: Outbox
   readonly #seq: SequenceCounter
   readonly #tally = { turns: 0, missed_turns: 0, cut_turns: 0, foreign_polls: 0 }
-  #handler: PacketHandler = () => undefined
-  #events: OpenableEvents | undefined
   #run = 0
   #wake: () => void = () => undefined
   /** the current turn: its station, number of its poll, and a callback for its end */
@@ -67,37 +61,25 @@ export class MasterMedium implements Medium {
   #loop: Promise<void> = Promise.resolve()
 
   constructor(options: MasterOptions, parts: TurnParts) {
-    this.name = options.name
+    super(options.name, parts)
     this.#options = options
-    this.#parts = parts
     this.#stations = [...new Set(options.slaves)].map(aid => new Station(aid))
-    this.#outbox = new Outbox(parts.clock, parts.timers)
     this.#seq = new SequenceCounter(Math.floor(parts.random() * 0xffff))
     parts.inner.onPacket((packet, origin) => this.#received(packet, origin))
   }
 
-  get maxPacket(): number {
-    return this.#parts.inner.maxPacket
-  }
-
   get counters(): LinkCounters {
-    const { detail, ...counters } = this.#parts.inner.counters
-    const { refused, expired } = this.#outbox.tally
-    const dead = this.#stations.filter(({ misses }) => misses >= MISSES).length
-    return { ...counters, detail: { ...detail, ...this.#tally, dead_slaves: dead, refused, expired } }
-  }
-
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
+    const dead_slaves = this.#stations.filter(({ misses }) => misses >= MISSES).length
+    return this.countersWith({ ...this.#tally, dead_slaves })
   }
 
   async open(events: OpenableEvents): Promise<void> {
-    await this.#parts.inner.open(events)
-    this.#events = events
+    await this.parts.inner.open(events)
+    this.events = events
     this.#complaint = ''
     const { turnTimeoutMs, pollIntervalMs } = this.#options
     // as long as the pause that another active master leaves between two polls
-    this.#silentUntil = this.#parts.clock.mono() + Math.min(LISTEN_MS, turnTimeoutMs + pollIntervalMs)
+    this.#silentUntil = this.parts.clock.mono() + Math.min(LISTEN_MS, turnTimeoutMs + pollIntervalMs)
     for (const station of this.#stations) {
       station.misses = station.dueAt = station.waiting = 0
     }
@@ -105,22 +87,17 @@ export class MasterMedium implements Medium {
   }
 
   async close(): Promise<void> {
-    this.#events = undefined
+    this.events = undefined
     this.#run++
     this.#wake()
     this.#turn?.ended(0)
-    this.#outbox.clear()
-    await this.#parts.inner.close()
+    this.outbox.clear()
+    await this.parts.inner.close()
     await this.#loop
   }
 
-  onReturn(back: () => void): () => void {
-    return this.#parts.inner.onReturn?.(back) ?? (() => undefined)
-  }
-
-  send(packet: Uint8Array): Promise<boolean> {
-    if (!this.#events || packet.length === 0 || packet.length > this.maxPacket) return Promise.resolve(false)
-    const sent = this.#outbox.add(packet)
+  override send(packet: Uint8Array): Promise<boolean> {
+    const sent = super.send(packet)
     this.#wake()
     return sent
   }
@@ -131,12 +108,12 @@ export class MasterMedium implements Medium {
   }
 
   async #work(run: number): Promise<void> {
-    const { clock } = this.#parts
+    const { clock } = this.parts
     while (run === this.#run) {
       const now = clock.mono()
       const next = this.#next()
       const delayMs = Math.max(next.dueAt, this.#silentUntil) - now
-      if (this.#outbox.length > 0 && now >= this.#silentUntil) await this.#own(run)
+      if (this.outbox.length > 0 && now >= this.#silentUntil) await this.#own(run)
       else if (delayMs > 0) await this.#sleep(delayMs)
       // the port is lost
       else await this.#options.exclusive(() => this.#ask(next, run)).catch(() => this.#sleep(FOREIGN_MS))
@@ -153,18 +130,18 @@ export class MasterMedium implements Medium {
   async #own(run: number): Promise<void> {
     await this.#options
       .exclusive(async () => {
-        for (let k = 0; k < OWN_PACKETS && this.#outbox.first && run === this.#run; k++)
-          await this.#outbox.sendFirst(packet => this.#parts.inner.send(packet))
+        for (let k = 0; k < OWN_PACKETS && this.outbox.first && run === this.#run; k++)
+          await this.outbox.sendFirst(packet => this.parts.inner.send(packet))
       })
       .catch(() => undefined) // the port is lost: clear() refuses the queued packets
     const next = this.#next()
-    if (run === this.#run && next.dueAt <= this.#parts.clock.mono())
+    if (run === this.#run && next.dueAt <= this.parts.clock.mono())
       await this.#options.exclusive(() => this.#ask(next, run)).catch(() => undefined)
   }
 
   async #ask(station: Station, run: number): Promise<void> {
     if (run !== this.#run) return
-    const { inner, clock } = this.#parts
+    const { inner, clock } = this.parts
     const { turnBytes, pollIntervalMs } = this.#options
     const seq = this.#seq.next()
     this.#tally.turns++
@@ -192,7 +169,7 @@ export class MasterMedium implements Medium {
 
   /** Resolves the number of packets still queued at the station, or -1 if it did not answer. */
   #awaitTurn(aid: number, seq: number): Promise<number> {
-    const { timers, clock, lineMs } = this.#parts
+    const { timers, clock, lineMs } = this.parts
     const { turnTimeoutMs, turnBytes } = this.#options
     return new Promise(resolve => {
       let cancel = (): void => undefined
@@ -241,11 +218,11 @@ export class MasterMedium implements Medium {
       return
     }
     const address = turn ? `${this.#options.bus}#${turn.aid}` : origin.address
-    this.#handler(packet, { ...origin, address, reply: answer => this.send(answer) })
+    this.handler(packet, { ...origin, address, reply: answer => this.send(answer) })
   }
 
   #foreign(): void {
-    const { clock, random } = this.#parts
+    const { clock, random } = this.parts
     this.#tally.foreign_polls++
     this.#silentUntil = clock.mono() + FOREIGN_MS * (1 + random())
     this.#turn?.ended(0)
@@ -261,15 +238,15 @@ export class MasterMedium implements Medium {
   #complain(reason: string): void {
     if (reason === this.#complaint) return
     this.#complaint = reason
-    this.#events?.degraded(reason)
+    this.events?.degraded(reason)
   }
 
   #sleep(ms: number): Promise<void> {
     return new Promise(resolve => {
-      const cancel = this.#parts.timers.after(Math.max(1, Math.ceil(ms)), resolve)
+      const cancel = this.parts.timers.after(Math.max(1, Math.ceil(ms)), resolve)
       this.#wake = () => {
         // another master's poll has priority over our own queue
-        if (this.#parts.clock.mono() < this.#silentUntil && this.#events) return
+        if (this.parts.clock.mono() < this.#silentUntil && this.events) return
         cancel()
         resolve()
       }

@@ -6,9 +6,9 @@
 // next turn.
 //
 // Errors: no master polls (degraded after QUIET_MS, packets refused after WAIT_MS); no address yet (degraded).
-import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
+import type { LinkCounters, OpenableEvents, PacketOrigin } from '../../src/links/contracts'
 import { buildTurnEnd, isTurnEnd, parsePoll } from '../../src/protocol/polling-turns'
-import { Outbox, type TurnParts } from './bus'
+import { TurnMedium, type TurnParts } from './bus'
 
 /** an active master polls more often, even an address that was silent for long */
 const QUIET_MS = 90_000
@@ -27,15 +27,9 @@ interface SlaveOptions {
   expectEnd: (seq: number) => void
 }
 
-export class SlaveMedium implements Medium {
-  readonly name: string
-  readonly medium = 'RS485'
-  readonly #parts: TurnParts
+export class SlaveMedium extends TurnMedium {
   readonly #options: SlaveOptions
-  readonly #outbox: Outbox
   readonly #tally = { turns: 0, of_others: 0, late_turns: 0 }
-  #handler: PacketHandler = () => undefined
-  #events: OpenableEvents | undefined
   #cancelQuiet: (() => void) | undefined
   #complaining = false
   /** another station has the turn */
@@ -45,30 +39,18 @@ export class SlaveMedium implements Medium {
   #heardAt = 0
 
   constructor(options: SlaveOptions, parts: TurnParts) {
-    this.name = options.name
+    super(options.name, parts)
     this.#options = options
-    this.#parts = parts
-    this.#outbox = new Outbox(parts.clock, parts.timers)
     parts.inner.onPacket((packet, origin) => this.#received(packet, origin))
   }
 
-  get maxPacket(): number {
-    return this.#parts.inner.maxPacket
-  }
-
   get counters(): LinkCounters {
-    const { detail, ...counters } = this.#parts.inner.counters
-    const { refused, expired } = this.#outbox.tally
-    return { ...counters, detail: { ...detail, ...this.#tally, waiting: this.#outbox.length, refused, expired } }
-  }
-
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
+    return this.countersWith({ ...this.#tally, waiting: this.outbox.length })
   }
 
   async open(events: OpenableEvents): Promise<void> {
-    await this.#parts.inner.open(events)
-    this.#events = events
+    await this.parts.inner.open(events)
+    this.events = events
     this.#complaining = false
     this.#quiet()
     if (this.#options.address() === null)
@@ -76,24 +58,15 @@ export class SlaveMedium implements Medium {
   }
 
   async close(): Promise<void> {
-    this.#events = undefined
+    this.events = undefined
     this.#cancelQuiet?.()
-    this.#outbox.clear()
-    await this.#parts.inner.close()
-  }
-
-  onReturn(back: () => void): () => void {
-    return this.#parts.inner.onReturn?.(back) ?? (() => undefined)
-  }
-
-  send(packet: Uint8Array): Promise<boolean> {
-    if (!this.#events || packet.length === 0 || packet.length > this.maxPacket) return Promise.resolve(false)
-    return this.#outbox.add(packet)
+    this.outbox.clear()
+    await this.parts.inner.close()
   }
 
   /** Bytes were received, whatever they are. */
   heard(): void {
-    const now = this.#parts.clock.mono()
+    const now = this.parts.clock.mono()
     if (now - this.#heardAt >= ALMOST * this.#options.turnTimeoutMs) this.#foreign = false
     this.#heardAt = now
   }
@@ -109,34 +82,34 @@ export class SlaveMedium implements Medium {
     else if (this.#foreign) this.#tally.of_others++
     else {
       const reply = (answer: Uint8Array): Promise<boolean> => this.send(answer)
-      this.#handler(packet, { ...origin, address: `${this.#options.bus}#master`, reply })
+      this.handler(packet, { ...origin, address: `${this.#options.bus}#master`, reply })
     }
   }
 
   async #turn(seq: number, aid: number, bytes: number): Promise<void> {
-    const { inner, frameSize } = this.#parts
+    const { inner, frameSize } = this.parts
     const turn = this.#polls
     this.#tally.turns++
     this.#quiet()
     if (this.#complaining) this.#complain('')
     let left = bytes
-    for (let sent = 0; this.#outbox.first; sent++) {
-      const size = frameSize(this.#outbox.first)
+    for (let sent = 0; this.outbox.first; sent++) {
+      const size = frameSize(this.outbox.first)
       if (size > left && sent > 0) break
       left -= size
       if (!(await this.#mayGoOn(turn))) return
-      if (!(await this.#outbox.sendFirst(packet => inner.send(packet)))) return // the line is lost, or never silent
+      if (!(await this.outbox.sendFirst(packet => inner.send(packet)))) return // the line is lost, or never silent
     }
-    if (await this.#mayGoOn(turn)) await inner.send(buildTurnEnd(seq, aid, this.#outbox.length))
+    if (await this.#mayGoOn(turn)) await inner.send(buildTurnEnd(seq, aid, this.outbox.length))
   }
 
   /** Waits until the line is free; false if the master has polled again meanwhile, so that this turn is over. */
   async #mayGoOn(turn: number): Promise<boolean> {
-    const free = await this.#parts.silence().then(
+    const free = await this.parts.silence().then(
       () => true,
       () => false, // never silent: for the master this is a missed turn
     )
-    if (free && this.#events && turn === this.#polls) return true
+    if (free && this.events && turn === this.#polls) return true
     this.#tally.late_turns++
     return false
   }
@@ -144,7 +117,7 @@ export class SlaveMedium implements Medium {
   /** Called at each poll; degrades the link when polls stop. */
   #quiet(): void {
     this.#cancelQuiet?.()
-    this.#cancelQuiet = this.#parts.timers.after(QUIET_MS, () => {
+    this.#cancelQuiet = this.parts.timers.after(QUIET_MS, () => {
       const address = this.#options.address()
       this.#complain(`no master has polled ${address ?? 'this station'} for ${QUIET_MS / 1000} s`)
     })
@@ -152,6 +125,6 @@ export class SlaveMedium implements Medium {
 
   #complain(reason: string): void {
     this.#complaining = reason !== ''
-    this.#events?.degraded(reason)
+    this.events?.degraded(reason)
   }
 }

@@ -9,8 +9,8 @@
 import { asOsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import { LruMap } from '../../src/lib/lru-map'
-import type { Line, LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
-import { handOver } from '../../src/links/deliver'
+import type { Line, LinkCounters, Medium, OpenableEvents, PacketOrigin } from '../../src/links/contracts'
+import { handOver, PacketReceiver } from '../../src/links/deliver'
 import {
   decode,
   type Endpoint,
@@ -40,7 +40,7 @@ const MAX_PENDING = 64
 /** peers whose return address is remembered; a board has one address */
 const MAX_ORIGINS = 256
 
-export class SlipMedium implements Medium {
+export class SlipMedium extends PacketReceiver implements Medium {
   readonly name: string
   readonly medium: string
   readonly maxPacket: number
@@ -59,13 +59,13 @@ export class SlipMedium implements Medium {
   }
   readonly #datagram: Uint8Array
   readonly #origins = new LruMap<string, PacketOrigin>(MAX_ORIGINS)
-  #handler: PacketHandler = () => undefined
   #open = false
   #pending = 0
   #id = 0
   #reportedLength = 0
 
   constructor(line: Line, options: SlipOptions) {
+    super()
     this.name = line.name
     this.medium = options.medium
     this.maxPacket = options.mtu - HEADERS
@@ -87,11 +87,6 @@ export class SlipMedium implements Medium {
       ),
     )
     return Object.keys(detail).length === 0 ? this.#tally : { ...this.#tally, detail }
-  }
-
-  /** Sets the only handler; a second call replaces it. */
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -163,7 +158,7 @@ export class SlipMedium implements Medium {
     else if (came.kind === 'echo') this.#echo(came)
     else if (came.port !== own.port) this.#dropped.other_port++
     else if (peer && (came.from.ip !== peer.ip || came.from.port !== peer.port)) this.#dropped.other_address++
-    else handOver(came.payload, this.#origin(came.from), this.#handler, this.#tally, logger)
+    else handOver(came.payload, this.#origin(came.from), this.handler, this.#tally, logger)
   }
 
   #echo({ payload, from }: Received): void {

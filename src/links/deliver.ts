@@ -20,3 +20,13 @@ export function handOver(
     logger.error(`a packet of ${origin.address} was not handled: ${asOsError(error).message}`)
   }
 }
+
+/** A medium with one handler of its received packets. */
+export abstract class PacketReceiver {
+  protected handler: PacketHandler = () => undefined
+
+  /** Sets the only handler; a second call replaces it. */
+  onPacket(handler: PacketHandler): void {
+    this.handler = handler
+  }
+}

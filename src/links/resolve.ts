@@ -31,8 +31,6 @@ export interface HostResolverOptions {
   query?: DnsQuery
   /** text of a file, for /etc/hosts and /etc/resolv.conf */
   readText?: (path: string) => string
-  /** the preferred family if a name has both; default 4 */
-  prefer?: 4 | 6
 }
 
 /** minimum time to cache an answer, so that a TTL of 0 causes no storm */
@@ -74,7 +72,6 @@ export class HostResolver {
   readonly #logger: Logger
   readonly #query: DnsQuery
   readonly #readText: (path: string) => string
-  readonly #prefer: 4 | 6
   readonly #entries = new Map<string, Entry>()
   readonly #asking = new Map<string, Promise<HostAddress>>()
   /** DNS queries, and those that failed while an older address was in use */
@@ -85,7 +82,6 @@ export class HostResolver {
     this.#logger = options.logger ?? silentLogger
     this.#query = options.query ?? systemQuery
     this.#readText = options.readText ?? (path => readFileSync(path, 'utf8'))
-    this.#prefer = options.prefer ?? 4
   }
 
   /** The address of a literal or of a cached name; undefined if resolve() must be called. Never waits. */
@@ -137,7 +133,7 @@ export class HostResolver {
   async #dns(host: string): Promise<{ answers: HostAddress[]; ttlMs: number }> {
     let failure: unknown = new OsError('NETWORK', 'no answer')
     for (const name of this.#candidates(host)) {
-      const questions = (this.#prefer === 4 ? ([4, 6] as const) : ([6, 4] as const)).map(async family => {
+      const questions = ([4, 6] as const).map(async family => {
         this.tally.queries++
         const found = (await this.#query(name, family)).filter(a => isIP(a.address) === family)
         if (found.length === 0) throw new OsError('NETWORK', 'no address')
@@ -156,7 +152,7 @@ export class HostResolver {
       try {
         return await questions[1]!
       } catch {
-        // the reason of the preferred family is reported
+        // the reason of the first family is reported
       }
     }
     throw failure
@@ -179,10 +175,9 @@ export class HostResolver {
       const literal = names.some(n => n.toLowerCase() === name) ? literalAddress(address) : undefined
       if (literal) found.push(literal)
     }
-    const inHosts = found.find(a => a.family === this.#prefer) ?? found[0]
+    const inHosts = found.find(a => a.family === 4) ?? found[0]
     if (inHosts) return inHosts
-    if (name !== 'localhost' && !name.endsWith('.localhost')) return undefined
-    return this.#prefer === 4 ? { address: '127.0.0.1', family: 4 } : { address: '::1', family: 6 }
+    return name === 'localhost' || name.endsWith('.localhost') ? { address: '127.0.0.1', family: 4 } : undefined
   }
 
   /** A system file that cannot be read counts as empty: DNS answers then. */

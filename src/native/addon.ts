@@ -42,7 +42,7 @@ export interface BusAddon {
   descriptorNumber(descriptor: Descriptor): number
   close(descriptor: Descriptor): number
   spiOpen(bus: BusHandle, path: string, mode: number, speedHz: number, bitsPerWord: number): number
-  spiTransfer(bus: BusHandle, segments: Uint32Array, bytes: Uint8Array, length: number): number
+  spiTransfer(bus: BusHandle, bytes: Uint8Array, receives: number): number
   i2cOpen(bus: BusHandle, path: string): number
   i2cTransfer(bus: BusHandle, address: number, write: Uint8Array | null, readLength: number): number
   ttyOpen(bus: BusHandle, path: string): number
@@ -68,12 +68,12 @@ export interface BusAddon {
 export interface CanAddon extends SocketAddon {
   openCanRaw(
     name: string,
-    flags: number,
+    fdFrames: number,
     errors: number,
     receiveBuffer: number,
     filters: Uint32Array | null,
   ): Descriptor | number
-  receiveCan(socket: Descriptor, frames: Uint8Array, times: Float64Array, hardware: Float64Array | null): number
+  receiveCan(socket: Descriptor, frames: Uint8Array): number
   sendCan(socket: Descriptor, frames: Uint8Array, first: number, count: number): number
   openIsotp(name: string, settings: Uint32Array, receiveBuffer: number): Descriptor | number
   socketError(socket: Descriptor): number

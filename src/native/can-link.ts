@@ -42,37 +42,31 @@ export interface CanLink {
   restarts: number
 }
 
-const PLACES = 16
+/** the numbers of the addon's answer from place FIRST_COUNT on */
+const COUNTS = [
+  ...(['tx_errors', 'rx_errors', 'bitrate', 'data_bitrate', 'restart_ms', 'bus_errors'] as const),
+  ...(['warnings', 'passives', 'bus_offs', 'arbitration_lost', 'restarts'] as const),
+]
+const FIRST_COUNT = 5
 const CANFD_MTU = 72
 const IFF_UP = 0x1
 const IFF_RUNNING = 0x40
 
 /** The kernel's state of an interface, without waiting. Throws NOT_FOUND, E_NO_ADDON or LINK_DOWN. */
 export function canLink(name: string): CanLink {
-  const out = new Uint32Array(PLACES)
-  const result = native().can.canLink(name, out)
+  const out = new Uint32Array(FIRST_COUNT + COUNTS.length)
+  const result = native().addon.canLink(name, out)
   if (result < 0) throw nativeError(result, 'netlink', name)
-  const [index, flags, mtu, kind, state, tx_errors, rx_errors, bitrate, data_bitrate, restart_ms] =
-    out as never as number[]
-  const [bus_errors, warnings, passives, bus_offs, arbitration_lost, restarts] = out.subarray(10) as never as number[]
+  const [index, flags, mtu, kind, state] = out as unknown as [number, number, number, number, number]
+  const counts = Object.fromEntries(COUNTS.map((count, k) => [count, out[FIRST_COUNT + k]]))
   return {
-    index: index!,
-    up: (flags! & IFF_UP) !== 0,
-    running: (flags! & IFF_RUNNING) !== 0,
-    fd: mtu! >= CANFD_MTU,
-    kind: (['other', 'virtual', 'can'] as const)[kind!] ?? 'other',
-    state: STATES[state!] ?? 'unknown',
-    tx_errors: tx_errors!,
-    rx_errors: rx_errors!,
-    bitrate: bitrate!,
-    data_bitrate: data_bitrate!,
-    restart_ms: restart_ms!,
-    bus_errors: bus_errors!,
-    warnings: warnings!,
-    passives: passives!,
-    bus_offs: bus_offs!,
-    arbitration_lost: arbitration_lost!,
-    restarts: restarts!,
+    index,
+    up: (flags & IFF_UP) !== 0,
+    running: (flags & IFF_RUNNING) !== 0,
+    fd: mtu >= CANFD_MTU,
+    kind: (['other', 'virtual', 'can'] as const)[kind] ?? 'other',
+    state: STATES[state] ?? 'unknown',
+    ...(counts as Pick<CanLink, (typeof COUNTS)[number]>),
   }
 }
 
@@ -81,7 +75,7 @@ export function canLink(name: string): CanLink {
  * the system's error.
  */
 export function linkChanges(changed: () => void): { close(): void } {
-  const addon = native().can
+  const { addon } = native()
   const socket = new NativeSocket(addon, addon.openLinkChanges())
   const slab = new Uint8Array(16 * 256)
   const lengths = new Uint32Array(16)

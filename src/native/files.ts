@@ -23,17 +23,17 @@ export class FileReader {
    * it is settled. Throws the error of the kernel, TIMEOUT, BUS_STUCK.
    */
   read(path: string, into: Uint8Array, deadlineMs: number): Promise<number> {
-    const refusal = this.#bus.refusal()
-    if (refusal) return Promise.reject(refusal)
-    const job = this.#bus.addon.fileRead(this.#bus.handle, path, into.length)
-    return this.#bus.finish(job, `read of ${path}`, deadlineMs, into)
+    return this.#bus.call(
+      (addon, bus) => addon.fileRead(bus, path, into.length),
+      `read of ${path}`,
+      deadlineMs,
+      into,
+    )
   }
 
   /** Writes a short text into an existing file (a switch in sysfs). Throws like read(). */
   write(path: string, text: string, deadlineMs: number): Promise<number> {
-    const refusal = this.#bus.refusal()
-    if (refusal) return Promise.reject(refusal)
-    return this.#bus.finish(this.#bus.addon.fileWrite(this.#bus.handle, path, text), `write of ${path}`, deadlineMs)
+    return this.#bus.call((addon, bus) => addon.fileWrite(bus, path, text), `write of ${path}`, deadlineMs)
   }
 
   /**
@@ -41,10 +41,8 @@ export class FileReader {
    * like read().
    */
   space(path: string, into: Float64Array, deadlineMs: number): Promise<number> {
-    const refusal = this.#bus.refusal()
-    if (refusal) return Promise.reject(refusal)
-    const job = this.#bus.addon.fileSpace(this.#bus.handle, path)
-    return this.#bus.finish(job, `statfs of ${path}`, deadlineMs, new Uint8Array(into.buffer))
+    const answer = new Uint8Array(into.buffer)
+    return this.#bus.call((addon, bus) => addon.fileSpace(bus, path), `statfs of ${path}`, deadlineMs, answer)
   }
 
   /** Safe to call twice, and while stuck. */

@@ -7,26 +7,17 @@
 // - The chip hangs: TIMEOUT, then BUS_STUCK until its call returns.
 // - The chip was unplugged: every later call is NOT_FOUND (ENODEV), and the listener of edges gets that error.
 
-import type { Descriptor, GpioAddon } from './addon'
+import type { BusHandle, Descriptor, GpioAddon } from './addon'
 import { nativeError } from './errors'
 import { native } from './index'
 import { DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 import { AGAIN, READABLE } from './socket'
 
 /** GPIO_V2_LINE_FLAG_… */
-const GPIO_FLAG = {
-  USED: 1,
-  ACTIVE_LOW: 2,
-  INPUT: 4,
-  OUTPUT: 8,
-  EDGE_RISING: 16,
-  EDGE_FALLING: 32,
-  OPEN_DRAIN: 64,
-  OPEN_SOURCE: 128,
-  BIAS_PULL_UP: 256,
-  BIAS_PULL_DOWN: 512,
-  BIAS_DISABLED: 1024,
-} as const
+const [USED, ACTIVE_LOW, INPUT, OUTPUT] = [1, 2, 4, 8] as const
+const EDGES = { rising: 16, falling: 32, both: 48 }
+const DRIVES = { push_pull: 0, open_drain: 64, open_source: 128 }
+const BIASES = { pull_up: 256, pull_down: 512, disabled: 1024 }
 
 /** maximum lines of one request: their values are the bits of one number */
 const MAX_LINES = 32
@@ -38,9 +29,9 @@ const EVENT_WORDS = 12
 const NAME_BYTES = 32
 const TWO_32 = 4_294_967_296
 
-type Bias = 'pull_up' | 'pull_down' | 'disabled'
-export type Edge = 'rising' | 'falling' | 'both'
-type Drive = 'push_pull' | 'open_drain' | 'open_source'
+type Bias = keyof typeof BIASES
+export type Edge = keyof typeof EDGES
+type Drive = keyof typeof DRIVES
 
 export interface LinesOptions {
   /** offsets on the chip; index in this list = bit of values() */
@@ -99,40 +90,30 @@ function checked(result: number, call: string, what: string): number {
   return result
 }
 
-function flagsOf({ direction, edges, bias, active_low, drive }: LinesOptions): number {
-  let flags: number = direction === 'output' ? GPIO_FLAG.OUTPUT : GPIO_FLAG.INPUT
-  if (active_low) flags |= GPIO_FLAG.ACTIVE_LOW
-  if (edges === 'rising' || edges === 'both') flags |= GPIO_FLAG.EDGE_RISING
-  if (edges === 'falling' || edges === 'both') flags |= GPIO_FLAG.EDGE_FALLING
-  if (bias === 'pull_up') flags |= GPIO_FLAG.BIAS_PULL_UP
-  if (bias === 'pull_down') flags |= GPIO_FLAG.BIAS_PULL_DOWN
-  if (bias === 'disabled') flags |= GPIO_FLAG.BIAS_DISABLED
-  if (drive === 'open_drain') flags |= GPIO_FLAG.OPEN_DRAIN
-  if (drive === 'open_source') flags |= GPIO_FLAG.OPEN_SOURCE
-  return flags
+const flagsOf = ({ direction, edges, bias, active_low, drive }: LinesOptions): number =>
+  (direction === 'output' ? OUTPUT : INPUT) |
+  (active_low ? ACTIVE_LOW : 0) |
+  (edges ? EDGES[edges] : 0) |
+  (bias ? BIASES[bias] : 0) |
+  (drive ? DRIVES[drive] : 0)
+
+function named<T extends string>(table: Readonly<Record<T, number>>, flags: number): T | null {
+  const entries = Object.entries(table) as [T, number][]
+  const all = entries.reduce((mask, [, bits]) => mask | bits, 0)
+  return entries.find(([, bits]) => (flags & all) === bits)?.[0] ?? null
 }
 
-function infoOf(line: number, flags: number, names: Uint8Array): LineInfo {
-  const has = (flag: number): boolean => (flags & flag) !== 0
-  const [rising, falling] = [has(GPIO_FLAG.EDGE_RISING), has(GPIO_FLAG.EDGE_FALLING)]
-  return {
-    line,
-    name: zeroEnded(names, 0),
-    consumer: zeroEnded(names, NAME_BYTES),
-    used: has(GPIO_FLAG.USED),
-    direction: has(GPIO_FLAG.OUTPUT) ? 'output' : 'input',
-    active_low: has(GPIO_FLAG.ACTIVE_LOW),
-    bias: has(GPIO_FLAG.BIAS_PULL_UP)
-      ? 'pull_up'
-      : has(GPIO_FLAG.BIAS_PULL_DOWN)
-        ? 'pull_down'
-        : has(GPIO_FLAG.BIAS_DISABLED)
-          ? 'disabled'
-          : null,
-    drive: has(GPIO_FLAG.OPEN_DRAIN) ? 'open_drain' : has(GPIO_FLAG.OPEN_SOURCE) ? 'open_source' : 'push_pull',
-    edges: rising && falling ? 'both' : rising ? 'rising' : falling ? 'falling' : null,
-  }
-}
+const infoOf = (line: number, flags: number, names: Uint8Array): LineInfo => ({
+  line,
+  name: zeroEnded(names, 0),
+  consumer: zeroEnded(names, NAME_BYTES),
+  used: (flags & USED) !== 0,
+  direction: flags & OUTPUT ? 'output' : 'input',
+  active_low: (flags & ACTIVE_LOW) !== 0,
+  bias: named(BIASES, flags),
+  drive: named(DRIVES, flags) ?? 'push_pull',
+  edges: named(EDGES, flags),
+})
 
 /** An open chip. Queries hold no line and reach only the kernel, never the hardware. */
 export class GpioChip {
@@ -143,7 +124,7 @@ export class GpioChip {
 
   /** Throws E_NO_ADDON, NOT_FOUND (no such chip), NO_ACCESS, UNSUPPORTED (not a GPIO chip). */
   static open(path: string): GpioChip {
-    const addon = native().gpio
+    const { addon } = native()
     return new GpioChip(path, addon, opened(addon.openGpioChip(path), 'open', path))
   }
 
@@ -198,14 +179,6 @@ export type EdgeHandler = (edges: Edges) => void
 /** The threads of chips, by path. */
 const threads = new Map<string, NativeThread>()
 
-function threadOf(path: string): NativeThread {
-  const bus = threads.get(path) ?? new NativeThread(path)
-  threads.set(path, bus)
-  const refusal = bus.refusal()
-  if (refusal) throw refusal
-  return bus
-}
-
 /** Requested lines. */
 export class GpioLines {
   /** edges the kernel dropped because they were not read in time */
@@ -233,28 +206,29 @@ export class GpioLines {
       .subarray(0, NAME_BYTES - 1)
       .toString('utf8')
       .replace(/[\0\uFFFD]/g, '')
-    const addon = native().gpio
-    const bus = threadOf(chipPath)
-    const job = addon.gpioRequest(
-      bus.handle,
-      chipPath,
-      Uint32Array.from(lines),
-      flagsOf(options),
-      debounceUs,
-      Uint8Array.from(lines, (_, k) => initial[k] ?? 0),
-      edges ? KEPT_EDGES : 0,
-      label,
-    )
+    const bus = threads.get(chipPath) ?? new NativeThread(chipPath)
+    threads.set(chipPath, bus)
+    const start = (addon: GpioAddon, handle: BusHandle): number =>
+      addon.gpioRequest(
+        handle,
+        chipPath,
+        Uint32Array.from(lines),
+        flagsOf(options),
+        debounceUs,
+        Uint8Array.from(lines, (_, k) => initial[k] ?? 0),
+        edges ? KEPT_EDGES : 0,
+        label,
+      )
     const what = `line ${lines.join(', ')}`
     let held: GpioLines | undefined
-    await bus.finish(job, `request of ${what}`, deadlineMs, null, null, descriptor => {
-      held = new GpioLines(addon, bus, descriptor, what, lines.length)
+    await bus.call(start, `request of ${what}`, deadlineMs, null, null, descriptor => {
+      held = new GpioLines(bus, descriptor, what, lines.length)
     })
     return held!
   }
 
-  private constructor(addon: GpioAddon, bus: NativeThread, lines: Descriptor, what: string, count: number) {
-    this.#addon = addon
+  private constructor(bus: NativeThread, lines: Descriptor, what: string, count: number) {
+    this.#addon = bus.addon
     this.#bus = bus
     this.#lines = lines
     this.#what = what
@@ -262,22 +236,15 @@ export class GpioLines {
   }
 
   /** Logical values: bit k is the k-th requested line. Rejects NOT_FOUND when the chip was unplugged, TIMEOUT, BUS_STUCK. */
-  async values(deadlineMs = DEFAULT_DEADLINE_MS): Promise<number> {
-    this.#check()
-    const job = this.#addon.gpioRead(this.#bus.handle, this.#lines, this.#count)
-    return await this.#bus.finish(job, `read of ${this.#what}`, deadlineMs)
+  values(deadlineMs = DEFAULT_DEADLINE_MS): Promise<number> {
+    const start = (addon: GpioAddon, bus: BusHandle): number => addon.gpioRead(bus, this.#lines, this.#count)
+    return this.#bus.call(start, `read of ${this.#what}`, deadlineMs)
   }
 
   /** Sets the output at `index` of the request to a logical value. Rejects like values(). */
   async set(index: number, value: 0 | 1, deadlineMs = DEFAULT_DEADLINE_MS): Promise<void> {
-    this.#check()
-    const job = this.#addon.gpioSet(this.#bus.handle, this.#lines, index, value)
-    await this.#bus.finish(job, `setting of ${this.#what}`, deadlineMs)
-  }
-
-  #check(): void {
-    const refusal = this.#bus.refusal()
-    if (refusal) throw refusal
+    const start = (addon: GpioAddon, bus: BusHandle): number => addon.gpioSet(bus, this.#lines, index, value)
+    await this.#bus.call(start, `setting of ${this.#what}`, deadlineMs)
   }
 
   /** Reports edges from now on, in batches. `lost` is called once when the chip was unplugged; the lines are closed then. */

@@ -29,8 +29,10 @@ function adapterAt(path: string, options: I2cOptions): Adapter {
   if (refusal) throw refusal
   if (there) return there
   const bus = new NativeThread(path, options)
-  const job = bus.addon.i2cOpen(bus.handle, path)
-  const opened = bus.finish(job, 'open', options.deadlineMs ?? DEFAULT_DEADLINE_MS, null, error => noBus(error, path))
+  const { deadlineMs = DEFAULT_DEADLINE_MS } = options
+  const opened = bus.call((addon, handle) => addon.i2cOpen(handle, path), 'open', deadlineMs, null, error =>
+    noBus(error, path),
+  )
   const adapter = { bus, opened, users: 0 }
   adapters.set(path, adapter)
   return adapter
@@ -73,11 +75,14 @@ export class I2cBus {
    * adapter has no such call), TIMEOUT, BUS_STUCK, LINK_DOWN.
    */
   transfer(address: number, write: Uint8Array | null, read: Uint8Array | null, deadlineMs: number): Promise<number> {
-    const { bus } = this.#adapter
-    const refusal = this.#closed ? new OsError('LINK_DOWN', `${this.path}: closed`) : bus.refusal()
-    if (refusal) return Promise.reject(refusal)
-    const job = bus.addon.i2cTransfer(bus.handle, address, write, read ? read.length : -1)
-    return bus.finish(job, 'transfer', deadlineMs, read, error => explain(error, this.path, address))
+    if (this.#closed) return Promise.reject(new OsError('LINK_DOWN', `${this.path}: closed`))
+    return this.#adapter.bus.call(
+      (addon, bus) => addon.i2cTransfer(bus, address, write, read ? read.length : -1),
+      'transfer',
+      deadlineMs,
+      read,
+      error => explain(error, this.path, address),
+    )
   }
 
   /** Safe to call twice, and while stuck. Pending calls are rejected if this was the adapter's last user. */

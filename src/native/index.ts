@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
-import type { Addon, BusAddon, CanAddon, GpioAddon, HciAddon } from './addon'
+import type { Addon } from './addon'
 import { carriedFor, loadCarried, noexecMount } from './carried'
 import { nativeError } from './errors'
 import { NativeSocket } from './socket'
@@ -30,52 +30,35 @@ const STA_UNSYNC = 0x40
 const TIME_ERROR = 5
 
 export class Native {
-  readonly #addon: Addon
   readonly #ntp = new Float64Array(4)
 
-  constructor(addon: Addon) {
-    this.#addon = addon
-  }
+  /** `addon`: all calls, for the other files of this folder and for drivers. */
+  constructor(readonly addon: Addon) {}
 
   /**
    * Sends one datagram to an AF_UNIX socket; a path with a leading @ is in the abstract name space. Never blocks.
    * Throws the error of the kernel (see errors.ts), EAGAIN when the receiver's queue is full.
    */
   sendUnixDatagram(path: string, bytes: Uint8Array): void {
-    const sent = this.#addon.sendUnixDatagram(path, bytes)
+    const sent = this.addon.sendUnixDatagram(path, bytes)
     if (sent < 0) throw nativeError(sent, 'sendto', path)
   }
 
   /** A socket that receives what is sent to an AF_UNIX path. Throws the error of the kernel. */
   unixDatagramSocket(path: string): NativeSocket {
-    const opened = this.#addon.openUnixDatagram(path)
+    const opened = this.addon.openUnixDatagram(path)
     if (typeof opened === 'number') throw nativeError(opened, 'bind', path)
-    return new NativeSocket(this.#addon, opened)
-  }
-
-  /** The calls of CAN, for can.ts. */
-  get can(): CanAddon {
-    return this.#addon
-  }
-
-  /** The calls of GPIO, for gpio.ts. */
-  get gpio(): GpioAddon {
-    return this.#addon
-  }
-
-  /** The calls of Bluetooth adapters. */
-  get hci(): HciAddon {
-    return this.#addon
+    return new NativeSocket(this.addon, opened)
   }
 
   /** A UDP socket; buffers in bytes, 0: the kernel's default. Throws the system's error. */
   udpSocket(family: 4 | 6, receiveBuffer = 0, sendBuffer = 0): NativeSocket {
-    return new NativeSocket(this.#addon, this.#addon.openUdp(family, receiveBuffer, sendBuffer))
+    return new NativeSocket(this.addon, this.addon.openUdp(family, receiveBuffer, sendBuffer))
   }
 
   /** The address at `slot` of receive()'s peers: '192.0.2.1', '::1', 'fe80::1%eth0'. */
   addressText(peers: Uint8Array, slot: number): string {
-    return this.#addon.addressText(peers, slot)
+    return this.addon.addressText(peers, slot)
   }
 
   /**
@@ -83,7 +66,7 @@ export class Native {
    * returned to the kernel immediately. False if the C library has no such setting (musl keeps little by default).
    */
   limitMalloc(arenas: number, keptBytes: number): boolean {
-    return this.#addon.limitMalloc(arenas, keptBytes) === 0
+    return this.addon.limitMalloc(arenas, keptBytes) === 0
   }
 
   /**
@@ -91,17 +74,12 @@ export class Native {
    * not reach. About a millisecond.
    */
   trimMalloc(): void {
-    this.#addon.trimMalloc()
-  }
-
-  /** For the classes of native-thread.ts, spi.ts, i2c.ts etc. */
-  get buses(): BusAddon {
-    return this.#addon
+    this.addon.trimMalloc()
   }
 
   /** The kernel's view of its clock (adjtimex, read only). */
   ntpState(): NtpState {
-    const state = this.#addon.ntpState(this.#ntp)
+    const state = this.addon.ntpState(this.#ntp)
     if (state < 0) throw nativeError(state, 'adjtimex', 'state of the clock')
     const [offset_us, maxerror_us, esterror_us, status] = this.#ntp as unknown as [number, number, number, number]
     return {

@@ -1,7 +1,7 @@
 // Direction switching of an RS485 transceiver by the UART's kernel driver, if it supports it. Otherwise UNSUPPORTED,
 // and nothing is changed. The settings belong to the open port, so they are set on the descriptor of the port's user.
 import { OsError } from '../lib/errors'
-import { DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
+import { DEFAULT_DEADLINE_MS, type NativeThread } from './native-thread'
 
 /** Times in ms. */
 interface Rs485 {
@@ -20,15 +20,11 @@ const HINT = 'this port cannot switch the direction: use an automatic transceive
 const [ENABLED, RTS_ON_SEND, RTS_AFTER_SEND, RX_DURING_TX] = [1, 2, 4, 16] as const
 
 /**
- * Turns the kernel's RS485 mode of a port on or off and resolves with the driver's actual settings. `port` is a path or
+ * Turns the kernel's RS485 mode of a port on or off and resolves with the driver's actual settings. `port` is
  * the bus of an open port. Throws UNSUPPORTED if the driver has no such mode, or accepted the call with other settings:
  * the mode is off, RTS has the other level, or a pause is shorter than requested.
  */
-export async function setRs485(
-  port: string | NativeThread,
-  wanted: Partial<Rs485>,
-  deadlineMs = DEFAULT_DEADLINE_MS,
-): Promise<Rs485> {
+export async function setRs485(port: NativeThread, wanted: Partial<Rs485>): Promise<Rs485> {
   const { enabled = true, rtsOnSend = true, rtsAfterSend = !rtsOnSend, rxDuringTx = false } = wanted
   const flags =
     (enabled ? ENABLED : 0) |
@@ -36,7 +32,14 @@ export async function setRs485(
     (rtsAfterSend ? RTS_AFTER_SEND : 0) |
     (rxDuringTx ? RX_DURING_TX : 0)
   const { delayBeforeMs = 0, delayAfterMs = 0 } = wanted
-  const made = await on(port, deadlineMs, bus => bus.addon.rs485Set(bus.handle, flags, delayBeforeMs, delayAfterMs))
+  await port.call(
+    (addon, bus) => addon.rs485Set(bus, flags, delayBeforeMs, delayAfterMs),
+    'TIOCSRS485',
+    DEFAULT_DEADLINE_MS,
+    null,
+    refused,
+  )
+  const made = await getRs485(port)
   if (!enabled) return made
   if (!made.enabled) throw unsupported('it leaves the mode off')
   if (made.rtsOnSend !== rtsOnSend)
@@ -50,32 +53,10 @@ export async function setRs485(
 }
 
 /** The kernel's RS485 mode of a port; throws like setRs485. */
-export const getRs485 = (port: string | NativeThread, deadlineMs = DEFAULT_DEADLINE_MS): Promise<Rs485> =>
-  on(port, deadlineMs, null)
-
-async function on(
-  port: string | NativeThread,
-  deadlineMs: number,
-  set: ((bus: NativeThread) => number) | null,
-): Promise<Rs485> {
-  if (typeof port !== 'string') return tell(port, deadlineMs, set)
-  const bus = new NativeThread(port)
-  try {
-    await bus.finish(bus.addon.ttyOpen(bus.handle, port), 'open', deadlineMs)
-    return await tell(bus, deadlineMs, set)
-  } finally {
-    bus.close()
-  }
-}
-
-async function tell(
-  bus: NativeThread,
-  deadlineMs: number,
-  set: ((bus: NativeThread) => number) | null,
-): Promise<Rs485> {
-  if (set) await bus.finish(set(bus), 'TIOCSRS485', deadlineMs, null, refused)
+export async function getRs485(port: NativeThread): Promise<Rs485> {
   const words = new Uint32Array(3)
-  await bus.finish(bus.addon.rs485Get(bus.handle), 'TIOCGRS485', deadlineMs, new Uint8Array(words.buffer), refused)
+  const answer = new Uint8Array(words.buffer)
+  await port.call((addon, bus) => addon.rs485Get(bus), 'TIOCGRS485', DEFAULT_DEADLINE_MS, answer, refused)
   const [flags, delayBeforeMs, delayAfterMs] = words as unknown as [number, number, number]
   return {
     enabled: (flags & ENABLED) !== 0,

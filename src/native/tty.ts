@@ -6,7 +6,7 @@
 // the kernel (see errors.ts; EBUSY: another program has the port). No resource leaks: the result of a late open is
 // closed.
 import { OsError } from '../lib/errors'
-import type { BusAddon, Descriptor } from './addon'
+import type { Descriptor } from './addon'
 import { nativeError } from './errors'
 import { NativeThread } from './native-thread'
 import { READABLE } from './socket'
@@ -33,7 +33,6 @@ const [DTR, RTS] = [2, 4]
 
 /** An open port: reads contain marks of damaged bytes, which drivers/serial/parity-marks.ts decodes. */
 export class TtyPort {
-  readonly #addon: BusAddon
   readonly #file: Descriptor
 
   private constructor(
@@ -45,7 +44,6 @@ export class TtyPort {
     /** actual bits per second of the driver */
     readonly baudrate: number,
   ) {
-    this.#addon = bus.addon
     this.#file = file
   }
 
@@ -55,7 +53,6 @@ export class TtyPort {
    */
   static async open(path: string, settings: TtySettings, deadlineMs = OPEN_MS): Promise<TtyPort> {
     const bus = new NativeThread(path)
-    const { addon, handle } = bus
     let file: Descriptor | undefined
     const take = (opened: Descriptor): void => {
       file = opened
@@ -63,14 +60,20 @@ export class TtyPort {
     try {
       const { baudrate, data_bits, stop_bits } = settings
       const [parity, flow] = [PARITIES.indexOf(settings.parity), FLOWS.indexOf(settings.flow)]
-      const job = addon.ttyTake(handle, path, baudrate, data_bits, parity, stop_bits, flow)
-      const real = await bus.finish(job, 'open', deadlineMs, null, null, take)
-      const lines = linesOf(settings)
-      if (lines.on | lines.off)
-        await bus.finish(addon.ttyLines(handle, lines.on, lines.off), 'TIOCMSET', deadlineMs, null, noLines)
-      return new TtyPort(bus, file!, addon.descriptorNumber(file!), real)
+      const real = await bus.call(
+        (addon, handle) => addon.ttyTake(handle, path, baudrate, data_bits, parity, stop_bits, flow),
+        'open',
+        deadlineMs,
+        null,
+        null,
+        take,
+      )
+      const { on, off } = linesOf(settings)
+      if (on | off)
+        await bus.call((addon, handle) => addon.ttyLines(handle, on, off), 'TIOCMSET', deadlineMs, null, noLines)
+      return new TtyPort(bus, file!, bus.addon.descriptorNumber(file!), real)
     } catch (error) {
-      if (file) addon.close(file)
+      if (file) bus.addon.close(file)
       // a retry must not find the port still locked by this one
       await giveBack(bus)
       throw error
@@ -79,13 +82,13 @@ export class TtyPort {
 
   /** Calls `onReadable` when data is available, and when the port has hung up: a read shows which. */
   watch(onReadable: () => void): void {
-    const result = this.#addon.watch(this.#file, READABLE, onReadable)
+    const result = this.bus.addon.watch(this.#file, READABLE, onReadable)
     if (result < 0) throw nativeError(result, 'poll', this.bus.path)
   }
 
   /** Ends reading and writing immediately; safe to call twice. */
   unwatch(): void {
-    this.#addon.close(this.#file)
+    this.bus.addon.close(this.#file)
   }
 
   /**
@@ -100,7 +103,7 @@ export class TtyPort {
 
 /** Closes the thread's file, unless it is stuck, and ends the thread. */
 async function giveBack(bus: NativeThread): Promise<void> {
-  if (!bus.refusal()) await bus.finish(bus.addon.ttyClose(bus.handle), 'close', CLOSE_MS).catch(() => undefined)
+  await bus.call((addon, handle) => addon.ttyClose(handle), 'close', CLOSE_MS).catch(() => undefined)
   bus.close()
 }
 

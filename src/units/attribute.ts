@@ -5,10 +5,8 @@
 
 import { pyGeneral } from '../wire/number'
 import { ATTRIBUTE_PREFIXES, type AttributeConversion, atomConversion } from './attribute-conversions'
-import { UnitCache } from './cache'
+import { remembered } from './cache'
 import type { Resolved } from './canonical'
-
-const cache = new UnitCache<Resolved>()
 
 /** x to the power of a digit, rounded once, like C's pow(); `**` may differ in the last bit. */
 function digitPower(x: number, power: number): number {
@@ -52,28 +50,28 @@ function understand(label: string): Resolved | null {
 }
 
 /** The attribute of one unit and the conversion to it, or null if the reference does not know the unit. */
-export const resolveAttribute = (unit: string): Resolved | null => cache.remember(unit, () => understand(unit))
+export const resolveAttribute = remembered(understand)
 
 /**
  * The same for a list: units of the first one's attribute are counted (`length2`), others divide, with their factor as
  * a prefix (`length/3600time`). Only the first one scales the value. Null if the list is empty or one unit is unknown.
  */
-export function resolveAttributeList(units: readonly string[]): Resolved | null {
-  if (units.length === 1) return resolveAttribute(units[0]!)
-  return cache.remember(`\u0000${units.join('\u0000')}`, () => {
-    const conversions = units.map(resolveAttribute)
-    const first = conversions[0]
-    if (!first) return null
-    let count = 0
-    let below = ''
-    for (const conversion of conversions) {
-      if (!conversion) return null
-      if (conversion.canonical === first.canonical) count++
-      else below += `/${conversion.factor === 1 ? '' : pyGeneral(conversion.factor)}${conversion.canonical}`
-    }
-    return { ...first, canonical: `${first.canonical}${count > 1 ? count : ''}${below}` }
-  })
-}
+export const resolveAttributeList = (units: readonly string[]): Resolved | null =>
+  units.length === 1 ? resolveAttribute(units[0]!) : listed(JSON.stringify(units))
+
+const listed = remembered((units): Resolved | null => {
+  const conversions = (JSON.parse(units) as string[]).map(resolveAttribute)
+  const first = conversions[0]
+  if (!first) return null
+  let count = 0
+  let below = ''
+  for (const conversion of conversions) {
+    if (!conversion) return null
+    if (conversion.canonical === first.canonical) count++
+    else below += `/${conversion.factor === 1 ? '' : pyGeneral(conversion.factor)}${conversion.canonical}`
+  }
+  return { ...first, canonical: `${first.canonical}${count > 1 ? count : ''}${below}` }
+})
 
 /** The resolver of a core in dialect `attribute`; `canonical` is the attribute's name. */
 export const attributeUnits = { resolve: resolveAttribute, resolveList: resolveAttributeList } as const

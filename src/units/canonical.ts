@@ -2,7 +2,7 @@
 // named unit if the table has one, else base units in the order kg m s A K mol cd rad bit, positive powers first. `%`,
 // the parts per …, counts, arbitrary units and levels keep their own spelling. An unknown text gives null. Results are
 // cached, bounded, because a unit is resolved once and used for every reading.
-import { UnitCache } from './cache'
+import { remembered } from './cache'
 import { combine, isSound, parseUnit, type Quantity } from './grammar'
 import { understand } from './spellings'
 
@@ -52,37 +52,30 @@ export function canonicalOf(q: Quantity): Resolved {
   return { canonical, factor: tidy(q.factor), offset: q.offset }
 }
 
-const cache = new UnitCache<Resolved>()
-
 /** The canonical unit of a UCUM expression or a common spelling, or null if it is unknown (D2). */
-export function resolve(unit: string): Resolved | null {
-  return (
-    cache.get(unit) ??
-    cache.remember(unit, () => {
-      const q = understand(unit)
-      return q && canonicalOf(q)
-    })
-  )
-}
+export const resolve = remembered((unit): Resolved | null => {
+  const q = understand(unit)
+  return q && canonicalOf(q)
+})
 
 /**
  * The canonical unit of a list: the first is the numerator, one of the same dimension multiplies, any other divides
  * (`['km','h']` is km/h). Null if the list is empty or one of its units is unknown.
  */
-export function resolveList(units: readonly string[]): Resolved | null {
-  if (units.length === 1) return resolve(units[0]!)
-  return cache.remember(`\u0000${units.join('\u0000')}`, () => {
-    let sum: Quantity | null = null
-    let first = ''
-    for (const unit of units) {
-      const q = understand(unit)
-      if (!q) return null
-      if (sum) sum = combine(sum, q, dimensionKey(q) !== first)
-      else {
-        sum = q
-        first = dimensionKey(q)
-      }
+export const resolveList = (units: readonly string[]): Resolved | null =>
+  units.length === 1 ? resolve(units[0]!) : listed(JSON.stringify(units))
+
+const listed = remembered((units): Resolved | null => {
+  let sum: Quantity | null = null
+  let first = ''
+  for (const unit of JSON.parse(units) as string[]) {
+    const q = understand(unit)
+    if (!q) return null
+    if (sum) sum = combine(sum, q, dimensionKey(q) !== first)
+    else {
+      sum = q
+      first = dimensionKey(q)
     }
-    return sum && isSound(sum) ? canonicalOf(sum) : null
-  })
-}
+  }
+  return sum && isSound(sum) ? canonicalOf(sum) : null
+})

@@ -2,9 +2,9 @@
 // all peers decode correctly, all others as literal UCUM, never as a text that a peer's table would change to another
 // unit. Received units (symbols, class tokens, attribute names, coefficients, literal UCUM) are converted to the
 // canonical unit with factor and offset; an ambiguous text is kept unchanged and marked as ambiguous.
-import { LruMap } from '../lib/lru-map'
 import { decodeInteger } from '../wire/base62'
 import { endDigits } from '../wire/number'
+import { remembered } from './cache'
 import { canonicalOf, resolve } from './canonical'
 import { combine, isSound, PREFIXES, parseUnit, power, pure, type Quantity, takesPrefix } from './grammar'
 import { understand } from './spellings'
@@ -55,8 +55,6 @@ const GLUED = ['da', 'k', 'M', 'G', 'd', 'm', 'u', 'p']
 /** Coefficients below one are sent as Base62 with the default precision of every peer. */
 const COEFFICIENT_SCALE = 1e4
 const CACHE_SIZE = 1024
-/** longer texts are not cached: they would fill the memory */
-const LONG = 255
 
 /** The longest token at the start of `part` that is followed only by digits (the power). */
 function splitToken(part: string): { unit: string; digits: string } | null {
@@ -200,23 +198,11 @@ function smaller(unit: string): readonly PrefixedCode[] {
   return found.sort((a, b) => b.scale - a.scale)
 }
 
-function bounded<T>(make: (key: string) => T): (key: string) => T {
-  const cache = new LruMap<string, T>(CACHE_SIZE)
-  return key => {
-    const held = cache.get(key)
-    if (held !== undefined) return held
-    const made = make(key)
-    if (key.length > LONG) return made
-    cache.set(key, made)
-    return made
-  }
-}
-
 const UNITS: WireUnits = {
-  toToken: bounded(toToken),
-  fromToken: bounded(text => Object.freeze(read(text))),
-  fromPlain: bounded(text => Object.freeze(readPlain(text))),
-  prefixed: bounded(unit => Object.freeze(smaller(unit))),
+  toToken: remembered(toToken, CACHE_SIZE),
+  fromToken: remembered(read, CACHE_SIZE),
+  fromPlain: remembered(readPlain, CACHE_SIZE),
+  prefixed: remembered(smaller, CACHE_SIZE),
 }
 
 /** The unit rules of dialect `ucum`; results are cached, so each use costs one lookup. */

@@ -10,19 +10,6 @@ napi_value binding_fail(napi_env env, const char *message) {
     return NULL;
 }
 
-/* Reads `this` and the arguments; false when an error was thrown. */
-bool binding_enter(struct call *call, napi_env env, napi_callback_info info) {
-    size_t count = ARGS;
-    call->env = env;
-    call->object = NULL;
-    if (napi_get_cb_info(env, info, &count, call->args, &call->self, NULL) != napi_ok)
-        return false;
-    napi_unwrap(env, call->self, &call->object);
-    if (!call->object)
-        binding_fail(env, "not a QUIC object");
-    return call->object;
-}
-
 bool binding_bytes(napi_env env, napi_value value, uint8_t **data, size_t *length) {
     napi_typedarray_type type;
     void *start;
@@ -65,7 +52,6 @@ napi_value binding_refusal(napi_env env, ngtcp2_ssize error) {
 }
 
 static napi_value nothing(napi_env env, napi_callback_info info) {
-    (void)env, (void)info;
     return NULL;
 }
 
@@ -143,14 +129,14 @@ static napi_value negotiate_version(napi_env env, napi_callback_info info) {
 
 /* retry(scid, dcid, newScid, token, version, into) → length */
 static napi_value write_retry(napi_env env, napi_callback_info info) {
-    napi_value args[ARGS];
-    size_t count = ARGS, lengths[ARGS] = {0};
-    uint8_t *bytes[ARGS];
+    napi_value args[6];
+    size_t count = 6, lengths[6] = {0};
+    uint8_t *bytes[6];
     uint32_t version = 0;
     ngtcp2_cid ids[3];
     napi_get_cb_info(env, info, &count, args, NULL, NULL);
     napi_get_value_uint32(env, args[4], &version);
-    for (int k = 0; k < ARGS; k++)
+    for (int k = 0; k < 6; k++)
         if (k != 4 && (!binding_bytes(env, args[k], &bytes[k], &lengths[k]) || (k < 3 && lengths[k] > NGTCP2_MAX_CIDLEN)))
             return binding_fail(env, "retry() takes three ids, a token, a version and a buffer");
     for (int k = 0; k < 3; k++)
@@ -162,9 +148,9 @@ static napi_value write_retry(napi_env env, napi_callback_info info) {
 
 static const napi_property_descriptor HEADER[] = {STATIC("fromSlice", read_header)};
 static const napi_property_descriptor EXPORTS[] = {
-    METHOD("versionIsSupported", version_is_supported),
-    METHOD("negotiateVersion", negotiate_version),
-    METHOD("retry", write_retry),
+    STATIC("versionIsSupported", version_is_supported),
+    STATIC("negotiateVersion", negotiate_version),
+    STATIC("retry", write_retry),
 };
 
 napi_value binding_define(napi_env env, napi_value exports, const char *name, size_t count,
@@ -176,7 +162,6 @@ napi_value binding_define(napi_env env, napi_value exports, const char *name, si
 }
 
 static void instance_free(napi_env env, void *instance, void *hint) {
-    (void)env, (void)hint;
     free(instance);
 }
 

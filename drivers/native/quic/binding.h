@@ -7,20 +7,10 @@
 
 #include <node_api.h>
 
-enum { ARGS = 6 };
-
-struct call {
-    napi_env env;
-    napi_value self, args[ARGS];
-    void *object;
-};
-
 /* Throws. */
 napi_value binding_fail(napi_env env, const char *message);
 /* Throws ngtcp2's text for this error. */
 napi_value binding_refusal(napi_env env, ngtcp2_ssize error);
-/* Reads `this` and the arguments; false when an error was thrown. */
-bool binding_enter(struct call *call, napi_env env, napi_callback_info info);
 /* The bytes of a Uint8Array or Buffer; false if it is neither. */
 bool binding_bytes(napi_env env, napi_value value, uint8_t **data, size_t *length);
 napi_value binding_number(napi_env env, double value);
@@ -39,8 +29,6 @@ napi_value binding_made(napi_env env, enum binding_class kind, void *object, nap
 napi_value binding_config(napi_env env, napi_value exports);
 napi_value binding_connection(napi_env env, napi_value exports);
 
-#define METHOD(name, function) {name, NULL, function, NULL, NULL, NULL, napi_default_method, NULL}
-#define METHOD_OF(name, function, data) {name, NULL, function, NULL, NULL, NULL, napi_default_method, (void *)(data)}
 #define STATIC(name, function) {name, NULL, function, NULL, NULL, NULL, napi_static, NULL}
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 

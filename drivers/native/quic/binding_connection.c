@@ -11,7 +11,6 @@ enum { CONNECTION_MEMORY = 128 * 1024 };
 
 static void connection_free(napi_env env, void *object, void *hint) {
     int64_t total;
-    (void)hint;
     quic_free(object);
     napi_adjust_external_memory(env, -CONNECTION_MEMORY, &total);
 }
@@ -62,8 +61,8 @@ static napi_value address_value(napi_env env, const union quic_address *address)
 /* connect(name, scid, local, remote, config), accept(scid, odcid, local, remote, config); odcid: the id of the packet
  * that a Retry answered, null if there was none */
 static napi_value make_connection(napi_env env, bool server, napi_callback_info info) {
-    napi_value args[ARGS];
-    size_t count = ARGS, length;
+    napi_value args[5];
+    size_t count = 5, length;
     uint8_t *id;
     void *config = NULL;
     char name[256];
@@ -106,84 +105,65 @@ static napi_value accept_from(napi_env env, napi_callback_info info) {
     return make_connection(env, true, info);
 }
 
-/* recv(datagram, {from, to}) → its length */
-static napi_value recv_datagram(napi_env env, napi_callback_info info) {
-    struct call call;
-    napi_value from;
-    union quic_address address;
+static napi_value pair(napi_env env, napi_value first, napi_value second) {
+    napi_value out;
+    napi_create_array_with_length(env, 2, &out);
+    napi_set_element(env, out, 0, first);
+    napi_set_element(env, out, 1, second);
+    return out;
+}
+
+/* recv(datagram, from) → its length */
+static napi_value recv_datagram(napi_env env, struct quic *quic, napi_value *args) {
+    union quic_address from;
     uint8_t *bytes;
     size_t length;
-    if (!binding_enter(&call, env, info))
-        return NULL;
-    if (!binding_bytes(env, call.args[0], &bytes, &length) ||
-        napi_get_named_property(env, call.args[1], "from", &from) != napi_ok || !address_of(env, from, &address))
-        return binding_fail(env, "recv() takes a datagram and its addresses");
-    int result = quic_recv(call.object, &address, bytes, length);
+    if (!binding_bytes(env, args[0], &bytes, &length) || !address_of(env, args[1], &from))
+        return binding_fail(env, "recv() takes a datagram and its address");
+    int result = quic_recv(quic, &from, bytes, length);
     return result == 0 ? binding_number(env, (double)length) : binding_refusal(env, result);
 }
 
-/* send(into) → [length, {from, to}], null */
-static napi_value send_datagram(napi_env env, napi_callback_info info) {
-    struct call call;
+/* send(into) → [length, to], null */
+static napi_value send_datagram(napi_env env, struct quic *quic, napi_value *args) {
     union quic_address to;
     uint8_t *bytes;
     size_t size;
-    if (!binding_enter(&call, env, info))
-        return NULL;
-    if (!binding_bytes(env, call.args[0], &bytes, &size))
+    if (!binding_bytes(env, args[0], &bytes, &size))
         return binding_fail(env, "send() takes a buffer");
-    struct quic *quic = call.object;
     ngtcp2_ssize length = quic_send(quic, bytes, size, &to);
     ERR_clear_error();
     if (length <= 0)
         return binding_null(env);
-    napi_value out, way;
-    napi_create_array_with_length(env, 2, &out);
-    napi_create_object(env, &way);
-    binding_set(env, way, "from", address_value(env, &quic->local));
-    binding_set(env, way, "to", address_value(env, &to));
-    napi_set_element(env, out, 0, binding_number(env, (double)length));
-    napi_set_element(env, out, 1, way);
-    return out;
+    return pair(env, binding_number(env, (double)length), address_value(env, &to));
 }
 
 /* streamRecv(id, into) → [length, end], null */
-static napi_value stream_read(napi_env env, napi_callback_info info) {
-    struct call call;
+static napi_value stream_read(napi_env env, struct quic *quic, napi_value *args) {
     int64_t id;
     uint8_t *bytes;
     size_t size;
     bool end;
-    if (!binding_enter(&call, env, info))
-        return NULL;
-    if (napi_get_value_int64(env, call.args[0], &id) != napi_ok || !binding_bytes(env, call.args[1], &bytes, &size))
+    if (napi_get_value_int64(env, args[0], &id) != napi_ok || !binding_bytes(env, args[1], &bytes, &size))
         return binding_fail(env, "streamRecv() takes a stream and a buffer");
-    struct stream *stream = stream_find(call.object, id);
-    ngtcp2_ssize length = stream ? stream_recv(call.object, stream, bytes, size, &end) : -1;
+    struct stream *stream = stream_find(quic, id);
+    ngtcp2_ssize length = stream ? stream_recv(quic, stream, bytes, size, &end) : -1;
     if (length == -1)
         return binding_null(env);
     if (length < 0)
         return binding_fail(env, "StreamReset");
-    napi_value out;
-    napi_create_array_with_length(env, 2, &out);
-    napi_set_element(env, out, 0, binding_number(env, (double)length));
-    napi_set_element(env, out, 1, binding_boolean(env, end));
-    return out;
+    return pair(env, binding_number(env, (double)length), binding_boolean(env, end));
 }
 
 /* streamSend(id, bytes, fin) → number of bytes accepted, null: none now */
-static napi_value stream_write(napi_env env, napi_callback_info info) {
-    struct call call;
+static napi_value stream_write(napi_env env, struct quic *quic, napi_value *args) {
     int64_t id;
     uint8_t *bytes;
     size_t length;
     bool fin = false;
-    if (!binding_enter(&call, env, info))
-        return NULL;
-    napi_get_value_bool(env, call.args[2], &fin);
-    if (napi_get_value_int64(env, call.args[0], &id) != napi_ok || !binding_bytes(env, call.args[1], &bytes, &length))
+    napi_get_value_bool(env, args[2], &fin);
+    if (napi_get_value_int64(env, args[0], &id) != napi_ok || !binding_bytes(env, args[1], &bytes, &length))
         return binding_fail(env, "streamSend() takes a stream and bytes");
-    struct quic *quic = call.object;
     if (!quic->conn || quic->failed || quic_closed(quic))
         return binding_fail(env, "the connection is over");
     ngtcp2_ssize took = stream_send(quic, id, bytes, length, fin);
@@ -192,95 +172,69 @@ static napi_value stream_write(napi_env env, napi_callback_info info) {
     return took == 0 && length > 0 ? binding_null(env) : binding_number(env, (double)took);
 }
 
-static napi_value readable(napi_env env, napi_callback_info info) {
-    struct call call;
+static napi_value readable(napi_env env, struct quic *quic, napi_value *args) {
     napi_value out;
     uint32_t count = 0;
-    if (!binding_enter(&call, env, info))
-        return NULL;
     napi_create_array(env, &out);
-    for (struct stream *stream = ((struct quic *)call.object)->streams; stream; stream = stream->next)
+    for (struct stream *stream = quic->streams; stream; stream = stream->next)
         if (stream_readable(stream))
             napi_set_element(env, out, count++, binding_number(env, (double)stream->id));
     return out;
 }
 
-static napi_value datagram_read(napi_env env, napi_callback_info info) {
-    struct call call;
+static napi_value datagram_read(napi_env env, struct quic *quic, napi_value *args) {
     uint8_t *bytes;
     size_t size;
-    if (!binding_enter(&call, env, info))
-        return NULL;
-    struct queue *queue = &((struct quic *)call.object)->datagrams_in;
+    struct queue *queue = &quic->datagrams_in;
     if (!queue->first)
         return binding_null(env);
     size_t length = queue->first->length;
-    if (!binding_bytes(env, call.args[0], &bytes, &size) || size < length)
+    if (!binding_bytes(env, args[0], &bytes, &size) || size < length)
         return binding_fail(env, "dgramRecv() takes a larger buffer");
     memcpy(bytes, queue->first->bytes, length);
     queue_drop(queue);
     return binding_number(env, (double)length);
 }
 
-static napi_value datagram_write(napi_env env, napi_callback_info info) {
-    struct call call;
+static napi_value datagram_write(napi_env env, struct quic *quic, napi_value *args) {
     uint8_t *bytes;
     size_t length;
-    if (!binding_enter(&call, env, info))
-        return NULL;
-    struct quic *quic = call.object;
-    if (!binding_bytes(env, call.args[0], &bytes, &length) || (int64_t)length > quic_datagram_room(quic))
+    if (!binding_bytes(env, args[0], &bytes, &length) || (int64_t)length > quic_datagram_room(quic))
         return binding_fail(env, "the datagram is too long");
-    if (quic->datagrams_out.count >= quic->config.queue_out || !queue_put(&quic->datagrams_out, bytes, length))
+    if (quic->datagrams_out.count >= quic->config.queue || !queue_put(&quic->datagrams_out, bytes, length))
         return binding_fail(env, "the queue is full");
     return NULL;
 }
 
-static napi_value send_ping(napi_env env, napi_callback_info info) {
-    struct call call;
-    if (binding_enter(&call, env, info))
-        ((struct quic *)call.object)->ping = true;
+static napi_value send_ping(napi_env env, struct quic *quic, napi_value *args) {
+    quic->ping = true;
     return NULL;
 }
 
-static napi_value on_timeout(napi_env env, napi_callback_info info) {
-    struct call call;
-    if (binding_enter(&call, env, info))
-        quic_due(call.object);
+static napi_value on_timeout(napi_env env, struct quic *quic, napi_value *args) {
+    quic_due(quic);
     return NULL;
 }
 
-/* close(app, error, reason) */
-static napi_value close_connection(napi_env env, napi_callback_info info) {
-    struct call call;
-    int64_t error = 0;
+/* close(reason): as an application */
+static napi_value close_connection(napi_env env, struct quic *quic, napi_value *args) {
     uint8_t *reason;
     size_t length = 0;
-    bool app = false;
-    if (!binding_enter(&call, env, info))
-        return NULL;
-    struct quic *quic = call.object;
     if (quic->failed || quic_closed(quic) || quic_draining(quic))
         return binding_fail(env, "it is closed already");
-    napi_get_value_bool(env, call.args[0], &app);
-    napi_get_value_int64(env, call.args[1], &error);
-    if (binding_bytes(env, call.args[2], &reason, &length)) {
+    if (binding_bytes(env, args[0], &reason, &length)) {
         if (length > sizeof quic->reason)
             length = sizeof quic->reason;
         memcpy(quic->reason, reason, length);
     }
-    (app ? ngtcp2_ccerr_set_application_error : ngtcp2_ccerr_set_transport_error)(
-        &quic->error, (uint64_t)error, (uint8_t *)quic->reason, length);
+    ngtcp2_ccerr_set_application_error(&quic->error, 0, (uint8_t *)quic->reason, length);
     quic->failed = true;
     return NULL;
 }
 
-static napi_value peer_chain(napi_env env, napi_callback_info info) {
-    struct call call;
+static napi_value peer_chain(napi_env env, struct quic *quic, napi_value *args) {
     napi_value out;
-    if (!binding_enter(&call, env, info))
-        return NULL;
-    STACK_OF(X509) *chain = SSL_get_peer_cert_chain(((struct quic *)call.object)->ssl);
+    STACK_OF(X509) *chain = SSL_get_peer_cert_chain(quic->ssl);
     if (!chain)
         return binding_null(env);
     napi_create_array(env, &out);
@@ -303,53 +257,59 @@ static napi_value error_value(napi_env env, const ngtcp2_ccerr *error) {
     return out;
 }
 
-static napi_value local_error(napi_env env, napi_callback_info info) {
-    struct call call;
-    if (!binding_enter(&call, env, info))
-        return NULL;
-    const struct quic *quic = call.object;
+static napi_value local_error(napi_env env, struct quic *quic, napi_value *args) {
     return quic->failed ? error_value(env, &quic->error) : binding_null(env);
 }
 
-static napi_value peer_error(napi_env env, napi_callback_info info) {
-    struct call call;
-    if (!binding_enter(&call, env, info))
-        return NULL;
-    const struct quic *quic = call.object;
-    return quic_draining(quic) && !quic->reset ? error_value(env, ngtcp2_conn_get_ccerr2(quic->conn)) : binding_null(env);
+static napi_value peer_error(napi_env env, struct quic *quic, napi_value *args) {
+    return quic_draining(quic) && !quic->reset ? error_value(env, ngtcp2_conn_get_ccerr2(quic->conn))
+                                               : binding_null(env);
 }
 
-enum { STREAMS_LEFT, QUEUE_FULL, ROOM, TIMEOUT, ESTABLISHED, DRAINING, CLOSED, TIMED_OUT };
-
-/* getters with one value, by index in the table below */
-static napi_value look(napi_env env, napi_callback_info info) {
-    struct call call;
-    void *what;
-    if (!binding_enter(&call, env, info) || napi_get_cb_info(env, info, NULL, NULL, NULL, &what) != napi_ok)
-        return NULL;
-    struct quic *quic = call.object;
-    double value = 0;
-    switch ((intptr_t)what) {
-    case STREAMS_LEFT:
-        return binding_number(env, quic->conn ? (double)ngtcp2_conn_get_streams_bidi_left2(quic->conn) : 0);
-    case QUEUE_FULL:
-        return binding_boolean(env, quic->datagrams_out.count >= quic->config.queue_out);
-    case ROOM:
-        value = (double)quic_datagram_room(quic);
-        return value < 0 ? binding_null(env) : binding_number(env, value);
-    case TIMEOUT:
-        value = quic_timeout(quic);
-        return value < 0 ? binding_null(env) : binding_number(env, value);
-    case ESTABLISHED:
-        return binding_boolean(env, quic->conn && ngtcp2_conn_get_handshake_completed2(quic->conn));
-    case DRAINING:
-        return binding_boolean(env, quic_draining(quic));
-    case CLOSED:
-        return binding_boolean(env, quic_closed(quic));
-    default:
-        return binding_boolean(env, quic->timed_out);
-    }
+static napi_value streams_left(napi_env env, struct quic *quic, napi_value *args) {
+    ngtcp2_conn *conn = quic->conn;
+    return binding_number(env, conn ? (double)ngtcp2_conn_get_streams_bidi_left2(conn) : 0);
 }
+
+static napi_value queue_full(napi_env env, struct quic *quic, napi_value *args) {
+    return binding_boolean(env, quic->datagrams_out.count >= quic->config.queue);
+}
+
+/* Negative: null. */
+static napi_value number_or_null(napi_env env, double value) {
+    return value < 0 ? binding_null(env) : binding_number(env, value);
+}
+
+static napi_value datagram_room(napi_env env, struct quic *quic, napi_value *args) {
+    return number_or_null(env, (double)quic_datagram_room(quic));
+}
+
+static napi_value timeout(napi_env env, struct quic *quic, napi_value *args) { return number_or_null(env, quic_timeout(quic)); }
+
+static napi_value is_established(napi_env env, struct quic *quic, napi_value *args) {
+    ngtcp2_conn *conn = quic->conn;
+    return binding_boolean(env, conn && ngtcp2_conn_get_handshake_completed2(conn));
+}
+
+static napi_value is_draining(napi_env env, struct quic *quic, napi_value *args) { return binding_boolean(env, quic_draining(quic)); }
+
+static napi_value is_closed(napi_env env, struct quic *quic, napi_value *args) { return binding_boolean(env, quic_closed(quic)); }
+
+static napi_value is_timed_out(napi_env env, struct quic *quic, napi_value *args) { return binding_boolean(env, quic->timed_out); }
+
+typedef napi_value method(napi_env env, struct quic *quic, napi_value *args);
+
+static napi_value call_method(napi_env env, napi_callback_info info) {
+    napi_value args[3], self;
+    size_t count = 3;
+    void *function, *quic = NULL;
+    if (napi_get_cb_info(env, info, &count, args, &self, &function) != napi_ok)
+        return NULL;
+    napi_unwrap(env, self, &quic);
+    return quic ? ((method *)function)(env, quic, args) : binding_fail(env, "not a QUIC object");
+}
+
+#define METHOD(name, function) {name, NULL, call_method, NULL, NULL, NULL, napi_default_method, (void *)(function)}
 
 static const napi_property_descriptor CONNECTION[] = {
     STATIC("connect", connect_to),
@@ -367,14 +327,14 @@ static const napi_property_descriptor CONNECTION[] = {
     METHOD("peerCertChain", peer_chain),
     METHOD("localError", local_error),
     METHOD("peerError", peer_error),
-    METHOD_OF("peerStreamsLeftBidi", look, STREAMS_LEFT),
-    METHOD_OF("isDgramSendQueueFull", look, QUEUE_FULL),
-    METHOD_OF("dgramMaxWritableLen", look, ROOM),
-    METHOD_OF("timeout", look, TIMEOUT),
-    METHOD_OF("isEstablished", look, ESTABLISHED),
-    METHOD_OF("isDraining", look, DRAINING),
-    METHOD_OF("isClosed", look, CLOSED),
-    METHOD_OF("isTimedOut", look, TIMED_OUT),
+    METHOD("peerStreamsLeftBidi", streams_left),
+    METHOD("isDgramSendQueueFull", queue_full),
+    METHOD("dgramMaxWritableLen", datagram_room),
+    METHOD("timeout", timeout),
+    METHOD("isEstablished", is_established),
+    METHOD("isDraining", is_draining),
+    METHOD("isClosed", is_closed),
+    METHOD("isTimedOut", is_timed_out),
 };
 
 napi_value binding_connection(napi_env env, napi_value exports) {

@@ -26,14 +26,12 @@ static ngtcp2_path path_of(struct quic *quic, const union quic_address *remote) 
 }
 
 static void random_bytes(uint8_t *out, size_t length, const ngtcp2_rand_ctx *context) {
-    (void)context;
     RAND_bytes(out, (int)length);
 }
 
 /* A listener finds the connection of an additional id by the id's first half. */
 static int on_new_id(ngtcp2_conn *conn, ngtcp2_cid *id, ngtcp2_stateless_reset_token *token, size_t length,
                      void *user) {
-    (void)conn;
     const struct quic *quic = user;
     *id = quic->scid;
     id->datalen = length;
@@ -43,7 +41,6 @@ static int on_new_id(ngtcp2_conn *conn, ngtcp2_cid *id, ngtcp2_stateless_reset_t
 }
 
 static int on_handshake(ngtcp2_conn *conn, void *user) {
-    (void)conn;
     struct quic *quic = user;
     const unsigned char *protocol;
     unsigned length;
@@ -53,15 +50,13 @@ static int on_handshake(ngtcp2_conn *conn, void *user) {
 }
 
 static int on_datagram(ngtcp2_conn *conn, uint32_t flags, const uint8_t *data, size_t length, void *user) {
-    (void)conn, (void)flags;
     struct quic *quic = user;
-    if (quic->datagrams_in.count < quic->config.queue_in && !queue_put(&quic->datagrams_in, data, length))
+    if (quic->datagrams_in.count < quic->config.queue && !queue_put(&quic->datagrams_in, data, length))
         return NGTCP2_ERR_CALLBACK_FAILURE;
     return 0;
 }
 
 static int on_stateless_reset(ngtcp2_conn *conn, const ngtcp2_pkt_stateless_reset2 *packet, void *user) {
-    (void)conn, (void)packet;
     ((struct quic *)user)->reset = true;
     return 0;
 }

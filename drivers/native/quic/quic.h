@@ -26,8 +26,7 @@ struct quic_config {
     size_t protos_length;
     ngtcp2_transport_params params;
     size_t max_send_payload;
-    size_t queue_in, queue_out;
-    bool datagrams;
+    size_t queue; /* datagrams that wait, in each direction */
 };
 
 union quic_address {

@@ -62,7 +62,6 @@ static int on_open(ngtcp2_conn *conn, int64_t id, void *user) {
 
 static int on_data(ngtcp2_conn *conn, uint32_t flags, int64_t id, uint64_t offset, const uint8_t *data, size_t length,
                    void *user, void *of_stream) {
-    (void)conn, (void)id, (void)offset, (void)user;
     struct stream *stream = of_stream;
     if (length > 0 && !queue_put(&stream->in, data, length))
         return NGTCP2_ERR_CALLBACK_FAILURE;
@@ -72,7 +71,6 @@ static int on_data(ngtcp2_conn *conn, uint32_t flags, int64_t id, uint64_t offse
 }
 
 static int on_acked(ngtcp2_conn *conn, int64_t id, uint64_t offset, uint64_t length, void *user, void *of_stream) {
-    (void)conn, (void)id, (void)user;
     struct stream *stream = of_stream;
     while (stream->out.first && stream->base + stream->out.first->length <= offset + length) {
         stream->base += stream->out.first->length;
@@ -82,14 +80,12 @@ static int on_acked(ngtcp2_conn *conn, int64_t id, uint64_t offset, uint64_t len
 }
 
 static int on_reset(ngtcp2_conn *conn, int64_t id, uint64_t size, uint64_t error, void *user, void *of_stream) {
-    (void)conn, (void)id, (void)size, (void)error, (void)user;
     struct stream *stream = of_stream;
     stream->in_reset = true;
     return 0;
 }
 
 static int on_close(ngtcp2_conn *conn, uint32_t flags, int64_t id, uint64_t error, void *user, void *of_stream) {
-    (void)flags, (void)error;
     struct stream *stream = of_stream;
     if (!ngtcp2_conn_is_local_stream(conn, id))
         ngtcp2_conn_extend_max_streams_bidi(conn, 1);

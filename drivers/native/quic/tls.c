@@ -20,7 +20,6 @@ static int verify(X509_STORE_CTX *context, void *argument) {
 
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *length, const unsigned char *in,
                            unsigned int in_length, void *argument) {
-    (void)argument;
     const ngtcp2_crypto_conn_ref *ref = SSL_get_app_data(ssl);
     const struct quic_config *config = &((struct quic *)ref->user_data)->config;
     if (SSL_select_next_proto((unsigned char **)out, length, config->protos, (unsigned)config->protos_length, in,
@@ -70,7 +69,6 @@ static int each_certificate(SSL_CTX *tls, const uint8_t *pem, size_t length, int
 }
 
 static int into_store(SSL_CTX *tls, X509 *one, int place) {
-    (void)place;
     return X509_STORE_add_cert(SSL_CTX_get_cert_store(tls), one);
 }
 

@@ -12,8 +12,8 @@ import { controlSeq } from '../../protocol/control'
 import { OpenRequests } from '../../protocol/handshake/open-requests'
 import { COMMAND } from '../../wire/commands'
 import { frameSerial } from '../../wire/serial'
-import type { Line, LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../contracts'
-import { handOver } from '../deliver'
+import type { Line, LinkCounters, Medium, OpenableEvents, PacketOrigin } from '../contracts'
+import { handOver, PacketReceiver } from '../deliver'
 import { CobsDeframer, frameCobs } from './cobs'
 import { type Deframer, SerialDeframer } from './deframer'
 
@@ -50,7 +50,7 @@ const ANSWERS = new Map<number, number>([
   [COMMAND.ID_POOL_RES, COMMAND.HANDSHAKE_ACK],
 ])
 
-export class LineMedium implements Medium {
+export class LineMedium extends PacketReceiver implements Medium {
   readonly name: string
   readonly medium: string
   readonly maxPacket: number
@@ -61,11 +61,11 @@ export class LineMedium implements Medium {
   /** requests of either side: the two ends number them independently, so an answer is also matched by its command */
   readonly #requests: Map<number, OpenRequests>
   readonly #origin: PacketOrigin
-  #handler: PacketHandler = () => undefined
   #cancelGap: (() => void) | undefined
   #pending = 0
 
   constructor(line: Line, options: LineMediumOptions) {
+    super()
     this.name = line.name
     this.medium = options.medium
     this.maxPacket = options.maxPacket
@@ -92,11 +92,6 @@ export class LineMedium implements Medium {
       ...this.#counters,
       detail: { noise_bytes: bytes - taken, crowded, ...this.#line.counters.detail, ...this.#options.detail?.() },
     }
-  }
-
-  /** Sets the only handler; a second call replaces it. */
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -156,6 +151,6 @@ export class LineMedium implements Medium {
   }
 
   #received(packet: Uint8Array): void {
-    handOver(packet, this.#origin, this.#handler, this.#counters, this.#options.logger)
+    handOver(packet, this.#origin, this.handler, this.#counters, this.#options.logger)
   }
 }

@@ -8,7 +8,8 @@
 import { asOsError, closedWhileOpening } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { LruMap } from '../../lib/lru-map'
-import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
+import type { Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
+import { PacketReceiver } from '../../links/deliver'
 import type { Settle } from './acks'
 import { type BrokerParts, brokerAddress, connectSession } from './broker'
 import type { MqttConnection, Qos } from './connection'
@@ -27,13 +28,12 @@ interface Sender {
   readonly down: string | null
 }
 
-export class MqttListener implements Medium {
+export class MqttListener extends PacketReceiver implements Medium {
   readonly medium = 'MQTT'
   readonly counters = { rx: 0, tx: 0, errors: 0 }
   readonly #parts: BrokerParts
   readonly #logger: Logger
   readonly #known = new LruMap<string, Sender>(MAX_KNOWN)
-  #handler: PacketHandler = () => undefined
   #connection: MqttConnection | undefined
   /** packets of the session may come before the connection is handed over: their answers wait for it */
   #opening: Promise<MqttConnection | undefined> | undefined
@@ -42,6 +42,7 @@ export class MqttListener implements Medium {
   #answers = 0
 
   constructor(parts: BrokerParts, logger: Logger) {
+    super()
     this.#parts = parts
     this.#logger = logger
   }
@@ -52,11 +53,6 @@ export class MqttListener implements Medium {
 
   get maxPacket(): number {
     return this.#parts.options.max_packet
-  }
-
-  /** Sets the only handler; a second call replaces it. */
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -132,7 +128,7 @@ export class MqttListener implements Medium {
       }),
     }
     try {
-      this.#handler(payload, origin)
+      this.handler(payload, origin)
     } catch (error) {
       this.counters.errors++
       this.#logger.error(`a packet of ${address} was not handled: ${asOsError(error).message}`)

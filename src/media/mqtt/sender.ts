@@ -8,7 +8,8 @@
 // subscription to answers (`degraded` with its reason); too many pending packets, or one too large (false, counted).
 import { closedWhileOpening, OsError } from '../../lib/errors'
 import { turn } from '../../lib/yield'
-import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
+import type { Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
+import { PacketReceiver } from '../../links/deliver'
 import { type BrokerParts, brokerAddress, connectSession, partyOf } from './broker'
 import type { MqttConnection, Qos } from './connection'
 import type { MqttOptions } from './mqtt-options'
@@ -33,11 +34,10 @@ interface Waiting {
   readonly done: (taken: boolean) => void
 }
 
-export class MqttSender implements Medium {
+export class MqttSender extends PacketReceiver implements Medium {
   readonly medium = 'MQTT'
   readonly counters = { rx: 0, tx: 0, errors: 0 }
   readonly #parts: BrokerParts
-  #handler: PacketHandler = () => undefined
   #connection: MqttConnection | undefined
   #opening: symbol | undefined
   #topic = ''
@@ -56,6 +56,7 @@ export class MqttSender implements Medium {
   #forget: () => void = () => undefined
 
   constructor(parts: BrokerParts) {
+    super()
     this.#parts = parts
     this.#qos = sendingQos(parts.options)
     this.#maxPacket = parts.options.max_packet
@@ -72,11 +73,6 @@ export class MqttSender implements Medium {
   /** At QoS 1 the broker acknowledges; the broker's highest QoS is known after the first open. */
   get acknowledges(): boolean {
     return this.#qos > 0
-  }
-
-  /** Sets the only handler; a second call replaces it. */
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -188,7 +184,7 @@ export class MqttSender implements Medium {
 
   #received(packet: Uint8Array): void {
     this.counters.rx++
-    this.#handler(packet, this.#origin)
+    this.handler(packet, this.#origin)
   }
 
   readonly #origin: PacketOrigin = (() => {

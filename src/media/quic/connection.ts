@@ -12,7 +12,6 @@ import { QuicStreams } from './stream'
 
 interface ConnectionParts {
   readonly role: 'opener' | 'listener'
-  readonly local: HostPort
   /** sends one UDP datagram; the buffer belongs to the callee until `free` is called */
   transmit(datagram: Uint8Array, to: HostPort, free: () => void): void
   onPacket(packet: Uint8Array, connection: QuicConnection): void
@@ -69,7 +68,7 @@ export class QuicConnection {
   received(datagram: Uint8Array, from: HostPort): void {
     if (this.#over) return
     try {
-      this.quic.recv(datagram, { from, to: this.parts.local })
+      this.quic.recv(datagram, from)
     } catch {
       // a foreign datagram is dropped; a failed handshake shows below as an error of the connection
     }
@@ -112,7 +111,7 @@ export class QuicConnection {
     if (this.#over) return
     this.#closing = reason
     try {
-      this.quic.close(true, 0, Buffer.from(reason.slice(0, 100)))
+      this.quic.close(Buffer.from(reason.slice(0, 100)))
     } catch {
       // already closed
     }
@@ -178,7 +177,7 @@ export class QuicConnection {
         this.#arm()
         return
       }
-      this.parts.transmit(buffer.subarray(0, next[0]), next[1].to, () => {
+      this.parts.transmit(buffer.subarray(0, next[0]), next[1], () => {
         if (pool.length < POOL) pool.push(buffer)
       })
     }

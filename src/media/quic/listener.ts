@@ -11,8 +11,8 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { RemoteInfo, Socket } from 'node:dgram'
 import { closedWhileOpening } from '../../lib/errors'
-import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
-import { handOver } from '../../links/deliver'
+import type { Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
+import { handOver, PacketReceiver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
 import { listenError } from '../system-errors'
 import { type TlsMaterial, tlsMaterial } from '../tls/settings'
@@ -47,7 +47,7 @@ interface Running {
   readonly secret: Buffer
 }
 
-export class QuicListener implements Medium {
+export class QuicListener extends PacketReceiver implements Medium {
   readonly medium = 'QUIC'
   /** connections started, refused because there were too many, ended before their handshake; retries and resets sent; noise */
   readonly tally = { accepted: 0, too_many: 0, failed: 0, retries: 0, resets: 0, strange: 0 }
@@ -57,7 +57,6 @@ export class QuicListener implements Medium {
   readonly #tls: TlsSettings
   readonly #resolver: HostResolver
   readonly #peers = new Map<string, Peer>()
-  #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
   #running: Running | undefined
   /** incomplete handshakes */
@@ -70,6 +69,7 @@ export class QuicListener implements Medium {
     options: QuicOptions,
     context: QuicContext,
   ) {
+    super()
     this.#options = options
     this.#context = context
     this.#tls = quicTls(options, name)
@@ -90,10 +90,6 @@ export class QuicListener implements Medium {
   /** peers connected now */
   get connections(): number {
     return this.#peers.size
-  }
-
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -246,7 +242,6 @@ export class QuicListener implements Medium {
     const late = setTimeout(() => connection.close('the handshake took too long'), this.#options.connect_timeout_ms)
     const connection = new QuicConnection(quic, {
       role: 'listener',
-      local,
       transmit: (datagram, to, free) => this.#transmit(socket, datagram, to, free),
       onPacket: packet => this.#packet(packet, peer),
       onEstablished: () => {
@@ -275,7 +270,7 @@ export class QuicListener implements Medium {
   }
 
   #packet(packet: Uint8Array, peer: Peer): void {
-    handOver(packet, peer.origin(), this.#handler, this.counters, this.#context.logger)
+    handOver(packet, peer.origin(), this.handler, this.counters, this.#context.logger)
   }
 
   #transmit(socket: Socket, datagram: Uint8Array, to: HostPort, free: () => void): void {

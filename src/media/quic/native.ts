@@ -11,20 +11,8 @@ export interface HostPort {
   port: number
 }
 
-/** The input of a TLS context; PEM as bytes. */
-export interface QuicConfig {
-  setApplicationProtos(names: string[]): void
-  setMaxIdleTimeout(ms: number): void
-  setMaxRecvUdpPayloadSize(bytes: number): void
-  setMaxSendUdpPayloadSize(bytes: number): void
-  setInitialMaxData(bytes: number): void
-  setInitialMaxStreamDataBidiLocal(bytes: number): void
-  setInitialMaxStreamDataBidiRemote(bytes: number): void
-  setInitialMaxStreamsBidi(count: number): void
-  setDisableActiveMigration(disabled: boolean): void
-  enableDgram(enabled: boolean, receiveQueue: number, sendQueue: number): void
-  setStatelessResetToken(token: bigint): void
-}
+/** Certificates and transport settings; opaque to JavaScript. */
+export type QuicConfig = { readonly config: unique symbol }
 
 export interface ConnectionError {
   isApp: boolean
@@ -35,9 +23,9 @@ export interface ConnectionError {
 /** One connection: a state machine without sockets and timers. Calls throw an Error with ngtcp2's name of the error. */
 export interface QuicState {
   /** handles one UDP datagram, whose bytes it changes */
-  recv(datagram: Uint8Array, path: { from: HostPort; to: HostPort }): number
-  /** writes the next UDP datagram to send; null: nothing to send */
-  send(into: Uint8Array): [number, { from: HostPort; to: HostPort }] | null
+  recv(datagram: Uint8Array, from: HostPort): number
+  /** writes the next UDP datagram to send: its length and destination; null: nothing to send */
+  send(into: Uint8Array): [number, HostPort] | null
   streamRecv(id: number, into: Uint8Array): [number, boolean] | null
   /** number of bytes accepted; null: none now */
   streamSend(id: number, bytes: Uint8Array, fin: boolean): number | null
@@ -52,7 +40,7 @@ export interface QuicState {
   timeout(): number | null
   onTimeout(): void
   sendAckEliciting(): void
-  close(app: boolean, error: number, reason: Uint8Array): void
+  close(reason: Uint8Array): void
   peerCertChain(): Uint8Array[] | null
   isEstablished(): boolean
   isDraining(): boolean
@@ -64,13 +52,20 @@ export interface QuicState {
 
 export interface QuicLibrary {
   Config: {
-    /** `judgedElsewhere`: accepts any chain; the caller checks it */
+    /**
+     * PEM as bytes. `judgedElsewhere`: accepts any chain; the caller checks it. `protocols`: as in the TLS extension.
+     * `numbers`: u32 each: idle timeout in ms, largest UDP payload, bytes in transit on the connection and on a stream,
+     * streams of the peer, datagrams in a queue (0: none are accepted). `resetToken`: 16 bytes.
+     */
     of(
       verifyPeer: boolean,
       judgedElsewhere: boolean,
       ca: Uint8Array | null,
-      keys: Uint8Array[] | null,
-      certs: Uint8Array[] | null,
+      key: Uint8Array | null,
+      cert: Uint8Array | null,
+      protocols: Uint8Array,
+      numbers: Uint8Array,
+      resetToken: Uint8Array | null,
     ): QuicConfig
   }
   Connection: {

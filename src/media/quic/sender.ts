@@ -7,8 +7,8 @@ import { randomBytes, X509Certificate } from 'node:crypto'
 import type { Socket } from 'node:dgram'
 import { rootCertificates } from 'node:tls'
 import { asOsError, closedWhileOpening, OsError } from '../../lib/errors'
-import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
-import { handOver } from '../../links/deliver'
+import type { Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
+import { handOver, PacketReceiver } from '../../links/deliver'
 import { HostResolver, hostPort, literalAddress } from '../../links/resolve'
 import { clockBehind } from '../tls'
 import { judgeChain } from '../tls/chain'
@@ -28,14 +28,13 @@ const CONFIRM_MS = 2000
 const REFUSED_MS = 2000
 const RECEIVE_BUFFER = 1024 * 1024
 
-export class QuicSender implements Medium {
+export class QuicSender extends PacketReceiver implements Medium {
   readonly medium = 'QUIC'
   readonly counters = { rx: 0, tx: 0, errors: 0 }
   readonly #options: QuicOptions & { host: string }
   readonly #context: QuicContext
   readonly #tls: TlsSettings
   readonly #resolver: HostResolver
-  #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
   #socket: Socket | undefined
   #connection: QuicConnection | undefined
@@ -50,6 +49,7 @@ export class QuicSender implements Medium {
     options: QuicOptions & { host: string },
     context: QuicContext,
   ) {
+    super()
     this.#options = options
     this.#context = context
     this.#tls = quicTls(options, name)
@@ -63,10 +63,6 @@ export class QuicSender implements Medium {
       this.#connection?.established ? (this.#connection.datagramSize ?? max_packet) : FIRST_MAX_PACKET,
       max_packet,
     )
-  }
-
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -114,7 +110,6 @@ export class QuicSender implements Medium {
       let wait = setTimeout(() => connection.close('no answer'), connect_timeout_ms)
       const connection = new QuicConnection(quic, {
         role: 'opener',
-        local,
         transmit: (datagram, _to, free) => this.#transmit(socket, datagram, free),
         onPacket: packet => this.#received(packet),
         onEstablished: ({ datagramSize, streams }) => {
@@ -193,7 +188,7 @@ export class QuicSender implements Medium {
   }
 
   #received(packet: Uint8Array): void {
-    handOver(packet, this.#origin!, this.#handler, this.counters, this.#context.logger)
+    handOver(packet, this.#origin!, this.handler, this.counters, this.#context.logger)
   }
 
   #transmit(socket: Socket, datagram: Uint8Array, free: () => void): void {

@@ -10,6 +10,7 @@ import type { QuicOptions } from './quic-options'
 
 /** application protocol in the TLS handshake. A peer that names none, like the reference's client, is refused (RFC 9001, 8.1). */
 export const ALPN = 'os-node'
+const PROTOCOLS = Buffer.from([ALPN.length, ...Buffer.from(ALPN)])
 /** largest UDP payload sent and received: fits common paths without fragments (QUIC never fragments) */
 export const UDP_PAYLOAD = 1350
 /** limits of datagrams that wait for the congestion window, and of received ones that wait for their reader */
@@ -41,7 +42,7 @@ export function needCertificate({ cert, key }: TlsSettings, link: string): void 
   })
 }
 
-const bytes = (pem: string): Uint8Array => Buffer.from(pem)
+const bytes = (pem: string | undefined): Uint8Array | null => (pem === undefined ? null : Buffer.from(pem))
 
 /** A client's context. `judged`: we check the peer's chain later, the library accepts it. */
 export function clientConfig(
@@ -52,14 +53,11 @@ export function clientConfig(
 ): { config: QuicConfig; material: TlsMaterial } {
   const material = tlsMaterial(settings)
   const { cert, key, ca } = material
-  const config = library.Config.of(
-    !settings.insecure,
-    judged,
-    settings.insecure ? null : bytes(ca ?? rootCertificates.join('\n')),
-    key ? [bytes(key)] : null,
-    cert ? [bytes(cert)] : null,
-  )
-  return { config: transport(config, options), material }
+  const { insecure } = settings
+  const trusted = insecure ? null : bytes(ca ?? rootCertificates.join('\n'))
+  const numbers = transport(options)
+  const config = library.Config.of(!insecure, judged, trusted, bytes(key), bytes(cert), PROTOCOLS, numbers, null)
+  return { config, material }
 }
 
 /** A context for one accepted connection, with its own token for stateless resets. */
@@ -69,27 +67,12 @@ export function serverConfig(
   options: QuicOptions,
   resetToken: Buffer,
 ): QuicConfig {
-  const config = library.Config.of(
-    client_ca !== undefined,
-    false,
-    client_ca ? bytes(client_ca) : null,
-    [bytes(key!)],
-    [bytes(cert!)],
-  )
-  config.setStatelessResetToken((resetToken.readBigUInt64BE(0) << 64n) | resetToken.readBigUInt64BE(8))
-  return transport(config, options)
+  const pems = [bytes(client_ca), bytes(key), bytes(cert)] as const
+  return library.Config.of(client_ca !== undefined, false, ...pems, PROTOCOLS, transport(options), resetToken)
 }
 
-function transport(config: QuicConfig, { idle_timeout_ms }: QuicOptions): QuicConfig {
-  config.setApplicationProtos([ALPN])
-  config.setMaxIdleTimeout(idle_timeout_ms)
-  config.setMaxRecvUdpPayloadSize(UDP_PAYLOAD)
-  config.setMaxSendUdpPayloadSize(UDP_PAYLOAD)
-  config.setInitialMaxData(4 * STREAM_WINDOW)
-  config.setInitialMaxStreamDataBidiLocal(STREAM_WINDOW)
-  config.setInitialMaxStreamDataBidiRemote(STREAM_WINDOW)
-  config.setInitialMaxStreamsBidi(MAX_STREAMS)
-  config.setDisableActiveMigration(true)
-  config.enableDgram(true, DATAGRAM_QUEUE, DATAGRAM_QUEUE)
-  return config
-}
+/** The library's numbers. */
+const transport = ({ idle_timeout_ms }: QuicOptions): Uint8Array =>
+  new Uint8Array(
+    Uint32Array.of(idle_timeout_ms, UDP_PAYLOAD, 4 * STREAM_WINDOW, STREAM_WINDOW, MAX_STREAMS, DATAGRAM_QUEUE).buffer,
+  )

@@ -6,8 +6,8 @@
 
 import { createServer, type Server, type Socket } from 'node:net'
 import { asOsError, closedWhileOpening, errno, OsError } from '../../lib/errors'
-import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
-import { handOver } from '../../links/deliver'
+import type { DriverContext, Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
+import { handOver, PacketReceiver } from '../../links/deliver'
 import { HostResolver } from '../../links/resolve'
 import { peerHost, tune } from '../stream-socket'
 import { listenError } from '../system-errors'
@@ -20,7 +20,7 @@ import type { TcpOptions } from './tcp-options'
 const MAX_MEMORY = 32 * 1024 * 1024
 const SWEEP_MS = 1000
 
-export class TcpListener implements Medium {
+export class TcpListener extends PacketReceiver implements Medium {
   readonly medium = 'TCP'
   readonly maxPacket: number
   /** connections accepted, and closed early by us: the reasons */
@@ -39,7 +39,6 @@ export class TcpListener implements Medium {
   readonly #options: TcpOptions
   readonly #context: DriverContext
   readonly #resolver: HostResolver
-  #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
   #server: Server | undefined
   #tls: TlsServer | undefined
@@ -53,6 +52,7 @@ export class TcpListener implements Medium {
     options: TcpOptions,
     context: DriverContext & { resolver?: HostResolver },
   ) {
+    super()
     this.#options = options
     this.#context = context
     this.maxPacket = options.max_packet
@@ -68,11 +68,6 @@ export class TcpListener implements Medium {
   /** current connections, handshakes included */
   get connections(): number {
     return this.#sockets.size
-  }
-
-  /** Sets the only handler; a second call replaces it. */
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -181,7 +176,7 @@ export class TcpListener implements Medium {
   }
 
   #received(packet: Uint8Array, origin: PacketOrigin): void {
-    handOver(packet, origin, this.#handler, this.counters, this.#context.logger)
+    handOver(packet, origin, this.handler, this.counters, this.#context.logger)
   }
 
   #check(): void {

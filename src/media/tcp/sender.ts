@@ -7,8 +7,8 @@
 import type { Socket } from 'node:net'
 import { asOsError, closedWhileOpening } from '../../lib/errors'
 import { SerialQueue } from '../../lib/serial-queue'
-import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
-import { handOver } from '../../links/deliver'
+import type { DriverContext, Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
+import { handOver, PacketReceiver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
 import { DELIVERY_FRAME } from '../../protocol/control'
 import { DeliveryStream } from '../../protocol/delivery'
@@ -31,14 +31,13 @@ interface Framed {
   readonly writer: StreamWriter
 }
 
-export class TcpSender implements Medium {
+export class TcpSender extends PacketReceiver implements Medium {
   readonly medium = 'TCP'
   readonly maxPacket: number
   readonly counters = { rx: 0, tx: 0, errors: 0 }
   readonly #options: TcpOptions & { host: string }
   readonly #context: DriverContext
   readonly #resolver: HostResolver
-  #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
   /** the connection of the opening, until the first packet uses it */
   #fresh: { socket: Socket; timer: NodeJS.Timeout } | undefined
@@ -57,16 +56,12 @@ export class TcpSender implements Medium {
     options: TcpOptions & { host: string },
     context: DriverContext & { resolver?: HostResolver },
   ) {
+    super()
     this.#options = options
     this.#context = context
     this.maxPacket = options.max_packet
     this.#resolver = context.resolver ?? new HostResolver({ clock: context.clock, logger: context.logger })
     this.#origin = this.#originAt(hostPort(options.host, options.port))
-  }
-
-  /** Sets the only handler; a second call replaces it. */
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -246,7 +241,7 @@ export class TcpSender implements Medium {
   }
 
   #received(packet: Uint8Array): void {
-    handOver(packet, this.#origin, this.#handler, this.counters, this.#context.logger)
+    handOver(packet, this.#origin, this.handler, this.counters, this.#context.logger)
   }
 
   #takeFresh(): Socket | undefined {

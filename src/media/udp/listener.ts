@@ -4,15 +4,15 @@
 // share one origin object.
 
 import { asOsError, closedWhileOpening } from '../../lib/errors'
-import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
-import { handOver } from '../../links/deliver'
+import type { LinkCounters, Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
+import { handOver, PacketReceiver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
 import { listenError } from '../system-errors'
 import { openPort } from './open'
 import type { UdpPeer, UdpPort } from './port'
 import { MAX_DATAGRAM, type UdpPartOptions } from './udp-options'
 
-export class UdpListener implements Medium {
+export class UdpListener extends PacketReceiver implements Medium {
   readonly medium = 'UDP'
   readonly maxPacket: number
   readonly #tally = { rx: 0, tx: 0, errors: 0 }
@@ -20,7 +20,6 @@ export class UdpListener implements Medium {
   #dropped = 0
   readonly #options: UdpPartOptions
   readonly #resolver: HostResolver
-  #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
   #port: UdpPort | undefined
 
@@ -28,6 +27,7 @@ export class UdpListener implements Medium {
     readonly name: string,
     options: UdpPartOptions,
   ) {
+    super()
     this.#options = options
     this.maxPacket = options.maxPacket
     this.#resolver = options.resolver ?? new HostResolver({ clock: options.clock, logger: options.logger })
@@ -42,11 +42,6 @@ export class UdpListener implements Medium {
   get counters(): LinkCounters {
     const dropped = this.#dropped + (this.#port?.dropped ?? 0)
     return dropped === 0 ? this.#tally : { ...this.#tally, dropped }
-  }
-
-  /** Sets the only handler; a second call replaces it. */
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -108,7 +103,7 @@ export class UdpListener implements Medium {
   #received(packet: Uint8Array, peer: UdpPeer): void {
     if (!this.#port) return
     const origin = (peer.origin ??= new UdpOrigin(peer, this.#reply))
-    handOver(packet, origin, this.#handler, this.#tally, this.#options.logger)
+    handOver(packet, origin, this.handler, this.#tally, this.#options.logger)
   }
 
   readonly #reply = (packet: Uint8Array, peer: UdpPeer): Promise<boolean> => {

@@ -5,8 +5,8 @@
 // use).
 
 import { asOsError, closedWhileOpening, OsError } from '../../lib/errors'
-import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
-import { handOver } from '../../links/deliver'
+import type { Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
+import { handOver, PacketReceiver } from '../../links/deliver'
 import { type HostAddress, HostResolver, hostPort } from '../../links/resolve'
 import { openPort } from './open'
 import type { UdpPort } from './port'
@@ -16,13 +16,12 @@ import { MAX_DATAGRAM, type UdpPartOptions } from './udp-options'
 /** a refusal arrives within the round trip; after this long without one the packet was accepted */
 const REFUSAL_MS = 1000
 
-export class UdpSender implements Medium {
+export class UdpSender extends PacketReceiver implements Medium {
   readonly medium = 'UDP'
   readonly maxPacket: number
   readonly counters = { rx: 0, tx: 0, errors: 0 }
   readonly #options: UdpPartOptions
   readonly #resolver: HostResolver
-  #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
   #port: UdpPort | undefined
   #peer: HostAddress | undefined
@@ -36,6 +35,7 @@ export class UdpSender implements Medium {
     readonly name: string,
     options: UdpPartOptions,
   ) {
+    super()
     this.#options = options
     this.maxPacket = options.maxPacket
     this.#resolver = options.resolver ?? new HostResolver({ clock: options.clock, logger: options.logger })
@@ -44,11 +44,6 @@ export class UdpSender implements Medium {
   /** the peer's current address, for example '192.0.2.1:8080'; undefined before the first open */
   get address(): string | undefined {
     return this.#peer && hostPort(this.#peer.address, this.#options.port)
-  }
-
-  /** Sets the only handler; a second call replaces it. */
-  onPacket(handler: PacketHandler): void {
-    this.#handler = handler
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -130,7 +125,7 @@ export class UdpSender implements Medium {
   #received(port: UdpPort | undefined, packet: Uint8Array): void {
     if (!port || port !== this.#port || !this.#origin) return
     if (this.#refused) this.#well()
-    handOver(packet, this.#origin, this.#handler, this.counters, this.#options.logger)
+    handOver(packet, this.#origin, this.handler, this.counters, this.#options.logger)
   }
 
   #failed(port: UdpPort | undefined, error: unknown): void {

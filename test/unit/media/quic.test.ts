@@ -416,11 +416,9 @@ test('a handshake that has to prove its address succeeds over a bad network', as
 /** A connection of a peer that accepts no datagrams. */
 async function bare(t: TestContext, port: number, protocols = ['os-node']): Promise<QuicConnection> {
   const library = quicLibrary()
-  const config = library.Config.of(false, false, null, null, null)
-  config.setApplicationProtos(protocols)
-  config.setInitialMaxData(1e6)
-  config.setInitialMaxStreamDataBidiLocal(1e5)
-  config.setInitialMaxStreamDataBidiRemote(1e5)
+  const names = Buffer.concat(protocols.map(name => Buffer.from(`${String.fromCharCode(name.length)}${name}`)))
+  const numbers = new Uint8Array(Uint32Array.of(0, 1350, 1e6, 1e5, 0, 0).buffer)
+  const config = library.Config.of(false, false, null, null, null, names, numbers, null)
   const socket = createSocket('udp4')
   await new Promise<void>(resolve => socket.connect(port, '127.0.0.1', resolve))
   const local = { host: '127.0.0.1', port: socket.address().port }
@@ -429,7 +427,6 @@ async function bare(t: TestContext, port: number, protocols = ['os-node']): Prom
   const established = new Promise<QuicConnection>((resolve, reject) => {
     const connection = new QuicConnection(quic, {
       role: 'opener',
-      local,
       transmit: (datagram, _to, free) => socket.send(datagram, free),
       onPacket: packet => packets.push(Buffer.from(packet).toString()),
       onEstablished: resolve,

@@ -20,6 +20,7 @@ import { SpiBus } from '../../../src/native/spi'
 import { until } from '../../lib/gateway'
 import { HangingFile, heldClock } from '../../lib/hanging'
 import { leastGrowth } from '../../lib/leak'
+import { onTty } from '../../lib/on-tty'
 
 const lacks = nativeOrNull() && existsSync('/proc/self/fd') ? false : 'this machine has no C compiler'
 
@@ -246,11 +247,11 @@ test('a missing path, a path that is no bus, and one without permission are repo
   await assert.rejects(I2cBus.open('/dev/i2c-99'), code('NOT_FOUND'))
   await assert.rejects(SpiBus.open('/dev/null'), code('UNSUPPORTED'))
   await assert.rejects(I2cBus.open('/dev/null'), code('UNSUPPORTED'))
-  await assert.rejects(getRs485('/dev/ttyNONE'), code('NOT_FOUND'))
-  await assert.rejects(setRs485('/dev/ptmx', {}), (error: OsError) => {
+  await assert.rejects(onTty('/dev/ttyNONE', getRs485), code('NOT_FOUND'))
+  await assert.rejects(onTty('/dev/ptmx', bus => setRs485(bus, {})), (error: OsError) => {
     return error.code === 'UNSUPPORTED' && /cannot switch the direction/.test(error.hint)
   })
-  await assert.rejects(getRs485('/dev/ptmx'), code('UNSUPPORTED'))
+  await assert.rejects(onTty('/dev/ptmx', getRs485), code('UNSUPPORTED'))
 })
 
 test('without the addon opening says why it fails', { skip: lacks }, async () => {
@@ -258,7 +259,7 @@ test('without the addon opening says why it fails', { skip: lacks }, async () =>
   try {
     await assert.rejects(SpiBus.open('/dev/spidev0.0'), code('E_NO_ADDON'))
     await assert.rejects(I2cBus.open('/dev/i2c-1'), code('E_NO_ADDON'))
-    await assert.rejects(getRs485('/dev/ttyS0'), code('E_NO_ADDON'))
+    await assert.rejects(onTty('/dev/ttyS0', getRs485), code('E_NO_ADDON'))
     assert.throws(() => new FileReader('files'), code('E_NO_ADDON'))
   } finally {
     delete process.env.OS_NODE_NO_ADDON

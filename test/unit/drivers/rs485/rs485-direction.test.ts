@@ -15,6 +15,7 @@ import { silentLogger } from '../../../../src/lib/logger'
 import { nativeOrNull } from '../../../../src/native'
 import { getRs485 } from '../../../../src/native/rs485'
 import { root, until } from '../../../lib/gateway'
+import { onTty } from '../../../lib/on-tty'
 import { dataPacket } from '../../../lib/packets'
 import { Ptys } from '../../../lib/ptys'
 import { SerialBus } from '../../../lib/serialbus'
@@ -61,7 +62,7 @@ const inside = (dir: string): void => {
     })
     await one.open(events)
     await two.open(events)
-    const { enabled, rtsOnSend, rtsAfterSend, rxDuringTx, delayBeforeMs, delayAfterMs } = await getRs485(a.path)
+    const { enabled, rtsOnSend, rtsAfterSend, rxDuringTx, delayBeforeMs, delayAfterMs } = await onTty(a.path, getRs485)
     assert.deepEqual([enabled, rtsOnSend, rtsAfterSend, rxDuringTx], [true, false, true, false])
     assert.deepEqual([delayBeforeMs, delayAfterMs], [1, 2])
     assert.equal(await one.send(dataPacket(1)), true)
