@@ -3,6 +3,7 @@
 
 import { connect, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { socketPath } from '../gateway/control'
 import { findOwner, type LockInfo, lockPath } from '../gateway/lock'
 import { ERRORS, type ErrorCode, errno, OsError } from '../lib/errors'
@@ -148,8 +149,6 @@ export async function findGateway(dataDir: string): Promise<Found> {
   const socket = owner.role === 'command' ? undefined : await dial(owner.socket ?? socketPath(dataDir))
   return socket ? { socket, owner } : { owner }
 }
-
-const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
 /**
  * Waits while the owner is starting or, for a command that changes files, while another short command has the

@@ -17,7 +17,6 @@ import {
   VERBS,
   type VerbResult,
   verbHelp,
-  type Watch,
   withVia,
 } from '../commands'
 import { inUpdateFile } from '../commands/update-file'
@@ -150,54 +149,58 @@ async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps:
   const options = verb.prepare ? await verb.prepare(parsed, path => readNamed(path, read), secret, warn) : parsed
   // progress of rows on a terminal
   const bar = progressBar(verb.rowText && deps.stdout.isTTY ? undefined : stderr, 0, undefined, bytesText)
+  const print = printer(verb, json, deps)
+  const run: Run = {
+    ...{ verb, options, config, logger, json, deps },
+    onRow: rowPrinter(verb, json, deps),
+    progress: (done, total) => bar.show(done, total),
+    show: (value, result) => {
+      bar.end()
+      return print(value, result)
+    },
+  }
   try {
-    return await runVerb(verb, options, config, logger, deps, json, bar)
+    return (await runInGateway(run)) ?? (await runHere(run))
   } finally {
     bar.end()
   }
 }
 
-async function runVerb(
-  verb: AnyVerb,
-  options: OptionValues,
-  config: ConfigStore,
-  logger: Logger,
-  deps: CliDeps,
-  json: boolean,
-  bar: ProgressBar,
-): Promise<number> {
-  const { signal } = deps
-  const progress = (done: number, total: number): void => bar.show(done, total)
-  const print = printer(verb, json, deps)
-  const show: Show = (value, result) => {
-    bar.end()
-    return print(value, result)
-  }
+/** A command with its options, and what it prints with. */
+interface Run extends Pick<LocalSetup, 'verb' | 'config' | 'logger'> {
+  readonly options: OptionValues
+  readonly json: boolean
+  readonly deps: CliDeps
+  onRow(row: unknown): Promise<void>
+  progress(done: number, total: number): void
+  show: Show
+}
 
-  if (verb.where !== 'local') {
-    const changes = holds(verb.changes, options)
-    const found = waitForGateway(config.dataDir, { waitMs: deps.waitMs ?? 5000, changes, signal })
-    const socket = await found.catch(error => {
-      // a gateway that hangs is one of the problems the doctor is used for
-      if (!verb.tolerant || changes) throw error
-      logger.warn(asOsError(error).message)
-      return undefined
+/** The exit code; undefined: no gateway runs, or the command does not run in one. */
+async function runInGateway({ verb, options, config, logger, deps, onRow, progress, show }: Run) {
+  if (verb.where === 'local') return undefined
+  const { signal } = deps
+  const changes = holds(verb.changes, options)
+  const found = waitForGateway(config.dataDir, { waitMs: deps.waitMs ?? 5000, changes, signal })
+  const socket = await found.catch(error => {
+    // a gateway that hangs is one of the problems the doctor is used for
+    if (!verb.tolerant || changes) throw error
+    logger.warn(asOsError(error).message)
+    return undefined
+  })
+  if (socket) {
+    const { config: _c, 'data-dir': _d, json: _j, help: _h, ...own } = options
+    const request = ask(socket, { command: verb.name, options: own }, { onRow, progress, signal })
+    const answer = await request.catch(error => {
+      // an endless command was stopped as intended
+      if (holds(verb.endless, options) && signal.aborted) return { exitCode: 0 } as GatewayAnswer
+      throw error
     })
-    if (socket) {
-      const { config: _c, 'data-dir': _d, json: _j, help: _h, ...own } = options
-      const onRow = rowPrinter(verb, json, deps)
-      const request = ask(socket, { command: verb.name, options: own }, { onRow, progress, signal })
-      const answer = await request.catch(error => {
-        // an endless command was stopped as intended
-        if (holds(verb.endless, options) && signal.aborted) return { exitCode: 0 } as GatewayAnswer
-        throw error
-      })
-      if (answer.result) await show(answer.result, answer)
-      return answer.exitCode
-    }
-    if (verb.where === 'gateway') throw new OsError('NO_GATEWAY', `no gateway is running on ${config.dataDir}`)
+    if (answer.result) await show(answer.result, answer)
+    return answer.exitCode
   }
-  return await executeHere(verb, options, config, logger, show, deps, json, progress)
+  if (verb.where === 'gateway') throw new OsError('NO_GATEWAY', `no gateway is running on ${config.dataDir}`)
+  return undefined
 }
 
 /** Completes an interrupted restore before anything reads the state. Throws LOCKED, STORAGE. */
@@ -221,16 +224,7 @@ async function readNamed(path: string, read: (path: string) => Promise<string>):
   }
 }
 
-async function executeHere(
-  verb: AnyVerb,
-  options: OptionValues,
-  config: ConfigStore,
-  logger: Logger,
-  show: Show,
-  deps: CliDeps,
-  json: boolean,
-  progress: Watch['progress'],
-): Promise<number> {
+async function runHere({ verb, options, config, logger, json, deps, onRow, progress, show }: Run): Promise<number> {
   const lock =
     holds(verb.changes, options) && !holds(verb.starts, options)
       ? await acquireLock(config.dataDir, 'command')
@@ -241,9 +235,7 @@ async function executeHere(
       deps.stdout.write(`${json ? JSON.stringify(value) : text}\n`)
     }
     context = await deps.context({ verb, config, logger, signal: deps.signal, print, ...(lock && { lock }) })
-    const watched = progress ? { ...context, progress } : context
-    const result: VerbResult<object> = await verb.run(watched, options)
-    const onRow = rowPrinter(verb, json, deps)
+    const result: VerbResult<object> = await verb.run({ ...context, progress }, options)
     for await (const row of result.rows ?? []) await onRow(row)
     const value = withVia(context, result)
     if (value) await show(value, result)

@@ -112,19 +112,13 @@ function pluginsText(data: Dict): string {
   ).join('\n')
 }
 
-/** The text of a built-in section. */
-export function coreText(part: string, data: Plain): string {
-  if (!isDict(data)) return textOf(data)
-  switch (part) {
-    case 'identity':
-      return identityText(data)
-    case 'transport':
-      return transportText(data)
-    case 'plugins':
-      return pluginsText(data)
-    case 'pipeline':
-      return pipelineText(data)
-    default:
-      return textOf(data)
-  }
+const TEXTS: Readonly<Record<string, (data: Dict) => string>> = {
+  identity: identityText,
+  transport: transportText,
+  plugins: pluginsText,
+  pipeline: pipelineText,
 }
+
+/** The text of a built-in section. */
+export const coreText = (part: string, data: Plain): string =>
+  isDict(data) ? (TEXTS[part] ?? textOf)(data) : textOf(data)

@@ -7,20 +7,17 @@ import type { TransportView } from '../links/transport-view'
 import type { LogStatus } from '../log'
 import { type DisplaySource, databaseSettings, pipelineSettings } from './node-source'
 
-/** The service manager's state of plugins; see its snapshot(). */
-type PluginSnapshot = () => object
-
-export interface GatewaySourceParts {
+interface GatewaySourceParts {
   readonly gateway: Pick<GatewayApi, 'config' | 'status' | 'latest' | 'transport'>
-  readonly plugins?: PluginSnapshot
+  /** the service manager's snapshot() */
+  readonly plugins: () => object
 }
 
-export interface FilesSourceParts {
+interface FilesSourceParts {
   readonly config: ConfigStore
   readonly version: string
   readonly transport: () => TransportView
   readonly log: () => Promise<LogStatus>
-  readonly plugins?: PluginSnapshot
 }
 
 /** most readings in a section, in device order */
@@ -52,13 +49,6 @@ const linkRows = ({ links }: GatewayStatus): object[] =>
     ...(reason !== undefined && { reason }),
   }))
 
-/** Plugins according to the configuration, if there is no service manager. */
-const configured = ({ config }: ConfigStore): object => ({
-  mount_index: [],
-  runtime_index: [],
-  config_index: Object.keys(config.RESOURCES.service_plugins),
-})
-
 export function gatewaySource({ gateway, plugins }: GatewaySourceParts): DisplaySource {
   const { config } = gateway
   return {
@@ -81,13 +71,13 @@ export function gatewaySource({ gateway, plugins }: GatewaySourceParts): Display
       const readings = readingRows(gateway.latest())
       return { ...pipelineSettings(config), intake, received, dropped, uplinks, forwarding, log, readings }
     },
-    plugins: () => plugins?.() ?? configured(config),
+    plugins,
     db: () => ({ ...databaseSettings(config), ...gateway.status().storage }),
   }
 }
 
 /** The same sections without a gateway: configuration, identity and the log's first and last record. */
-export const filesSource = ({ config, version, transport, log, plugins }: FilesSourceParts): DisplaySource => ({
+export const filesSource = ({ config, version, transport, log }: FilesSourceParts): DisplaySource => ({
   identity: () => ({
     device_id: config.get('device_id'),
     assigned_id: config.get('assigned_id'),
@@ -100,6 +90,11 @@ export const filesSource = ({ config, version, transport, log, plugins }: FilesS
   config: () => config.masked() as object,
   transport: () => ({ ...transport(), links: [] }),
   pipeline: async () => ({ ...pipelineSettings(config), log: await log() }),
-  plugins: () => plugins?.() ?? configured(config),
+  // the plugins of the configuration: there is no service manager
+  plugins: () => ({
+    mount_index: [],
+    runtime_index: [],
+    config_index: Object.keys(config.config.RESOURCES.service_plugins),
+  }),
   db: () => ({ ...databaseSettings(config), state: 'closed' }),
 })

@@ -5,32 +5,14 @@ import type { DisplayProvider } from './provider'
 import { DisplayRegistry, type RenderOptions, type SectionFilter } from './registry'
 import { coreSections } from './sections'
 
-export {
-  DISPLAY_FORMATS,
-  type DisplayFormat,
-  escapeHtml,
-  parseFormat,
-  rowsText,
-  textOf,
-  treeText,
-  visible,
-} from './formats'
-export { type PlainSection, providerOf } from './from-section'
-export { type FilesSourceParts, filesSource, type GatewaySourceParts, gatewaySource } from './gateway-source'
-export type { DisplaySource } from './node-source'
+export { DISPLAY_FORMATS, type DisplayFormat, parseFormat, rowsText, textOf, treeText, visible } from './formats'
+export { providerOf } from './from-section'
+export { filesSource, gatewaySource } from './gateway-source'
 export { type Plain, plain } from './plain'
-export { DisplayProvider, type ProviderMetadata, type RenderMode, type SectionData } from './provider'
+export { DisplayProvider, type SectionData } from './provider'
 export { isCalled, namesOf, RegistryReader, type SectionInfo, type SectionReader, sectionNames } from './reader'
-export {
-  CORE_PLUGIN,
-  DisplayRegistry,
-  failure,
-  type RegistryMetadata,
-  type RenderedSection,
-  type RenderOptions,
-  type SectionFilter,
-} from './registry'
-export { coreSections, useDisplaySource } from './sections'
+export { DisplayRegistry, type SectionFilter } from './registry'
+export { useDisplaySource } from './sections'
 export { fit, pad, textWidth } from './width'
 
 const PLACE = Symbol.for('os-node.display-registry')

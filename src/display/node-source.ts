@@ -4,14 +4,10 @@ import type { NodeBase } from '../node/node'
 import type { SectionData } from './provider'
 
 /** The data of the built-in sections, read when its section is. The caller masks secrets. */
-export interface DisplaySource {
-  identity(): SectionData | Promise<SectionData>
-  config(): SectionData | Promise<SectionData>
-  transport(): SectionData | Promise<SectionData>
-  pipeline(): SectionData | Promise<SectionData>
-  plugins(): SectionData | Promise<SectionData>
-  db(): SectionData | Promise<SectionData>
-}
+export type DisplaySource = Record<
+  'identity' | 'config' | 'transport' | 'pipeline' | 'plugins' | 'db',
+  () => SectionData | Promise<SectionData>
+>
 
 /** The configured pipeline settings. */
 export function pipelineSettings({ config }: ConfigStore): Record<string, unknown> {

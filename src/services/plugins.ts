@@ -4,9 +4,9 @@
 // Errors: a plugin that cannot be loaded or started is shown with its reason and failure count, and the others continue. In
 // safe mode no plugin starts automatically (R25). If defaults cannot be saved, that is logged.
 import type { Changed, ConfigStore } from '../config'
-import { type Clock, systemClock } from '../lib/clock'
+import { systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
-import { type Files, realFiles } from '../lib/files'
+import { realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
 import { guardedAccess } from './access'
 import type {
@@ -38,8 +38,6 @@ export interface PluginsParts {
   readonly builtins: PluginTable
   readonly version: string
   readonly logger?: Logger
-  readonly clock?: Clock
-  readonly files?: Files
   readonly gateway?: GatewayAccess
   readonly display?: DisplayAccess
   readonly web?: WebService
@@ -65,19 +63,6 @@ export interface PluginItem {
   error?: string
 }
 
-export const PLUGIN_ACTIONS = ['load', 'start', 'stop', 'cmd', 'set_enabled'] as const
-export type PluginAction = (typeof PLUGIN_ACTIONS)[number]
-
-/** The request body of POST /api/plugins. */
-export interface PluginRequest {
-  readonly plugin: string
-  /** default: load */
-  readonly action?: PluginAction
-  readonly sub_cmd?: string
-  readonly args?: readonly string[]
-  readonly enabled?: boolean
-}
-
 export class Plugins {
   readonly manager: ServiceManager
   readonly #parts: PluginsParts
@@ -97,8 +82,7 @@ export class Plugins {
     this.#config = parts.node.store
     this.#logger = parts.logger ?? silentLogger
     this.#found = findPlugins(this.#config, this.#logger)
-    this.#marks =
-      this.#found.length > 0 ? new StartMarks(this.#config.dataDir, parts.files ?? realFiles, this.#logger) : null
+    this.#marks = this.#found.length > 0 ? new StartMarks(this.#config.dataDir, realFiles, this.#logger) : null
     const stuck = ownerOf(this.#found, parts.frozen ?? [])
     if (stuck) this.#marks?.bar(stuck.name, `it froze the gateway in ${stuck.frame}`)
     equip(this.manager, {
@@ -161,36 +145,6 @@ export class Plugins {
     return this.#as(name, () => this.manager.runCommand(name, argv, io))
   }
 
-  /** POST /api/plugins. Throws BAD_REQUEST and the errors of the action. */
-  async act(request: PluginRequest, io: CommandIo): Promise<Record<string, unknown> & { exit_code?: number }> {
-    const { action = 'load', args = [], sub_cmd = '' } = request
-    const name = normalizePluginName(request.plugin)
-    const done = { ok: true, plugin: name, action }
-    if (action === 'set_enabled') {
-      if (typeof request.enabled !== 'boolean') throw new OsError('BAD_REQUEST', 'enabled is true or false')
-      return { ...done, item: await this.setEnabled(name, request.enabled) }
-    }
-    if (action !== 'cmd') return { ...done, item: await this[action](name) }
-    const lines: string[] = []
-    const {
-      value,
-      text,
-      exitCode = 0,
-    } = await this.command(name, [sub_cmd, ...args], {
-      ...io,
-      print: line => void (lines.length < 1000 && lines.push(line)),
-    })
-    const output = [...lines, ...(text === undefined ? [] : [text])].join('\n')
-    return {
-      ...done,
-      ok: exitCode === 0,
-      exit_code: exitCode,
-      command: sub_cmd,
-      ...(value && { result: value }),
-      ...(output !== '' && { output }),
-    }
-  }
-
   /** Saves missing defaults in the configuration, then starts the plugins that start with the gateway. Never throws. */
   startConfigured(): Promise<void> {
     this.#starting = this.#startConfigured()
@@ -219,7 +173,7 @@ export class Plugins {
   }
 
   async #startConfigured(): Promise<void> {
-    this.#saveDefaults()
+    this.#save(() => syncAllPluginDefaults(this.#config))
     const reason = this.#parts.safeMode?.()
     if (reason !== undefined) return this.#logger.warn(`plugins stay off in safe mode: ${reason}`)
     const wanted = this.list().filter(({ enabled, auto_start, mode }) => enabled && auto_start && mode !== 'manual')
@@ -311,16 +265,17 @@ export class Plugins {
   }
 
   #host(name: string, definition: PluginDefinition): PluginHost {
-    const { node, version, clock = systemClock, files = realFiles, gateway, display, web } = this.#parts
+    const { node, version, gateway, display, web } = this.#parts
     const config = this.#config
     this.#definitions.set(name, definition)
-    if (this.#isForeign(name) && definition.defaults) this.#save(() => config.update(settingsTree(config, definition)))
+    if (this.#isForeign(name) && definition.defaults)
+      this.#save(() => config.update({ RESOURCES: { service_plugins: { [name]: this.#settings(name) } } }))
     return {
       name,
       config,
       logger: this.#logger.child(name),
-      clock,
-      files,
+      clock: systemClock,
+      files: realFiles,
       dataDir: config.dataDir,
       version,
       node,
@@ -339,13 +294,8 @@ export class Plugins {
   }
 
   /** A missing file is not created for this: the defaults apply without it. */
-  #saveDefaults(): void {
-    this.#save(() => void syncAllPluginDefaults(this.#config))
-  }
-
   #save(write: () => unknown): void {
-    const { files = realFiles } = this.#parts
-    if (this.#config.problem || !files.exists(this.#config.path)) return
+    if (this.#config.problem || !realFiles.exists(this.#config.path)) return
     try {
       write()
     } catch (error) {
@@ -372,9 +322,3 @@ export class Plugins {
     }
   }
 }
-
-const settingsTree = (config: ConfigStore, { name, defaults = {} }: PluginDefinition): Record<string, unknown> => ({
-  RESOURCES: {
-    service_plugins: { [normalizePluginName(name)]: pluginSettings(config, normalizePluginName(name), defaults) },
-  },
-})

@@ -94,9 +94,6 @@ export function equip(manager: ServiceManager, maker: PluginMaker): void {
   makers.set(manager, maker)
 }
 
-/** Names of all plugins that a manager can create, built-in or not. */
-const knownPlugins = (manager: ServiceManager): string[] => Object.keys(makers.get(manager)?.table ?? {})
-
 /**
  * The service of a plugin, mounted on the node's service manager and, with `load`, loaded. An already mounted one is returned
  * unchanged. Throws NOT_FOUND, FORBIDDEN (enabled is false), PLUGIN_FAILED, TIMEOUT.
@@ -119,7 +116,7 @@ async function mountPlugin(manager: ServiceManager, name: string, mode: string):
   const maker = makers.get(manager)
   const load = maker && Object.hasOwn(maker.table, name) ? maker.table[name] : undefined
   if (!maker || !load) {
-    const meant = nearest(name, knownPlugins(manager))
+    const meant = nearest(name, Object.keys(maker?.table ?? {}))
     throw new OsError('NOT_FOUND', `no plugin ${JSON.stringify(name)}${meant ? `; did you mean ${meant}?` : ''}`, {
       hint: 'os-node plugin-list shows them',
     })

@@ -69,18 +69,15 @@ function importsOf(file: string): string[] {
   })
 }
 
-/** Files of a folder, at any depth. */
-function filesIn(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' }).map(name => join(folder, name))
-}
-
 /**
  * Why the code of `entry` may not be loaded; undefined: it may. `folder`: the plugin's folder, in which all files are
  * checked. `own`: the current user.
  */
 export function distrust(entry: string, folder?: string, own = process.geteuid?.() ?? 0): string | undefined {
   const seen = new Set<string>()
-  const left = [entry, ...(folder === undefined ? [] : filesIn(folder))]
+  const left = [entry]
+  if (folder !== undefined)
+    for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) left.push(join(folder, name))
   for (let path = left.pop(); path !== undefined; path = left.pop()) {
     if (seen.has(path)) continue
     seen.add(path)

@@ -3,7 +3,7 @@
 import type { ConfigStore } from '../config'
 import type { Gateway } from '../gateway/gateway'
 import type { Logger } from '../lib/logger'
-import type { DisplayAccess, GatewayAccess, PluginTable, WebService } from './contract'
+import type { DisplayAccess, GatewayAccess, WebService } from './contract'
 import { ServiceManager } from './manager'
 import { Plugins, type PluginsParts } from './plugins'
 import { pluginSettings } from './registry'
@@ -29,18 +29,12 @@ export function opensPage(config: ConfigStore, { guard }: Gateway): boolean {
   return guard.safeMode !== undefined || (enabled === true && auto_start === true)
 }
 
-export interface WiringParts {
-  /** its serviceManager is the result of managerOf() */
-  readonly node: PluginsParts['node']
-  readonly builtins: PluginTable
-  readonly version: string
+/** `node`: its serviceManager is the result of managerOf(). */
+interface WiringParts extends Omit<PluginsParts, 'manager' | 'gateway' | 'safeMode'> {
   readonly logger: Logger
-  readonly display: DisplayAccess
-  readonly web: WebService
   /** absent: for one command, without a gateway */
   readonly gateway?: Gateway
   readonly access?: GatewayAccess
-  readonly frozen?: readonly string[]
 }
 
 export function makePlugins({ node, gateway, access, logger, ...parts }: WiringParts): Plugins {

@@ -92,22 +92,14 @@ export class Access {
     if (username === undefined || password === undefined) {
       throw new OsError('BAD_REQUEST', 'username and password, or token, are required')
     }
-    if (!users) throw new OsError('FORBIDDEN', 'there are no users here')
-    let found: { username: string; role: Role } | null = null
-    const right = await this.gate.attempt(
-      remote,
-      async () => {
-        found = await users.verify(username, password).catch(error => {
-          // strangers must not learn the path of the users file
-          logger.error(`login: ${asOsError(error).message}`)
-          throw new OsError('STORAGE', 'the users cannot be read', { cause: error })
-        })
-        return found !== null
-      },
-      userKey(username),
-    )
-    const user = found as { username: string; role: Role } | null
-    if (!right || !user) {
+    const verify = () =>
+      users.verify(username, password).catch(error => {
+        // strangers must not learn the path of the users file
+        logger.error(`login: ${asOsError(error).message}`)
+        throw new OsError('STORAGE', 'the users cannot be read', { cause: error })
+      })
+    const user = await this.gate.attempt(remote, verify, userKey(username))
+    if (!user) {
       logger.warn(`wrong login from ${remote}`)
       throw new OsError('UNAUTHORIZED', 'wrong username or password')
     }

@@ -1,7 +1,8 @@
 // Writes answers: JSON bodies, assets with their ETag, errors as `{ok: false, error, code}` (X18, X27), and the raw
 // form for a request that the parser refused. The specification's texts are here; texts of unexpected errors are only
 // logged.
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { once } from 'node:events'
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import { asOsError, ERRORS, type ErrorCode, OsError } from '../lib/errors'
@@ -46,16 +47,8 @@ export async function sendDownload(res: ServerResponse, { name, write }: Downloa
           'Content-Type': 'application/octet-stream',
           'Content-Disposition': `attachment; filename="${name}"`,
         })
-      if (res.write(bytes)) return
-      await new Promise<void>(resolve => {
-        const go = (): void => {
-          res.off('drain', go)
-          signal.removeEventListener('abort', go)
-          resolve()
-        }
-        res.once('drain', go)
-        signal.addEventListener('abort', go)
-      })
+      // a caller who leaves meanwhile is noticed with the next piece
+      if (!res.write(bytes)) await once(res, 'drain', { signal }).catch(() => undefined)
     })
     res.end()
   } catch (error) {
@@ -138,13 +131,6 @@ export function sendError(res: ServerResponse, thrown: unknown, logger: WebLogge
   sendJson(res, ERRORS[error.code].http, errorBody(error))
 }
 
-const REASONS: Partial<Record<number, string>> = {
-  400: 'Bad Request',
-  405: 'Method Not Allowed',
-  408: 'Request Timeout',
-  431: 'Request Header Fields Too Large',
-}
-
 /** Answers on the raw connection a request that the HTTP parser refused, and closes it. */
 export function refuseRaw(socket: Duplex, error: OsError): void {
   if (!socket.writable) {
@@ -159,7 +145,7 @@ export function refuseRaw(socket: Duplex, error: OsError): void {
     'Content-Length': String(Buffer.byteLength(body)),
     Connection: 'close',
   }).map(([name, value]) => `${name}: ${value}\r\n`)
-  socket.end(`HTTP/1.1 ${status} ${REASONS[status] ?? 'Error'}\r\n${headers.join('')}\r\n${body}`, () =>
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n${headers.join('')}\r\n${body}`, () =>
     socket.destroy(),
   )
 }

@@ -5,9 +5,6 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { type Clock, systemClock } from '../lib/clock'
 import { verifySecret } from '../lib/scrypt'
 
-export { hashSecret as hashToken, verifySecret as verifyToken } from '../lib/scrypt'
-export { makeToken } from '../services/users'
-
 const REMEMBER_MS = 600_000
 
 const digest = (token: string): Buffer => createHash('sha256').update(token).digest()

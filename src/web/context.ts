@@ -87,41 +87,34 @@ export type DisplayControl = Pick<DisplayRegistry, 'metadata' | 'render' | 'coll
 
 export type WebLogger = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
 
-/** The parts of a running gateway that the page uses; an absent one is not available here. */
-type WebGateway = Pick<GatewayApi, 'status' | 'latest'> & Partial<Pick<GatewayApi, 'outputs' | 'reload' | 'safeMode'>>
-
-export interface WebContext extends WebGateway {
+export interface WebContext extends Pick<GatewayApi, 'status' | 'latest' | 'outputs' | 'reload' | 'safeMode'> {
   readonly version: string
   /** absent: only the SD image updates itself */
   readonly update?: SystemUpdate
-  readonly backup?: WriteBackup
-  readonly restore?: Restore
+  readonly backup: WriteBackup
+  readonly restore: Restore
   /** why the disk cannot be written, without a path, because /health is public. undefined: it can */
-  trouble?(): string | undefined
+  trouble(): string | undefined
   /** the dashboard's parts by name: identity, config, transport, pipeline, plugins, db, users, … (secrets masked) */
   readonly sections: Readonly<Record<string, () => unknown>>
   readonly config: WebConfig
   transport(): TransportView
-  /** absent: media cannot be switched here */
-  readonly media?: Omit<TransportApi, 'view'>
+  readonly media: Omit<TransportApi, 'view'>
   /** null while storage.sql is not enabled; a function if it can change at run time */
   readonly db: Queries | null | (() => Queries | null)
   readonly auth: WebAuth
   /** web_user.read_only and web_user.management_enabled, as shown by the dashboard */
-  settings?(): { read_only: boolean; management_enabled: boolean }
+  settings(): { read_only: boolean; management_enabled: boolean }
   /** host names of this gateway, besides its addresses; read at the start of the server */
-  hosts?(): readonly string[]
+  hosts(): readonly string[]
   /** web_user.session_idle_seconds and session_max_seconds */
-  sessionTimes?(): { idleS: number; maxS: number }
-  /** absent: the admin token only */
-  readonly users?: UserStore
-  /** absent: no plugins here */
-  readonly plugins?: PluginsControl
-  readonly display?: DisplayControl
-  /** absent: no commands over HTTP */
-  readonly jobs?: JobRunner
-  readonly events?: Pick<GatewayApi, 'onReading' | 'onLink'>
+  sessionTimes(): { idleS: number; maxS: number }
+  readonly users: UserStore
+  readonly plugins: PluginsControl
+  readonly display: DisplayControl
+  readonly jobs: JobRunner
+  readonly events: Pick<GatewayApi, 'onReading' | 'onLink'>
   /** the newest lines of the log, oldest first */
-  log?(): readonly LogLine[]
+  log(): readonly LogLine[]
   readonly logger: WebLogger
 }

@@ -23,7 +23,7 @@ function overview(context: WebContext, service: ServiceFacts, role: Role): objec
   const { uptime_s, intake, received, dropped, links } = context.status()
   const states = Object.values(links).map(({ state }) => state)
   const ill = states.some(state => state === 'down' || state === 'degraded')
-  const jobs = context.jobs
+  const { jobs } = context
   return {
     run_stats: {
       status: ill ? 'degraded' : states.length > 0 ? 'healthy' : 'idle',
@@ -32,31 +32,12 @@ function overview(context: WebContext, service: ServiceFacts, role: Role): objec
     },
     performance_stats: { ...intake, dropped },
     jobs: {
-      total: jobs?.counters.total ?? 0,
-      running: jobs?.running ?? 0,
-      queued: jobs?.queued ?? 0,
-      recent: mayAct(role, 'operator') ? (jobs?.list(role, RECENT_JOBS).map(briefJob) ?? []) : [],
+      total: jobs.counters.total,
+      running: jobs.running,
+      queued: jobs.queued,
+      recent: mayAct(role, 'operator') ? jobs.list(role, RECENT_JOBS).map(briefJob) : [],
     },
     http_stats: service.http,
-  }
-}
-
-/** The parts by name. `status` and `latest` are ours, the others the reference's. */
-function parts(
-  context: WebContext,
-  service: ServiceFacts,
-  role: Role,
-  display: boolean,
-): Record<string, () => unknown> {
-  return {
-    ...context.sections,
-    overview_metrics: () => overview(context, service, role),
-    ...(context.display && {
-      display_providers: () => context.display?.metadata(),
-      display_sections: () => context.display?.collect('json'),
-    }),
-    status: () => context.status(),
-    latest: () => (display ? context.latest().map(displayedReading) : context.latest()),
   }
 }
 
@@ -68,7 +49,15 @@ export async function buildDashboard(
   role: Role = 'viewer',
   display = false,
 ): Promise<object> {
-  const table = parts(context, service, role, display)
+  // `status` and `latest` are ours, the others the reference's
+  const table: Record<string, () => unknown> = {
+    ...context.sections,
+    overview_metrics: () => overview(context, service, role),
+    display_providers: () => context.display.metadata(),
+    display_sections: () => context.display.collect('json'),
+    status: () => context.status(),
+    latest: () => (display ? context.latest().map(displayedReading) : context.latest()),
+  }
   const requested = sections
     .split(',')
     .map(name => name.trim())
@@ -77,7 +66,7 @@ export async function buildDashboard(
   const names = requested.length > 0 ? new Set(requested) : Object.keys(table).filter(name => !name.includes(':'))
   const shown: Record<string, unknown> = {}
   for (const name of names) shown[name] = await section(context, name, table[name]!)
-  const { read_only = false, management_enabled = true } = context.settings?.() ?? {}
+  const { read_only, management_enabled } = context.settings()
   return {
     service: {
       name: 'web_user',

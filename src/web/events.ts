@@ -138,25 +138,23 @@ export class EventStreams {
     const ends: (() => void)[] = []
     if (kinds.has('readings')) {
       for (const reading of latest()) stream.readings.set(keyOf(reading), reading)
-      if (events)
-        ends.push(
-          events.onReading(reading => {
-            this.#note(stream, reading)
-            soon()
-          }),
-        )
+      ends.push(
+        events.onReading(reading => {
+          this.#note(stream, reading)
+          soon()
+        }),
+      )
     }
     if (kinds.has('links')) {
       for (const name of Object.keys(status().links)) stream.links.add(name)
-      if (events)
-        ends.push(
-          events.onLink(({ name }) => {
-            stream.links.add(name)
-            soon()
-          }),
-        )
+      ends.push(
+        events.onLink(({ name }) => {
+          stream.links.add(name)
+          soon()
+        }),
+      )
     }
-    if (kinds.has('jobs') && jobs)
+    if (kinds.has('jobs'))
       ends.push(
         jobs.onJob((job, needed) => {
           if (!mayAct(needed)) return
@@ -172,10 +170,7 @@ export class EventStreams {
     stream.readings.set(key, reading)
     if (stream.readings.size <= MAX_READINGS) return
     this.dropped++
-    for (const oldest of stream.readings.keys()) {
-      stream.readings.delete(oldest)
-      return
-    }
+    stream.readings.delete(stream.readings.keys().next().value!)
   }
 
   #flush(stream: Stream, res: ServerResponse, { status }: WebContext): void {

@@ -24,13 +24,13 @@ export interface FromGatewayOptions {
   version: string
   auth: WebAuth
   logger: Logger
-  users?: UserStore
-  jobs?: JobRunner
-  plugins?: PluginsControl
-  display?: DisplayControl
-  unkept?: Unkept
-  /** ends the process; absent: no restore */
-  stop?: () => void
+  users: UserStore
+  jobs: JobRunner
+  plugins: PluginsControl
+  display: DisplayControl
+  unkept: Unkept
+  /** ends the process */
+  stop: () => void
 }
 
 const prefixesOf = (config: ConfigStore): readonly string[] => config.get<string[]>('web_user.writable_config_prefixes')
@@ -87,14 +87,14 @@ function databaseOf(gateway: GatewayApi): GatewayApi['database'] {
 }
 
 /** All registered sections, by every name: built-in sections by their bare id and by PLUGIN:SECTION. */
-function sectionsOf(display: DisplayControl | undefined): Record<string, () => unknown> {
-  const providers = display?.metadata().providers ?? []
-  return Object.fromEntries(
-    providers.flatMap(info =>
-      namesOf(info).map(name => [name, async () => (await display!.render(info.section_path)).data]),
-    ),
+const sectionsOf = (display: DisplayControl): Record<string, () => unknown> =>
+  Object.fromEntries(
+    display
+      .metadata()
+      .providers.flatMap(info =>
+        namesOf(info).map(name => [name, async () => (await display.render(info.section_path)).data]),
+      ),
   )
-}
 
 export function webContext(options: FromGatewayOptions): WebContext {
   const { gateway, logFailure, version, auth, logger, users, jobs, plugins, display, unkept, stop } = options
@@ -106,10 +106,10 @@ export function webContext(options: FromGatewayOptions): WebContext {
     status: gateway.status,
     trouble: () => {
       const failure = logFailure()
-      return failure ? (diskFault(failure) ?? 'the log cannot be written') : unkept?.report()?.reason
+      return failure ? (diskFault(failure) ?? 'the log cannot be written') : unkept.report()?.reason
     },
     get sections() {
-      return { ...sectionsOf(display), users: () => users?.list() ?? [] }
+      return { ...sectionsOf(display), users: () => users.list() }
     },
     config: webConfig(config),
     transport: () => gateway.transport.view(),
@@ -119,7 +119,7 @@ export function webContext(options: FromGatewayOptions): WebContext {
     safeMode: gateway.safeMode,
     update: systemUpdate(process.env),
     backup: backupWriter(config, version),
-    ...(stop && { restore: backupRestorer(config, stop) }),
+    restore: backupRestorer(config, stop),
     latest: gateway.latest,
     db: () => databaseOf(gateway),
     settings: () => ({
@@ -133,9 +133,6 @@ export function webContext(options: FromGatewayOptions): WebContext {
     }),
     events: gateway,
     log: () => logger.recent(),
-    ...(users && { users }),
-    ...(jobs && { jobs }),
-    ...(plugins && { plugins }),
-    ...(display && { display }),
+    ...{ users, jobs, plugins, display },
   }
 }

@@ -1,6 +1,3 @@
-export { hashToken, makeToken, TokenVerifier, verifyToken } from './auth'
-export type * from './context'
-export { ROUTES, type Route } from './routes'
-export { WebServer, type WebServerOptions } from './server'
-export type { WebSession } from './sessions'
+export { TokenVerifier } from './auth'
+export { WebServer } from './server'
 export { webTls } from './tls'

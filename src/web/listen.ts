@@ -1,34 +1,29 @@
 // Starts the server's listening, and converts errors of listening and of the HTTP parser.
+import { once } from 'node:events'
 import type { Server } from 'node:http'
 import { errno, OsError } from '../lib/errors'
 
 export const MAX_HEADER_BYTES = 16_384
 
 /** Throws PORT_BUSY or NETWORK. */
-export function listen(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const failed = (cause: Error): void => {
-      const code = errno(cause)
-      reject(
-        code === 'EADDRINUSE'
-          ? new OsError('PORT_BUSY', `port ${port} on ${host} is in use by another program`, {
-              cause,
-              hint: `stop the other program (ss -ltnp 'sport = :${port}' names it) or choose another port with --port`,
-              details: { host, port },
-            })
-          : new OsError('NETWORK', `cannot listen on ${host} port ${port}: ${cause.message}`, {
-              cause,
-              details: { host, port },
-              ...(code === 'EACCES' && { hint: 'ports below 1024 need root; choose another with --port' }),
-            }),
-      )
-    }
-    server.once('error', failed)
-    server.listen({ host, port }, () => {
-      server.off('error', failed)
-      resolve()
+export async function listen(server: Server, host: string, port: number): Promise<void> {
+  server.listen({ host, port })
+  try {
+    await once(server, 'listening')
+  } catch (cause) {
+    const [code, details] = [errno(cause), { host, port }]
+    if (code === 'EADDRINUSE')
+      throw new OsError('PORT_BUSY', `port ${port} on ${host} is in use by another program`, {
+        cause,
+        hint: `stop the other program (ss -ltnp 'sport = :${port}' names it) or choose another port with --port`,
+        details,
+      })
+    throw new OsError('NETWORK', `cannot listen on ${host} port ${port}: ${(cause as Error).message}`, {
+      cause,
+      details,
+      ...(code === 'EACCES' && { hint: 'ports below 1024 need root; choose another with --port' }),
     })
-  })
+  }
 }
 
 /** Converts an error of the HTTP parser. */

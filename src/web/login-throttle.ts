@@ -60,8 +60,8 @@ interface Attempt {
   readonly address: Address
   /** of the user name; undefined for tokens */
   readonly user: Pace | undefined
-  readonly verify: () => Promise<boolean>
-  readonly resolve: (right: boolean) => void
+  readonly verify: () => Promise<unknown>
+  readonly resolve: (found: unknown) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -106,8 +106,11 @@ export class TokenGate {
     return this.attempt(remote, async () => this.auth.remembered?.(token) || this.auth.verify(token))
   }
 
-  /** Runs one `verify` (token, or password of `username`) in its turn. Throws TOO_MANY_ATTEMPTS if the queue is full. */
-  attempt(remote: string, verify: () => Promise<boolean>, username?: string): Promise<boolean> {
+  /**
+   * Runs one `verify` (token, or password of `username`) in its turn; its result is false or null for a wrong one. Throws
+   * TOO_MANY_ATTEMPTS if the queue is full.
+   */
+  attempt<T>(remote: string, verify: () => Promise<T>, username?: string): Promise<T> {
     const address = this.#address(addressKey(remote))
     const user = username === undefined ? undefined : this.#user(username)
     if (address.waiting >= MAX_WAITING_PER_ADDRESS) return Promise.reject(tooMany())
@@ -115,8 +118,8 @@ export class TokenGate {
     if (sameUser.length >= MAX_WAITING_PER_USER && !this.#displace(sameUser, address)) return Promise.reject(tooMany())
     if (this.#waiting.length >= MAX_WAITING && !this.#displace(this.#waiting, address)) return Promise.reject(tooMany())
     address.waiting++
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ address, user, verify, resolve, reject })
+    return new Promise<T>((resolve, reject) => {
+      this.#waiting.push({ address, user, verify, resolve: found => resolve(found as T), reject })
       if (this.#running) this.#wake()
       else void this.#run()
     })
@@ -155,12 +158,12 @@ export class TokenGate {
 
   async #take({ address, user, verify, resolve, reject }: Attempt): Promise<void> {
     try {
-      const right = await verify()
-      if (right) {
+      const found = await verify()
+      if (found) {
         address.wrong = 0
         address.notBefore = 0
       } else this.#countWrong(address, user)
-      resolve(right)
+      resolve(found)
     } catch (error) {
       reject(error)
     } finally {

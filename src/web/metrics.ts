@@ -116,7 +116,7 @@ export function metricsText({ context, service }: Pick<Call, 'context' | 'servic
     storage.missed,
   )
   m.one('guard_safe_mode', 'safe mode: links and SQL view are off', guard && status.safe_mode !== undefined)
-  const { memory, jobs } = { memory: process.memoryUsage(), jobs: context.jobs }
+  const memory = process.memoryUsage()
   m.one('process_resident_memory_bytes', 'memory of the process', memory.rss)
   m.one('process_heap_used_bytes', 'heap in use', memory.heapUsed)
   const { connections, dropped_connections, cut_connections, event_streams, dropped_events, sessions, ...answers } =
@@ -133,9 +133,10 @@ export function metricsText({ context, service }: Pick<Call, 'context' | 'servic
   m.one('http_dropped_events_total', 'readings left out of event streams that read too slowly', dropped_events)
   m.one('http_sessions', 'sessions that are kept', sessions)
   m.one('http_uptime_seconds', 'time since the HTTP service started', service.uptimeS)
-  m.one('jobs_total', 'commands run over HTTP', jobs?.counters.total)
-  m.one('jobs_failed_total', 'commands over HTTP that failed or were cut off', jobs?.counters.failed)
-  m.one('jobs_running', 'commands over HTTP that run', jobs?.running)
-  m.one('jobs_queued', 'commands over HTTP that wait', jobs?.queued)
+  const { counters, running, queued } = context.jobs
+  m.one('jobs_total', 'commands run over HTTP', counters.total)
+  m.one('jobs_failed_total', 'commands over HTTP that failed or were cut off', counters.failed)
+  m.one('jobs_running', 'commands over HTTP that run', running)
+  m.one('jobs_queued', 'commands over HTTP that wait', queued)
   return m.text
 }

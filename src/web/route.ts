@@ -1,6 +1,6 @@
 // The form of a route: who may call it, its input and its answer, as schemas that check requests, generate openapi.json
 // and are walked by tests. A route is closed unless its role is 'open'.
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { GenericSchema } from 'valibot'
 import { OsError } from '../lib/errors'
 import type { Access, WebSession } from './access'
@@ -48,11 +48,6 @@ export class Download {
   ) {}
 }
 
-/** Opens event streams; EventStreams of events.ts. */
-interface Streams {
-  open(call: Call, res: ServerResponse): void
-}
-
 /** An answer that is not JSON. */
 export class Text {
   constructor(
@@ -90,19 +85,23 @@ export interface Route {
   readonly audited?: boolean
   /** names in the body for the log line of a write, never values */
   readonly keys?: (body: Body) => string[]
+  /** true: its answer is the stream of events.ts, and `run` is not called */
+  readonly stream?: boolean
   /** returns the body of a 200, a Text or a Download; throws OsError for every other answer */
   run(call: Call): object | Promise<object>
-  /** instead of run: writes to the connection itself until it is closed */
-  stream?(call: Call, res: ServerResponse, streams: Streams): void
 }
 
-/** Keeps the type of a body schema for its handler. */
-export const route = <S extends GenericSchema<unknown, unknown>>(
-  made: Omit<Route, 'run' | 'body'> & {
+/** A route by its method and path, as in docs/http.md; keeps the type of a body schema for its handler. */
+export function route<S extends GenericSchema<unknown, unknown>>(
+  name: `${Method} /${string}`,
+  made: Omit<Route, 'method' | 'path' | 'run' | 'body'> & {
     body?: S
     run(call: Call<S extends GenericSchema<unknown, infer B> ? B : Body>): object | Promise<object>
   },
-): Route => made as Route
+): Route {
+  const [method, path] = name.split(' ')
+  return { method, path, ...made } as Route
+}
 
 /** Path and parameters of a request that matches `pattern`. Throws NOT_FOUND, BAD_REQUEST. */
 export function matched(

@@ -38,8 +38,6 @@ export interface WebServerOptions {
   host: string
   /** 0 takes any free port; see `port` */
   port: number
-  /** further host names of the gateway: web_user.allowed_hosts */
-  allowedHosts?: readonly string[]
   maxConnections?: number
   /** a reader that reads nothing of its answer for this long is closed */
   stallMs?: number
@@ -73,12 +71,8 @@ export class WebServer {
 
   constructor(context: WebContext, options: WebServerOptions) {
     this.#context = context
-    this.#sessions = new Sessions(
-      options.clock ?? systemClock,
-      () => context.sessionTimes?.() ?? { idleS: 1800, maxS: 43_200 },
-    )
+    this.#sessions = new Sessions(options.clock ?? systemClock, () => context.sessionTimes())
     this.#options = {
-      allowedHosts: [],
       maxConnections: 256,
       slowClientMs: 10_000,
       stallMs: 20_000,
@@ -182,7 +176,7 @@ export class WebServer {
     server.on('connect', (_, socket) => refuseRaw(socket, new OsError('METHOD_NOT_ALLOWED', 'method not allowed')))
     const connections = new Connections({ limit: maxConnections, stallMs })
     connections.watch(server)
-    const { handle, guard, fail } = this.#build(server)
+    const { handle, check, fail } = this.#build(server)
     server.on('request', (req, res) => connections.enter(req, res, () => handle(req, res)))
     const address = host === 'localhost' ? '127.0.0.1' : host
     await listen(server, address, port)
@@ -191,10 +185,6 @@ export class WebServer {
     this.#context.logger.info(`web page on ${this.url}`)
     const plainPort = pair ? this.#options.redirectPort() : 0
     if (plainPort === 0) return
-    const check = (req: IncomingMessage, res: ServerResponse): void => {
-      guard.headers(res)
-      guard.check(req)
-    }
     const parts = {
       host: address,
       port: plainPort,
@@ -230,9 +220,9 @@ export class WebServer {
 
   /** The listener for one run of the server: guard, then Polka's router over the table. */
   #build(server: Server) {
-    const { host, allowedHosts, routes, clock } = this.#options
+    const { host, routes, clock } = this.#options
     const { logger } = this.#context
-    const guard = new Guard({ host, allowedHosts: [...allowedHosts, ...(this.#context.hosts?.() ?? [])] })
+    const guard = new Guard({ host, allowedHosts: this.#context.hosts() })
     const gate = new TokenGate(this.#context.auth, clock)
     const access = new Access(this.#context, gate, this.#sessions, isLoopback(host))
     const fail = (req: IncomingMessage, res: ServerResponse, thrown: unknown): void =>
@@ -255,18 +245,21 @@ export class WebServer {
       // every other method of a known path: HEAD, OPTIONS, and 405 after authentication
       app.add('*', path, serve(path))
     }
+    const check = (req: IncomingMessage, res: ServerResponse): void => {
+      guard.headers(res)
+      guard.check(req)
+    }
     const handle = (req: IncomingMessage, res: ServerResponse): void => {
       res.once('finish', () => this.#count(res.statusCode))
       try {
-        guard.headers(res)
-        guard.check(req)
+        check(req, res)
         if (req.headers['transfer-encoding'] && req.method === 'GET') res.setHeader('Connection', 'close')
         app.handler(req, res)
       } catch (thrown) {
         fail(req, res, thrown)
       }
     }
-    return { handle, guard, fail }
+    return { handle, check, fail }
   }
 
   async #serve(pattern: string, access: Access, req: polka.Request, res: ServerResponse): Promise<void> {
@@ -314,12 +307,9 @@ export class WebServer {
   }
 
   async #answer(route: Route, call: Call, req: polka.Request, res: ServerResponse): Promise<void> {
-    if (route.stream && req.method !== 'HEAD') {
-      route.stream(call, res, this.#streams)
-      return
-    }
     if (route.stream) {
-      res.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8' }).end()
+      if (req.method !== 'HEAD') this.#streams.open(call, res)
+      else res.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8' }).end()
       return
     }
     // a command may take longer than the time-out of a client that does not read
@@ -338,7 +328,7 @@ export class WebServer {
 
   /** Throws refusals that the reference sends before it checks the token; users and data are not management. */
   #mayAsk(path: string, write: boolean): void {
-    const { read_only = false, management_enabled = true } = this.#context.settings?.() ?? {}
+    const { read_only, management_enabled } = this.#context.settings()
     if (!management_enabled && !/^\/(users|api\/data)(\/|$)/.test(path))
       throw new OsError('FORBIDDEN', 'management api disabled')
     if (write && read_only) throw new OsError('READ_ONLY', 'read-only mode is active')

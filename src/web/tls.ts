@@ -20,17 +20,8 @@ export function webTls(
   if (typeof setting === 'string') {
     const { host } = config.config.RESOURCES.service_plugins.web_user
     const own = ['0.0.0.0', '::', ''].includes(host) ? [] : [host]
-    const named = config.get<string[]>('web_user.allowed_hosts')
-    const names = new Set([
-      hostname(),
-      `${hostname()}.local`,
-      'localhost',
-      '127.0.0.1',
-      '::1',
-      ...own,
-      ...named,
-      ...(lan ?? []),
-    ])
+    const here = [hostname(), `${hostname()}.local`, 'localhost', '127.0.0.1', '::1']
+    const names = new Set([...here, ...own, ...config.get<string[]>('web_user.allowed_hosts'), ...(lan ?? [])])
     return keptPair(join(config.dataDir, 'web_tls.pem'), [...names], files, warn)
   }
   const { cert, key } = tlsMaterial({ ...setting, insecure: false, min_version: 'TLSv1.2' })

@@ -57,17 +57,10 @@ export async function diagnose(
   signal?: AbortSignal,
 ): Promise<Diagnosis> {
   const { name, file, kind, path } = part
-  const {
-    code,
-    stdout,
-    errno: why,
-  } = await run(process.execPath, ['-e', CHILD, kind, path], {
-    timeoutMs: TIMEOUT_MS,
-    ...(signal && { signal }),
-  })
+  const ran = await run(process.execPath, ['-e', CHILD, kind, path], { timeoutMs: TIMEOUT_MS, signal })
   let reported: { ok?: boolean; errno?: string; error?: string } = {}
   try {
-    reported = JSON.parse(stdout) as typeof reported
+    reported = JSON.parse(ran.stdout) as typeof reported
   } catch {
     // it ended without output
   }
@@ -75,7 +68,7 @@ export async function diagnose(
   // the only part that not every Node version can load, and that only its medium needs
   if (reported.error?.includes('SSL_set_quic'))
     return { name, file, ok: true, errno: null, hint: 'QUIC needs Node 22 or 24' }
-  const errno = reported.errno ?? why ?? `exit ${code}`
+  const errno = reported.errno ?? ran.errno ?? `exit ${ran.code}`
   const error = reported.error ?? 'the process that loaded it ended without output'
   return { name, file, ok: false, errno, error, hint: hintOf(reported.error ? `${errno} ${error}` : `signal ${errno}`) }
 }

@@ -6,7 +6,6 @@ import { nearest } from '../../lib/nearest'
 import type { CliHandler, PluginDefinition, PluginHost, Service } from '../contract'
 import { diagnose } from './doctor'
 import {
-  type CheckedPart,
   checkPart,
   distFolder,
   isWell,
@@ -44,18 +43,9 @@ export class DependencyManager implements Service {
   }
 
   /** Compares every part of this machine with the manifest. Throws NOT_FOUND without a manifest. */
-  check(): {
-    ok: boolean
-    version: string
-    platform: string
-    declared_total: number
-    missing_total: number
-    missing: string[]
-    damaged: string[]
-    details: CheckedPart[]
-  } {
+  check() {
     const manifest = this.#manifest
-    const details = this.#here(manifest).map(part => checkPart(part, this.#dist))
+    const details = partsHere(manifest, this.#platform).map(part => checkPart(part, this.#dist))
     const named = (...states: string[]): string[] =>
       details.filter(({ state }) => states.includes(state)).map(({ name }) => name)
     const missing = named('missing')
@@ -74,7 +64,7 @@ export class DependencyManager implements Service {
   /** Loads every part in a separate process. Throws NOT_FOUND. */
   async doctor(signal?: AbortSignal): Promise<{ ok: boolean; details: Awaited<ReturnType<typeof diagnose>>[] }> {
     const details = []
-    for (const part of this.#here(this.#manifest)) {
+    for (const part of partsHere(this.#manifest, this.#platform)) {
       const checked = checkPart(part, this.#dist)
       if (checked.state !== 'inside') details.push(await diagnose(checked, signal))
     }
@@ -191,13 +181,9 @@ export class DependencyManager implements Service {
     return manifest
   }
 
-  #here(manifest: Manifest): Part[] {
-    return partsHere(manifest, this.#platform)
-  }
-
   /** Finds a part by its name, its name without the platform, or its package name. */
   #find(name: string): Part {
-    const parts = this.#here(this.#manifest)
+    const parts = partsHere(this.#manifest, this.#platform)
     const found =
       parts.find(part => part.name === name) ??
       parts.find(part => part.name === `${name}-${this.#platform}` || part.package?.name === name)

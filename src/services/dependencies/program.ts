@@ -1,6 +1,7 @@
 // Runs other programs without a shell: arguments are words that are never parsed again. If a program is missing, times out or
 // is stopped, the outcome says so. Never throws.
 import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 
 interface Ran {
   /** null: it did not run to completion */
@@ -17,23 +18,14 @@ interface RunOptions {
   readonly cwd?: string
 }
 
-export const run = (program: string, args: readonly string[], { timeoutMs, signal, cwd }: RunOptions): Promise<Ran> =>
-  new Promise(resolve => {
-    const options = { timeout: timeoutMs, killSignal: 'SIGKILL', maxBuffer: 1 << 20, encoding: 'utf8' } as const
-    execFile(
-      program,
-      [...args],
-      { ...options, shell: false, ...(signal && { signal }), ...(cwd && { cwd }) },
-      (error, stdout, stderr) => {
-        if (!error) return resolve({ code: 0, stdout, stderr })
-        const { code, killed } = error as { code?: unknown; killed?: boolean }
-        if (typeof code === 'number') return resolve({ code, stdout, stderr })
-        resolve({
-          code: null,
-          stdout,
-          stderr,
-          errno: typeof code === 'string' ? code : killed ? 'ETIMEDOUT' : 'SIGNAL',
-        })
-      },
-    )
-  })
+export async function run(program: string, args: readonly string[], options: RunOptions): Promise<Ran> {
+  const { timeoutMs: timeout, signal, cwd } = options
+  const fixed = { killSignal: 'SIGKILL', maxBuffer: 1 << 20, encoding: 'utf8', shell: false } as const
+  try {
+    return { code: 0, ...(await promisify(execFile)(program, [...args], { ...fixed, timeout, signal, cwd })) }
+  } catch (error) {
+    const { code, killed, stdout = '', stderr = '' } = error as { code?: unknown; killed?: boolean } & Partial<Ran>
+    if (typeof code === 'number') return { code, stdout, stderr }
+    return { code: null, stdout, stderr, errno: typeof code === 'string' ? code : killed ? 'ETIMEDOUT' : 'SIGNAL' }
+  }
+}

@@ -1,21 +1,10 @@
 // Restores a part: from a copy kept in the data directory, else with npm. Only bytes with the SHA-256 of the manifest are
 // installed, by a rename. If neither works, the result says which file to copy to which path. Errors are in the result.
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeSync,
-} from 'node:fs'
+import { existsSync, fchmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { atomicWrite } from '../../lib/atomic'
 import { asOsError, errno } from '../../lib/errors'
+import { realFiles } from '../../lib/files'
 import { type CheckedPart, type Part, sha256, splitBundle } from './manifest-parts'
 import { run } from './program'
 
@@ -120,17 +109,11 @@ async function byNpm(
       '--force',
       '--loglevel=error',
     ]
-    const {
-      code,
-      stderr,
-      errno: why,
-    } = await run(
-      npm,
-      ['install', ...flags, ...(registry ? [`--registry=${registry}`] : []), '--prefix', stage, `${name}@${version}`],
-      { timeoutMs, cwd: stage, ...(signal && { signal }) },
-    )
-    if (why === 'ENOENT') throw new Error('npm is not on this machine')
-    if (code !== 0) throw new Error(`npm: ${why ?? lastLine(stderr)}`)
+    if (registry) flags.push(`--registry=${registry}`)
+    const args = ['install', ...flags, '--prefix', stage, `${name}@${version}`]
+    const ran = await run(npm, args, { timeoutMs, cwd: stage, signal })
+    if (ran.errno === 'ENOENT') throw new Error('npm is not on this machine')
+    if (ran.code !== 0) throw new Error(`npm: ${ran.errno ?? lastLine(ran.stderr)}`)
     return readFileSync(join(stage, 'node_modules', name, file))
   } finally {
     rmSync(stage, { recursive: true, force: true })
@@ -149,19 +132,10 @@ const lastLine = (text: string): string =>
 /** Atomic; a running program keeps the old file until it ends. */
 function place(path: string, bytes: Buffer, mode: number): void {
   mkdirSync(dirname(path), { recursive: true })
-  const temporary = `${path}.${process.pid}.tmp`
-  try {
-    const fd = openSync(temporary, 'w', mode)
-    try {
-      for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at)
-      fsyncSync(fd)
-    } finally {
-      closeSync(fd)
-    }
-    chmodSync(temporary, mode)
-    renameSync(temporary, path)
-  } catch (error) {
-    rmSync(temporary, { force: true })
-    throw error
+  const open: typeof realFiles.open = (temporary, flags) => {
+    const fd = realFiles.open(temporary, flags)
+    fchmodSync(fd, mode)
+    return fd
   }
+  atomicWrite(path, bytes, { ...realFiles, open })
 }

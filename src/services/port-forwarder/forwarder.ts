@@ -223,9 +223,12 @@ export class Forwarder {
     mine.matched++
     mine.last_at = this.#parts.now()
     const bytes = isData(packet[0]!) ? this.#repacked(packet, rule.frames) : packet
+    const count = (what: 'forwarded' | 'failed' | 'undecodable' | 'ciphertext'): void => {
+      mine[what]++
+      this.counters[what]++
+    }
     if (bytes === null) {
-      mine.undecodable++
-      this.counters.undecodable++
+      count('undecodable')
       return [Promise.resolve(false)]
     }
     if (isSecure(bytes[0]!)) {
@@ -233,18 +236,11 @@ export class Forwarder {
         this.#logger.warn(
           `rule ${rule.name} forwards encrypted packets: its targets cannot read them without the key (frames plain deciphers them)`,
         )
-      mine.ciphertext++
-      this.counters.ciphertext++
+      count('ciphertext')
     }
     return rule.to.map(async target => {
       const taken = await this.#outbox(target).send(bytes)
-      if (taken) {
-        mine.forwarded++
-        this.counters.forwarded++
-      } else {
-        mine.failed++
-        this.counters.failed++
-      }
+      count(taken ? 'forwarded' : 'failed')
       return taken
     })
   }

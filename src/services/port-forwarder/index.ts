@@ -9,7 +9,7 @@ import { RuleStore } from './rule-store'
 import { commandBytes, parseTarget, type Rule, targetText } from './rules'
 
 const NAME: OptionSpec = { type: 'string', value: 'NAME', required: true, help: 'name of the rule' }
-const MATCH: Record<string, OptionSpec> = {
+const MATCH: Record<'medium' | 'source' | 'command' | 'device', OptionSpec> = {
   medium: { type: 'list', value: 'MEDIUM', help: 'incoming medium, case-insensitive; repeatable' },
   source: {
     type: 'list',
@@ -137,10 +137,7 @@ export class PortForwarderService implements Service {
       enabled: rule.enabled,
       priority: rule.priority,
       direction: rule.direction,
-      medium: rule.medium.join(' '),
-      source: rule.source.join(' '),
-      command: rule.command.join(' '),
-      device: rule.device.join(' '),
+      ...Object.fromEntries(Object.keys(MATCH).map(key => [key, rule[key as keyof typeof MATCH].join(' ')])),
       to: rule.to.map(targetText).join(' '),
       ...this.#forwarder.countersOf(rule.name),
     }))

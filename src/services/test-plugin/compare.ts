@@ -65,13 +65,10 @@ const AID = 0x00c0_ffee
 const T0 = 1_710_000_000_000
 const MOST_DIFFERENCES = 10
 
-const rings = (precision: number): (readonly Row[])[] =>
-  Array.from({ length: DEVICES }, (_, device) => ringOf(device, precision))
-
 /** Every kind of packet: first FULLs, DIFFs, HEARTs without changes, and refused rows in between. */
 function packetsOf(make: CoreTable[string], precision: number): { packet: Buffer; row: Row }[] {
   const core = make({ precision })
-  const all = rings(precision)
+  const all = Array.from({ length: DEVICES }, (_, device) => ringOf(device, precision))
   const rows = Array.from({ length: DEVICES * ROUNDS }, (_, n) => {
     const device = n % DEVICES
     const round = Math.floor(n / DEVICES)

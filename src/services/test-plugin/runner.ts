@@ -14,8 +14,7 @@ import { type Comparison, compareCores } from './compare'
 import { runComponent } from './component'
 import { BUILT_IN_CORES, type CoreTable } from './cores'
 import { type NodeClass, runIntegration } from './integration'
-import { libraryOf } from './library'
-import { progressBar } from './program'
+import * as program from './program'
 import { runStress, type StressOutcome } from './stress'
 import { type ChainMode, STRESS_DEFAULTS, type StressOptions } from './stress/options'
 import { compareApart } from './stress/runners'
@@ -60,7 +59,7 @@ export class TestRunner implements Service {
 
   component(options: RunOptions = {}): Promise<Outcome> {
     const { library } = this.#parts
-    return this.#noted('component', failsOf, () => runComponent(libraryOf(library), options))
+    return this.#noted('component', failsOf, () => runComponent({ ...program, ...library }, options))
   }
 
   /** A node sends to a second process of this program, on the loopback interface. */
@@ -174,7 +173,7 @@ export class TestRunner implements Service {
       ({ ok }) => (ok ? 0 : 1),
       () => {
         const { cores, script, terminal } = this.#parts
-        const bar = progressBar(this.#host?.gateway ? undefined : terminal, 1)
+        const bar = program.progressBar(this.#host?.gateway ? undefined : terminal, 1)
         const tell = (done: number, of: number): void => bar.show(done, of)
         // a thread only knows the built-in cores
         const comparing = cores

@@ -5,7 +5,7 @@
 // (USER_EXISTS), unknown (NOT_FOUND) or invalid (BAD_REQUEST). A failed write changes nothing.
 import { dirname, join } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
-import { type Clock, systemClock } from '../../lib/clock'
+import { systemClock } from '../../lib/clock'
 import { asOsError, errno, OsError } from '../../lib/errors'
 import { type Files, realFiles } from '../../lib/files'
 import { hashSecret, verifySecret } from '../../lib/scrypt'
@@ -35,12 +35,6 @@ interface StoredUser extends UserView {
   readonly password_hash?: string
 }
 
-interface UserStoreOptions {
-  dataDir: string
-  files?: Files
-  clock?: Clock
-}
-
 const MAX_USERS = 1000
 const NAME = /^[\p{L}\p{N}][\p{L}\p{N}_.@-]{0,63}$/u
 const MAX_PASSWORD_CHARS = 1024
@@ -50,6 +44,8 @@ const UNKNOWN_USER = `scrypt$16384$8$1$${'A'.repeat(22)}$${'A'.repeat(43)}`
 
 /** The comparison key of a user name. */
 export const userKey = (username: string): string => username.normalize('NFC').toLowerCase()
+
+const nowS = (): number => Math.floor(systemClock.wall() / 1000)
 
 const viewOf = ({ username, role, enabled, created_at, updated_at }: StoredUser): UserView => ({
   username,
@@ -63,13 +59,11 @@ export class UserStore {
   /** the file */
   readonly path: string
   readonly #files: Files
-  readonly #clock: Clock
   #users: Map<string, StoredUser> | undefined
 
-  constructor({ dataDir, files = realFiles, clock = systemClock }: UserStoreOptions) {
+  constructor({ dataDir, files = realFiles }: { dataDir: string; files?: Files }) {
     this.path = join(dataDir, 'web_users.json')
     this.#files = files
-    this.#clock = clock
   }
 
   /** Sorted by name. Throws STORAGE. */
@@ -96,7 +90,7 @@ export class UserStore {
     if (users.has(userKey(name)))
       throw new OsError('USER_EXISTS', 'user already exists', { details: { username: name } })
     if (users.size >= MAX_USERS) throw new OsError('BAD_REQUEST', `there are ${MAX_USERS} users, the maximum`)
-    const now = this.#now()
+    const now = nowS()
     return this.#put({
       username: name,
       role,
@@ -116,7 +110,7 @@ export class UserStore {
       ...old,
       role: role ?? old.role,
       enabled: enabled ?? old.enabled,
-      updated_at: this.#now(),
+      updated_at: nowS(),
       ...(password_hash && { password_hash }),
     })
   }
@@ -143,10 +137,6 @@ export class UserStore {
   stamp(username: string): unknown {
     const user = this.#all().get(userKey(username))
     return user?.enabled ? user : undefined
-  }
-
-  #now(): number {
-    return Math.floor(this.#clock.wall() / 1000)
   }
 
   async #hash(password: string): Promise<string> {
@@ -177,27 +167,17 @@ export class UserStore {
   }
 
   #read(): Map<string, StoredUser> {
-    let text: string
     try {
-      text = this.#files.read(this.path).toString('utf8')
-    } catch (error) {
-      if (errno(error) === 'ENOENT') return new Map()
-      throw this.#unreadable(error)
-    }
-    try {
-      const { users } = Object(JSON.parse(text)) as { users?: StoredUser[] }
+      const { users } = Object(JSON.parse(this.#files.read(this.path).toString('utf8'))) as { users?: StoredUser[] }
       if (!Array.isArray(users)) throw new TypeError('it contains no users')
       return new Map(users.map(checked).map(user => [userKey(user.username), user]))
-    } catch (error) {
-      throw this.#unreadable(error)
+    } catch (cause) {
+      if (errno(cause) === 'ENOENT') return new Map()
+      throw new OsError('STORAGE', `${this.path} cannot be read: ${asOsError(cause).message}`, {
+        cause,
+        hint: 'repair or move the file; the admin token works without it',
+      })
     }
-  }
-
-  #unreadable(cause: unknown): OsError {
-    return new OsError('STORAGE', `${this.path} cannot be read: ${asOsError(cause).message}`, {
-      cause,
-      hint: 'repair or move the file; the admin token works without it',
-    })
   }
 
   #save(users: Map<string, StoredUser>): void {

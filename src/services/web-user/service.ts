@@ -123,19 +123,16 @@ interface LocalWebParts {
   /** starts a gateway that ends when the signal is aborted; throws LOCKED, PORT_BUSY … */
   start(place: { host?: string; webPort?: number }, signal: AbortSignal): Promise<StartedForWeb>
   dashboard(sections?: readonly string[]): Promise<Record<string, unknown>>
-  readonly clock?: Clock
 }
 
 /** The HTTP service without a running gateway: it shows a gateway, so it starts one. */
 export class LocalWeb implements WebService {
   readonly users: UserStore
   readonly #parts: LocalWebParts
-  readonly #clock: Clock
   #running: { gateway: StartedForWeb; stop: AbortController; since: number } | null = null
 
   constructor(parts: LocalWebParts) {
     this.#parts = parts
-    this.#clock = parts.clock ?? systemClock
     this.users = new UserStore({ dataDir: parts.config.dataDir })
   }
 
@@ -144,7 +141,7 @@ export class LocalWeb implements WebService {
     const stop = new AbortController()
     const place = { ...(host !== null && { host }), ...(port !== null && { webPort: port }) }
     const gateway = await this.#parts.start(place, stop.signal)
-    this.#running = { gateway, stop, since: this.#clock.mono() }
+    this.#running = { gateway, stop, since: systemClock.mono() }
     const over = (): void => {
       this.#running = null
     }
@@ -172,7 +169,7 @@ export class LocalWeb implements WebService {
       host: there?.hostname ?? host,
       port: there ? Number(there.port) : port,
       url: there ? String(url) : null,
-      uptime_s: Math.floor((this.#clock.mono() - running.since) / 1000),
+      uptime_s: Math.floor((systemClock.mono() - running.since) / 1000),
     }
   }
 

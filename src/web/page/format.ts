@@ -25,6 +25,10 @@ export function age(now: number, then: number): string {
   return `${Math.floor(s / 86_400)} d ago`
 }
 
+/** The time of day, with the date unless it is today. */
+export const timeText = (time: Date): string =>
+  time.toDateString() === new Date().toDateString() ? time.toLocaleTimeString() : time.toLocaleString()
+
 /** names of points in time, which are UNIX milliseconds */
 const MOMENT = /(^|_)(at|since|until|last_sync|t_raw)$/
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d[\d:.]*Z$/

@@ -4,7 +4,6 @@ import { auditText } from '../../commands/argv'
 import { OsError } from '../../lib/errors'
 import { normalizePluginName } from '../../services'
 import { requireRole } from '../access'
-import type { PluginsControl, WebContext } from '../context'
 import { type Call, type Route, route } from '../route'
 import * as s from '../schemas'
 
@@ -17,7 +16,6 @@ const transportBody = v.object({
 /** `enabled` switches (a body without both keys switches on); `reload` recreates the medium; both: one after the other. */
 async function changeTransport({ context, body }: Call<v.InferOutput<typeof transportBody>>): Promise<object> {
   const { medium, enabled, reload } = body
-  if (!context.media) throw new OsError('FORBIDDEN', 'media cannot be switched here')
   const switched = !reload || enabled !== undefined ? await context.media.toggle(medium, enabled !== false) : undefined
   const state = { ok: true, medium: switched?.name, enabled: switched?.enabled }
   if (!reload) return state
@@ -41,64 +39,45 @@ const pluginBody = v.object({
   enabled: v.optional(v.boolean(), true),
 })
 
-function pluginsOf({ plugins }: WebContext): PluginsControl {
-  if (!plugins) throw new OsError('FORBIDDEN', 'there are no plugins here')
-  return plugins
-}
-
 /** load, start and stop (except of the page itself) are for operators; saving and running commands only for admins. */
 async function changePlugin({
-  context,
+  context: { plugins, logger },
   body,
   session,
   remote,
 }: Call<v.InferOutput<typeof pluginBody>>): Promise<object> {
   const { plugin, action, sub_cmd, args = [], enabled } = body
-  const plugins = pluginsOf(context)
   const done = { ok: true, plugin, action }
   // the page serves everybody: an operator may start it, not stop it
   if (action === 'stop' && normalizePluginName(plugin) === 'web_user') requireRole(session, 'admin')
   const words = typeof args === 'string' ? args.split(/\s+/).filter(Boolean) : args
-  context.logger.info(
+  logger.info(
     `${session.username} at ${remote}: plugin ${auditText([action, plugin, ...(sub_cmd ? [sub_cmd, ...words] : [])])}`,
   )
-  switch (action) {
-    case 'load':
-      await plugins.load(plugin)
-      return done
-    case 'start':
-      await plugins.start(plugin)
-      return done
-    case 'stop':
-      await plugins.stop(plugin)
-      return done
-    case 'set_enabled':
-      requireRole(session, 'admin')
-      await plugins.setEnabled(plugin, enabled)
-      return { ...done, enabled }
-    case 'cmd': {
-      requireRole(session, 'admin')
-      if (!sub_cmd) throw new OsError('BAD_REQUEST', 'sub_cmd is required', { details: { key: 'sub_cmd' } })
-      const { exit_code, ...output } = await plugins.command(plugin, [sub_cmd, ...words])
-      const ran = { ...done, command: sub_cmd, exit_code, ...output }
-      if (exit_code !== 0) throw new OsError('BAD_REQUEST', `${plugin} ${sub_cmd} failed`, { details: ran })
-      return ran
-    }
+  if (action === 'load' || action === 'start' || action === 'stop') {
+    await plugins[action](plugin)
+    return done
   }
+  requireRole(session, 'admin')
+  if (action === 'set_enabled') {
+    await plugins.setEnabled(plugin, enabled)
+    return { ...done, enabled }
+  }
+  if (!sub_cmd) throw new OsError('BAD_REQUEST', 'sub_cmd is required', { details: { key: 'sub_cmd' } })
+  const { exit_code, ...output } = await plugins.command(plugin, [sub_cmd, ...words])
+  const ran = { ...done, command: sub_cmd, exit_code, ...output }
+  if (exit_code !== 0) throw new OsError('BAD_REQUEST', `${plugin} ${sub_cmd} failed`, { details: ran })
+  return ran
 }
 
 export const CONTROL: readonly Route[] = [
-  route({
-    method: 'GET',
-    path: '/api/transport',
+  route('GET /api/transport', {
     role: 'viewer',
     summary: 'list media with state, driver and links',
     answer: s.transport,
     run: ({ context }) => ({ ok: true, ...context.transport() }),
   }),
-  route({
-    method: 'POST',
-    path: '/api/transport',
+  route('POST /api/transport', {
     role: 'operator',
     write: 'keys',
     summary: 'switches a medium on or off, or recreates it',
@@ -112,31 +91,22 @@ export const CONTROL: readonly Route[] = [
     }),
     run: changeTransport,
   }),
-  route({
-    method: 'GET',
-    path: '/api/outputs',
+  route('GET /api/outputs', {
     role: 'viewer',
     summary: 'outputs that can be set',
     answer: s.answer({ items: v.array(v.strictObject(output)) }),
-    run: ({ context }) => ({ ok: true, items: context.outputs?.list() ?? [] }),
+    run: ({ context }) => ({ ok: true, items: context.outputs.list() }),
   }),
-  route({
-    method: 'POST',
-    path: '/api/outputs',
+  route('POST /api/outputs', {
     role: 'admin',
     write: 'state',
     summary: 'sets one output',
     keys: ({ name }) => (typeof name === 'string' ? [name] : []),
     body: outputBody,
     answer: s.answer(output),
-    run: async ({ context, body }) => {
-      if (!context.outputs) throw new OsError('FORBIDDEN', 'outputs cannot be set here')
-      return { ok: true, ...(await context.outputs.set(body.name, body.value)) }
-    },
+    run: async ({ context, body: { name, value } }) => ({ ok: true, ...(await context.outputs.set(name, value)) }),
   }),
-  route({
-    method: 'GET',
-    path: '/api/plugins',
+  route('GET /api/plugins', {
     role: 'viewer',
     summary: 'service plugins',
     answer: s.answer({
@@ -157,17 +127,9 @@ export const CONTROL: readonly Route[] = [
         }),
       ),
     }),
-    run: ({ context }) => ({
-      ok: true,
-      ...(context.plugins?.list() ?? {
-        plugins: { mount_index: {}, runtime_index: {}, config_index: {} },
-        items: [],
-      }),
-    }),
+    run: ({ context }) => ({ ok: true, ...context.plugins.list() }),
   }),
-  route({
-    method: 'POST',
-    path: '/api/plugins',
+  route('POST /api/plugins', {
     role: 'operator',
     write: 'state',
     summary: 'loads, starts or stops a plugin; admins also enable it and run its commands',

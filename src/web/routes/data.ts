@@ -24,6 +24,11 @@ async function ask<Q>(
   }
 }
 
+/** The handler of a list. */
+const list =
+  <Q>(run: (db: Queries, query: Q) => Promise<object>) =>
+  async (call: Call): Promise<object> => ({ ok: true, ...(await ask(call, run)) })
+
 async function packet(call: Call): Promise<object> {
   const uuid = call.params.uuid ?? ''
   if (uuid.trim() === '') throw new OsError('BAD_REQUEST', 'packet_uuid is required')
@@ -33,61 +38,39 @@ async function packet(call: Call): Promise<object> {
 }
 
 export const DATA: readonly Route[] = [
-  route({
-    method: 'GET',
-    path: '/api/data/devices',
+  route('GET /api/data/devices', {
     role: 'viewer',
     summary: 'devices by their last packet',
     query: { limit: limit(100), offset },
     answer: s.devices,
-    run: async call => ({
-      ok: true,
-      ...(await ask(call, db => db.queryDevices(Number(call.query.limit), Number(call.query.offset)))),
-    }),
+    run: list<{ limit: number; offset: number }>((db, page) => db.queryDevices(page.limit, page.offset)),
   }),
-  route({
-    method: 'GET',
-    path: '/api/data/packets',
+  route('GET /api/data/packets', {
     role: 'viewer',
     summary: 'packets, newest first',
     query: { device_id: text, status: text, since: seconds, until: seconds, limit: limit(50), offset, units },
     answer: s.packets,
-    run: async call => ({
-      ok: true,
-      ...(await ask<PacketQuery>(call, (db, query) => db.queryPackets(query))),
-    }),
+    run: list<PacketQuery>((db, query) => db.queryPackets(query)),
   }),
-  route({
-    method: 'GET',
-    path: '/api/data/packets/:uuid',
+  route('GET /api/data/packets/:uuid', {
     role: 'viewer',
     summary: 'one packet with its sensors',
     query: { units },
     answer: s.onePacket,
     run: packet,
   }),
-  route({
-    method: 'GET',
-    path: '/api/data/sensors',
+  route('GET /api/data/sensors', {
     role: 'viewer',
     summary: 'sensor values, newest first',
     query: { device_id: text, sensor_id: text, since: seconds, until: seconds, limit: limit(50), offset, units },
     answer: s.sensors,
-    run: async call => ({
-      ok: true,
-      ...(await ask<SensorQuery>(call, (db, query) => db.querySensors(query))),
-    }),
+    run: list<SensorQuery>((db, query) => db.querySensors(query)),
   }),
-  route({
-    method: 'GET',
-    path: '/api/data/history',
+  route('GET /api/data/history', {
     role: 'viewer',
     summary: 'all values of one sensor as count, min, mean and max in buckets of equal width',
     query: { device_id: needed, sensor_id: needed, since: seconds, until: seconds, buckets: limit(200, 1000), units },
     answer: s.history,
-    run: async call => ({
-      ok: true,
-      ...(await ask<HistoryQuery>(call, (db, query) => db.queryHistory(query))),
-    }),
+    run: list<HistoryQuery>((db, query) => db.queryHistory(query)),
   }),
 ]

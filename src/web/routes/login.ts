@@ -1,8 +1,6 @@
 // Login and users. Answers never contain hashes; times are UNIX seconds.
 import * as v from 'valibot'
 import { OsError } from '../../lib/errors'
-import type { UserStore } from '../../services/users'
-import type { WebContext } from '../context'
 import { type Route, route } from '../route'
 import * as s from '../schemas'
 
@@ -18,20 +16,13 @@ const changeable = {
   enabled: v.optional(v.boolean()),
 }
 
-function usersOf({ users }: WebContext): UserStore {
-  if (!users) throw new OsError('FORBIDDEN', 'there are no users here')
-  return users
-}
-
 function named(name: string): string {
   if (name.trim() === '') throw new OsError('BAD_REQUEST', 'username is required', { details: { key: 'username' } })
   return name
 }
 
 export const LOGIN: readonly Route[] = [
-  route({
-    method: 'POST',
-    path: '/api/login',
+  route('POST /api/login', {
     role: 'open',
     summary: 'opens a session with user and password, or admin token; send its name in X-Admin-Token',
     body: login,
@@ -41,9 +32,7 @@ export const LOGIN: readonly Route[] = [
       return { ok: true, session: id, ...session }
     },
   }),
-  route({
-    method: 'POST',
-    path: '/api/logout',
+  route('POST /api/logout', {
     role: 'viewer',
     summary: 'ends the session it is sent with',
     answer: s.answer({}),
@@ -52,9 +41,7 @@ export const LOGIN: readonly Route[] = [
       return { ok: true }
     },
   }),
-  route({
-    method: 'GET',
-    path: '/api/session',
+  route('GET /api/session', {
     role: 'viewer',
     summary: 'the current session',
     answer: s.answer({ ...s.session, auth_enabled: s.flag }),
@@ -63,27 +50,21 @@ export const LOGIN: readonly Route[] = [
 ]
 
 export const USERS: readonly Route[] = [
-  route({
-    method: 'GET',
-    path: '/users',
+  route('GET /users', {
     role: 'viewer',
     summary: 'every user',
     answer: s.answer({ users: v.array(v.strictObject(s.user)) }),
-    run: ({ context }) => ({ ok: true, users: context.users?.list() ?? [] }),
+    run: ({ context }) => ({ ok: true, users: context.users.list() }),
   }),
-  route({
-    method: 'POST',
-    path: '/users',
+  route('POST /users', {
     role: 'admin',
     write: 'state',
     summary: 'creates a user; without a password it cannot log in',
     body: v.object({ username: s.needed('username'), ...changeable }),
     answer: s.answer(s.user),
-    run: async ({ context, body }) => ({ ok: true, ...(await usersOf(context).add(body)) }),
+    run: async ({ context, body }) => ({ ok: true, ...(await context.users.add(body)) }),
   }),
-  route({
-    method: 'PUT',
-    path: '/users/:username',
+  route('PUT /users/:username', {
     role: 'admin',
     write: 'state',
     summary: 'changes password, role or enabled; open sessions of that user end',
@@ -91,18 +72,16 @@ export const USERS: readonly Route[] = [
     answer: s.answer(s.user),
     run: async ({ context, params, body }) => ({
       ok: true,
-      ...(await usersOf(context).update(named(params.username ?? ''), body)),
+      ...(await context.users.update(named(params.username ?? ''), body)),
     }),
   }),
-  route({
-    method: 'DELETE',
-    path: '/users/:username',
+  route('DELETE /users/:username', {
     role: 'admin',
     write: 'state',
     summary: 'removes a user; open sessions of that user end',
     answer: s.answer({ username: s.text }),
     run: ({ context, params }) => {
-      const { username } = usersOf(context).remove(named(params.username ?? ''))
+      const { username } = context.users.remove(named(params.username ?? ''))
       return { ok: true, username }
     },
   }),

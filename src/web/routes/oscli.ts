@@ -1,9 +1,6 @@
 // The command line over HTTP (S7, X21).
 import * as v from 'valibot'
-import type { Job, JobRunner } from '../../commands/jobs'
-import { OsError } from '../../lib/errors'
-import type { Role } from '../../services/users'
-import type { WebContext } from '../context'
+import type { Job } from '../../commands/jobs'
 import { flag, limit, text } from '../query'
 import { type Call, type Route, route } from '../route'
 import * as s from '../schemas'
@@ -18,20 +15,13 @@ const cancelBody = v.object({ job_id: s.needed('job_id') })
 /** characters of an output in a list without include_output */
 const PREVIEW_CHARS = 400
 
-function jobsOf({ jobs }: WebContext): JobRunner {
-  if (!jobs) throw new OsError('FORBIDDEN', 'no commands over HTTP here')
-  return jobs
-}
-
 /** The job with at most `chars` characters of each stream. */
 function cut(job: Job, chars: number): Job {
   if (job.stdout.length <= chars && job.stderr.length <= chars) return job
   return { ...job, stdout: job.stdout.slice(0, chars), stderr: job.stderr.slice(0, chars), truncated: true }
 }
 
-function show({ context, query, session }: Call): object {
-  const jobs = jobsOf(context)
-  const role = session.role as Role
+function show({ context: { jobs }, query, session: { role } }: Call): object {
   const chars = Number(query.output_limit)
   if (query.id !== undefined) return { ok: true, job: cut(jobs.get(String(query.id), role), chars) }
   const shown = query.include_output ? chars : PREVIEW_CHARS
@@ -41,9 +31,7 @@ function show({ context, query, session }: Call): object {
 const one = v.strictObject(s.job)
 
 export const OSCLI: readonly Route[] = [
-  route({
-    method: 'POST',
-    path: '/api/oscli/execute',
+  route('POST /api/oscli/execute', {
     role: 'operator',
     write: 'state',
     audited: true,
@@ -51,11 +39,9 @@ export const OSCLI: readonly Route[] = [
     body: executeBody,
     answer: one,
     run: ({ context, body, session, remote, signal }) =>
-      jobsOf(context).submit({ ...body, role: session.role, username: session.username, remote, signal }),
+      context.jobs.submit({ ...body, role: session.role, username: session.username, remote, signal }),
   }),
-  route({
-    method: 'GET',
-    path: '/api/oscli/jobs',
+  route('GET /api/oscli/jobs', {
     role: 'operator',
     summary: 'commands, newest first, or one by its id',
     query: {
@@ -67,9 +53,7 @@ export const OSCLI: readonly Route[] = [
     answer: v.union([s.answer({ jobs: v.array(one) }), s.answer({ job: one })]),
     run: show,
   }),
-  route({
-    method: 'POST',
-    path: '/api/oscli/cancel',
+  route('POST /api/oscli/cancel', {
     role: 'operator',
     write: 'state',
     audited: true,
@@ -78,7 +62,7 @@ export const OSCLI: readonly Route[] = [
     answer: s.answer({ job: one }),
     run: ({ context, body, session }) => ({
       ok: true,
-      job: jobsOf(context).cancel(body.job_id, session.role, session.username),
+      job: context.jobs.cancel(body.job_id, session.role, session.username),
     }),
   }),
 ]

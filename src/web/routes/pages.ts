@@ -9,17 +9,17 @@ import * as s from '../schemas'
 
 const UI_OFF = '<h3>web_user UI is disabled by config: ui_enabled=false</h3>'
 
-const page = (path: keyof typeof ASSETS, summary: string): Route => ({
-  method: 'GET',
-  path,
-  role: 'open',
-  summary,
-  run: ({ context }) => {
-    if (path !== '/') return ASSETS[path]
-    if (context.config.get('web_user.ui.ui_enabled') === false) return new Text('text/html; charset=utf-8', UI_OFF, 403)
-    return context.auth.enabled() ? PAGE_WITH_SIGN_IN : ASSETS['/']
-  },
-})
+const page = (path: keyof typeof ASSETS, summary: string): Route =>
+  route(`GET ${path}`, {
+    role: 'open',
+    summary,
+    run: ({ context }) => {
+      if (path !== '/') return ASSETS[path]
+      if (context.config.get('web_user.ui.ui_enabled') === false)
+        return new Text('text/html; charset=utf-8', UI_OFF, 403)
+      return context.auth.enabled() ? PAGE_WITH_SIGN_IN : ASSETS['/']
+    },
+  })
 
 export const PAGES: readonly Route[] = [
   page('/', 'the page'),
@@ -29,9 +29,7 @@ export const PAGES: readonly Route[] = [
   page('/favicon.ico', 'its sign'),
 ]
 
-export const DASHBOARD: Route = route({
-  method: 'GET',
-  path: '/api/dashboard',
+export const DASHBOARD: Route = route('GET /api/dashboard', {
   role: 'viewer',
   summary: 'the dashboard, or its parts in sections=a,b',
   query: { sections: text, units },

@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
-  CORE_PLUGIN,
-  coreSections,
   type DisplayFormat,
   DisplayProvider,
   DisplayRegistry,
-  type DisplaySource,
   RegistryReader,
   useDisplaySource,
 } from '../../../src/display'
+import type { DisplaySource } from '../../../src/display/node-source'
+import { CORE_PLUGIN } from '../../../src/display/registry'
+import { coreSections } from '../../../src/display/sections'
 import {
   collectAllSections,
   getDisplayRegistry,

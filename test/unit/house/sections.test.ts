@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { coreSections } from '../../../src/display'
+import { coreSections } from '../../../src/display/sections'
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { silentLogger } from '../../../src/lib/logger'
+import { hashSecret, verifySecret } from '../../../src/lib/scrypt'
+import { makeToken } from '../../../src/services/users'
 import { Access } from '../../../src/web/access'
-import { hashToken, makeToken, TokenVerifier, verifyToken } from '../../../src/web/auth'
+import { TokenVerifier } from '../../../src/web/auth'
 import { addressKey, TokenGate } from '../../../src/web/login-throttle'
 import { Sessions } from '../../../src/web/sessions'
 import { ManualClock } from '../../lib/manual'
@@ -11,13 +13,13 @@ test('S3: tokens are 256 random bits and no two hashes are the same', async () =
   const [a, b] = [makeToken(), makeToken()]
   assert.match(a, /^[\w-]{43}$/)
   assert.notEqual(a, b)
-  const [one, two] = await Promise.all([hashToken(a), hashToken(a)])
+  const [one, two] = await Promise.all([hashSecret(a), hashSecret(a)])
   assert.match(one, /^scrypt\$16384\$8\$1\$[\w-]{22}\$[\w-]{43}$/)
   assert.notEqual(one, two)
-  assert.equal(await verifyToken(a, one), true)
-  assert.equal(await verifyToken(a, two), true)
-  assert.equal(await verifyToken(b, one), false)
-  assert.equal(await verifyToken('', one), false)
+  assert.equal(await verifySecret(a, one), true)
+  assert.equal(await verifySecret(a, two), true)
+  assert.equal(await verifySecret(b, one), false)
+  assert.equal(await verifySecret('', one), false)
 })
 
 test('S3: a stored text that is no hash, or an expensive one, matches no token', async () => {
@@ -33,14 +35,14 @@ test('S3: a stored text that is no hash, or an expensive one, matches no token',
     `scrypt$16384$8$1$$${key}`,
     `scrypt$16384$8$1$${salt}$`,
   ]) {
-    assert.equal(await verifyToken('', stored), false, stored)
+    assert.equal(await verifySecret('', stored), false, stored)
   }
 })
 
 test('S3: the right token is remembered for ten minutes after its last use, and not past a new hash', async () => {
   const clock = new ManualClock()
   const token = makeToken()
-  let stored: string | null = await hashToken(token)
+  let stored: string | null = await hashSecret(token)
   const verifier = new TokenVerifier(() => stored, clock)
   assert.equal(verifier.remembered(token), false)
   assert.equal(await verifier.verify(token), true)
@@ -52,7 +54,7 @@ test('S3: the right token is remembered for ten minutes after its last use, and 
   clock.advance(600_001)
   assert.equal(verifier.remembered(token), false)
   assert.equal(await verifier.verify(token), true)
-  stored = await hashToken(makeToken())
+  stored = await hashSecret(makeToken())
   assert.equal(verifier.remembered(token), false)
   assert.equal(await verifier.verify(token), false)
   stored = null

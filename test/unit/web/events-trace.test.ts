@@ -174,61 +174,58 @@ test('the page gets the data of a gateway that events-trace.txt has', async t =>
   const display = new DisplayRegistry()
   for (const builtin of [true, false]) display.register(new Sky(builtin))
   const base = { gateway, logFailure: () => failure, version: '1', auth: {}, logger: { recent: () => ['line'] } }
-  const small = webContext(base as never)
-  const large = webContext({
+  const context = webContext({
     ...{ ...base, users: { list: () => ['eve'] }, jobs: 'jobs', plugins: 'plugins', display },
     unkept: { report: () => unkept },
   } as never)
-  for (const context of [small, large]) {
-    trace.say('has', Object.keys(context))
-    const { sections, settings, sessionTimes, hosts, log } = context
-    for (const [name, read] of Object.entries(sections)) trace.say(`section ${name}`, await read())
-    trace.say('says', [
-      settings?.(),
-      sessionTimes?.(),
-      hosts?.().map(name => name.replace(hostname(), 'HOST')),
-      log?.(),
-    ])
-    for (const [what, error, left] of [
-      ['well', undefined, undefined],
-      ['full', Object.assign(new Error('x'), { code: 'ENOSPC' }), { reason: 'r' }],
-      ['odd', new Error('x'), undefined],
-      ['unkept', undefined, { reason: 'ids could not be written' }],
-    ] as const) {
-      failure = error
-      unkept = left
-      trace.say(what, context.trouble?.())
-    }
-    for (const [what, thrown, db] of [
-      ['ready', undefined, database],
-      ['starting', new OsError('STARTING', 'x'), database],
-      ['starting without one', new OsError('STARTING', 'x'), null],
-      ['broken', new OsError('LINK_DOWN', 'x'), database],
-      ['a defect', new Error('x'), null],
-    ] as const) {
-      ready = thrown
-      gateway.database = db
-      try {
-        trace.say(what, (context.db as () => unknown)())
-      } catch (error) {
-        const { code, message } = error as OsError
-        trace.say(what, [code, message])
-      }
-    }
-    trace.say('transport', context.transport())
-    for (const medium of ['udp', 'pigeon'])
-      for (const enabled of [true, false]) {
-        const fails = ({ code, message, details }: OsError): unknown => [code, message, details]
-        trace.say(`${medium} ${enabled}`, [
-          await context.media?.toggle(medium, enabled).then(() => 'done', fails),
-          await context.media?.reload(medium).then(() => 'done', fails),
-          asked.splice(0),
-        ])
-      }
+  trace.say('has', Object.keys(context))
+  const { sections, settings, sessionTimes, hosts, log } = context
+  for (const [name, read] of Object.entries(sections)) trace.say(`section ${name}`, await read())
+  trace.say('says', [
+    settings(),
+    sessionTimes(),
+    hosts().map(name => name.replace(hostname(), 'HOST')),
+    log(),
+  ])
+  for (const [what, error, left] of [
+    ['well', undefined, undefined],
+    ['full', Object.assign(new Error('x'), { code: 'ENOSPC' }), { reason: 'r' }],
+    ['odd', new Error('x'), undefined],
+    ['unkept', undefined, { reason: 'ids could not be written' }],
+  ] as const) {
+    failure = error
+    unkept = left
+    trace.say(what, context.trouble())
   }
+  for (const [what, thrown, db] of [
+    ['ready', undefined, database],
+    ['starting', new OsError('STARTING', 'x'), database],
+    ['starting without one', new OsError('STARTING', 'x'), null],
+    ['broken', new OsError('LINK_DOWN', 'x'), database],
+    ['a defect', new Error('x'), null],
+  ] as const) {
+    ready = thrown
+    gateway.database = db
+    try {
+      trace.say(what, (context.db as () => unknown)())
+    } catch (error) {
+      const { code, message } = error as OsError
+      trace.say(what, [code, message])
+    }
+  }
+  trace.say('transport', context.transport())
+  for (const medium of ['udp', 'pigeon'])
+    for (const enabled of [true, false]) {
+      const fails = ({ code, message, details }: OsError): unknown => [code, message, details]
+      trace.say(`${medium} ${enabled}`, [
+        await context.media.toggle(medium, enabled).then(() => 'done', fails),
+        await context.media.reload(medium).then(() => 'done', fails),
+        asked.splice(0),
+      ])
+    }
   const { transport, writable } = overHttp(gateway as never)
   trace.say('over HTTP', [Object.keys(transport!()!), (transport!() as { view(): unknown }).view(), writable?.()])
-  const { get, has, writable: mayWrite, prefixes } = large.config
+  const { get, has, writable: mayWrite, prefixes } = context.config
   trace.say('config', [
     get('web_user.read_only'),
     has('web_user.none'),

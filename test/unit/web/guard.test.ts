@@ -25,7 +25,7 @@ test('S6, S5: every answer carries the security headers and no CORS header', asy
 })
 
 test('S5: an unknown host name is refused, the listed ones are answered on any port', async t => {
-  const server = await serve(t, fakeContext(), { allowedHosts: ['Shed.example'] })
+  const server = await serve(t, fakeContext({ hosts: () => ['Shed.example'] }))
   for (const Host of ['localhost', 'localhost:9000', '127.0.0.1:1', '[::1]:8765', 'shed.EXAMPLE:8765']) {
     assert.equal((await ask(server, '/health', { headers: { Host } })).status, 200, Host)
   }

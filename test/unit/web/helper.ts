@@ -2,9 +2,12 @@
 import http from 'node:http'
 import net from 'node:net'
 import type { TestContext } from 'node:test'
+import type { JobRunner } from '../../../src/commands/jobs'
+import { DisplayRegistry } from '../../../src/display'
 import type { GatewayStatus } from '../../../src/gateway/status'
 import { OsError } from '../../../src/lib/errors'
-import type { Queries, WebContext } from '../../../src/web/context'
+import type { UserStore } from '../../../src/services/users'
+import type { PluginsControl, Queries, WebContext } from '../../../src/web/context'
 import { WebServer, type WebServerOptions } from '../../../src/web/server'
 
 export const TOKEN = 'the-right-token-of-this-test'
@@ -73,6 +76,37 @@ export function fakeContext(change: Partial<WebContext> = {}): Fake {
     lines,
     version: '0.1.0',
     status,
+    // what a gateway has, with nothing in it
+    trouble: () => undefined,
+    settings: () => ({ read_only: false, management_enabled: true }),
+    hosts: () => [],
+    sessionTimes: () => ({ idleS: 1800, maxS: 43_200 }),
+    log: () => [],
+    media: {
+      toggle: async (medium, enabled) => ({ name: medium, enabled }),
+      reload: async medium => ({ name: medium, reloaded: true }),
+    },
+    outputs: { list: () => [], set: async (name, value) => ({ source: '', name, value }) },
+    reload: async () => ({ changed: [], needs_restart: [] }) as never,
+    safeMode: async () => ({ active: false, crashes: 0 }),
+    users: {
+      list: () => [],
+      verify: async () => null,
+      add: async ({ username }: object & { username?: string }) => ({ username }),
+      update: async (username: string) => ({ username }),
+      remove: (username: string) => ({ username }),
+    } as unknown as UserStore,
+    jobs: {
+      ...{ counters: { total: 0, failed: 0 }, running: 0, queued: 0 },
+      ...{ list: () => [], submit: async () => ({ ok: true }), cancel: () => ({}) },
+      onJob: () => () => undefined,
+    } as unknown as JobRunner,
+    plugins: {
+      list: () => ({ plugins: { mount_index: [], runtime_index: [], config_index: {} }, items: [] }),
+      ...{ load: async () => undefined, start: async () => undefined, stop: async () => undefined },
+    } as unknown as PluginsControl,
+    display: new DisplayRegistry(),
+    events: { onReading: () => () => undefined, onLink: () => () => undefined },
     restore: {
       piece: (offset, bytes) => offset + bytes.length,
       start: async () => ({ device_id: 'pi-shed', secrets_restored: false }),

@@ -6,9 +6,10 @@ import type { Server, ServerResponse } from 'node:http'
 import { after, test } from 'node:test'
 import { gunzipSync } from 'node:zlib'
 import { OsError } from '../../../src/lib/errors'
+import { hashSecret } from '../../../src/lib/scrypt'
 import { Access } from '../../../src/web/access'
 import { refuseRaw, sendAsset } from '../../../src/web/answer'
-import { hashToken, TokenVerifier } from '../../../src/web/auth'
+import { TokenVerifier } from '../../../src/web/auth'
 import { buildDashboard } from '../../../src/web/dashboard'
 import { listen, parserError } from '../../../src/web/listen'
 import { TokenGate } from '../../../src/web/login-throttle'
@@ -176,10 +177,11 @@ test('files, refusals and errors of listening are as server-bounds-trace.txt has
   }
   for (const code of ['EADDRINUSE', 'EACCES', 'EADDRNOTAVAIL', undefined]) {
     const server = Object.assign(new EventEmitter(), {
-      listen: (_at: object, done: () => void) => {
-        if (code) server.emit('error', Object.assign(new Error('why'), { code }))
-        else done()
-      },
+      listen: () =>
+        queueMicrotask(() => {
+          if (code) server.emit('error', Object.assign(new Error('why'), { code }))
+          else server.emit('listening')
+        }),
     })
     const got = await listen(server as never, 'host', 80).catch(({ code, message, hint, details }) => [
       code,
@@ -193,7 +195,7 @@ test('files, refusals and errors of listening are as server-bounds-trace.txt has
 
 test('how long a right token is remembered, and who is accepted, is as server-bounds-trace.txt has it', async () => {
   const clock = new ManualClock()
-  let stored: string | null = await hashToken('right')
+  let stored: string | null = await hashSecret('right')
   const verifier = new TokenVerifier(() => stored, clock)
   for (const ms of [0, 599_999, 599_999, 600_000, 0]) {
     clock.advance(ms)

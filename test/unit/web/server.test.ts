@@ -4,7 +4,9 @@ import net from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { test } from 'node:test'
 import type { OsError } from '../../../src/lib/errors'
-import { hashToken, makeToken, TokenVerifier } from '../../../src/web/auth'
+import { hashSecret } from '../../../src/lib/scrypt'
+import { makeToken } from '../../../src/services/users'
+import { TokenVerifier } from '../../../src/web/auth'
 import { WebServer } from '../../../src/web/server'
 import { ask, fakeContext, serve } from './helper'
 
@@ -142,7 +144,7 @@ test('when auth is switched off while bound to every address, the token is still
 
 test('a real token is accepted, wrong ones are reported and logged without their text', async t => {
   const token = makeToken()
-  const stored = await hashToken(token)
+  const stored = await hashSecret(token)
   const verifier = new TokenVerifier(() => stored)
   const context = fakeContext({
     auth: { enabled: () => true, verify: text => verifier.verify(text), remembered: text => verifier.remembered(text) },

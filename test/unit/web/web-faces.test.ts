@@ -194,22 +194,3 @@ test('the dashboard shows commands only to users who may see them', async t => {
   assert.equal((await recent()).length, 1)
   assert.equal((await recent(await w.session('viewer'))).length, 0)
 })
-
-test('a gateway without plugins, users or sections returns empty lists or refusals, never a defect', async t => {
-  const w = await world(t, {
-    context: {
-      plugins: undefined,
-      users: undefined,
-      display: undefined,
-      jobs: undefined,
-      events: undefined,
-      log: undefined,
-    } as never,
-  })
-  for (const path of ['/api/plugins', '/users', '/api/log', '/metrics', '/api/dashboard'])
-    assert.equal((await w.send('GET', path)).status, 200, path)
-  for (const path of ['/api/display/all', '/api/oscli/jobs'])
-    assert.equal((await w.send('GET', path)).status, 403, path)
-  assert.equal((await w.send('POST', '/users', { username: 'bob' })).status, 403)
-  assert.equal((await w.send('POST', '/api/login', { username: 'bob', password: 'x' }, false)).status, 403)
-})

@@ -35,11 +35,8 @@ test('outputs are listed and set; an invalid request sets nothing', async t => {
   assert.deepEqual(calls, [])
 })
 
-test('a gateway without outputs lists none, a read-only one sets none', async t => {
-  const bare = await serve(t, fakeContext({}))
-  assert.deepEqual((await ask(bare, '/api/outputs')).json, { ok: true, items: [] })
+test('a read-only gateway sets no output', async t => {
   const post = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"name":"pump","value":1}' }
-  assert.equal((await ask(bare, '/api/outputs', post)).status, 403)
   const outputs: OutputsControl = { list: () => [], set: () => assert.fail('nothing may be set') }
   const settings = () => ({ read_only: true, management_enabled: true })
   const reading = await serve(t, fakeContext({ outputs, settings }))

@@ -3,6 +3,7 @@
 // number in flight is limited to what the kernel's buffers hold.
 
 import { createSocket, type Socket } from 'node:dgram'
+import { once } from 'node:events'
 import { ucum } from '../cores'
 import { Receiver, readU32 } from '../program'
 import type { ChainMode } from './options'
@@ -30,12 +31,9 @@ interface Chain {
 
 /** `precision`: decimals on the wire, the same at both ends. */
 export async function openChain(mode: ChainMode, tally: Tally, precision: number): Promise<Chain> {
-  if (mode === 'core')
-    return { take: ({ startedAt }) => tally.arrived(performance.now() - startedAt), finish: async () => undefined }
-  if (mode === 'e2e_inproc') {
-    const judge = judgeFor(tally, precision)
-    return { take: judge, finish: async () => undefined }
-  }
+  const finish = async (): Promise<void> => undefined
+  if (mode === 'core') return { take: ({ startedAt }) => tally.arrived(performance.now() - startedAt), finish }
+  if (mode === 'e2e_inproc') return { take: judgeFor(tally, precision), finish }
   return openLoopback(tally, precision)
 }
 
@@ -106,12 +104,8 @@ async function openLoopback(tally: Tally, precision: number): Promise<Chain> {
   }
 }
 
-const listening = (socket: Socket): Promise<void> =>
-  new Promise((resolve, reject) => {
-    socket.once('error', reject)
-    socket.bind(0, '127.0.0.1', () => {
-      socket.off('error', reject)
-      socket.on('error', () => undefined) // the callback of send() gets its error
-      resolve()
-    })
-  })
+async function listening(socket: Socket): Promise<void> {
+  socket.bind(0, '127.0.0.1')
+  await once(socket, 'listening')
+  socket.on('error', () => undefined) // the callback of send() gets its error
+}

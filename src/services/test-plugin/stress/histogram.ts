@@ -63,13 +63,9 @@ export class Histogram {
       const packets = this.#counts.subarray(k, k + STEPS).reduce((sum, n) => sum + n, 0)
       all.push({ up_to_ms: upperEnd(k + STEPS - 1), packets })
     }
+    const first = all.findIndex(({ packets }) => packets > 0)
     const last = all.findLastIndex(({ packets }) => packets > 0)
-    return last < 0
-      ? []
-      : all.slice(
-          all.findIndex(({ packets }) => packets > 0),
-          last + 1,
-        )
+    return first < 0 ? [] : all.slice(first, last + 1)
   }
 
   parts(): HistogramParts {

@@ -61,35 +61,27 @@ interface Order {
 }
 
 /** One source: its devices in turn, each first with a FULL, then with the core's choice. */
-class Lane {
-  readonly aid: number
-  left: number
-  #sent = 0
-
-  constructor(
-    lane: number,
-    packets: number,
-    readonly sources: number,
-    readonly rings: readonly (readonly Row[])[],
-  ) {
-    this.aid = FIRST_AID + lane
-    this.left = packets
-  }
-
-  next(): Order {
-    const n = this.#sent++
-    const round = Math.floor(n / this.sources)
-    const device = n % this.sources
-    const ring = this.rings[device % this.rings.length]!
-    this.left--
-    return {
-      row: ring[round % ring.length]!,
-      device: `stress-${device}`,
-      t: T0 + n,
-      strategy: round === 0 ? 'FULL' : 'DIFF',
-    }
+function laneOf(lane: number, packets: number, sources: number, rings: readonly (readonly Row[])[]) {
+  let sent = 0
+  return {
+    aid: FIRST_AID + lane,
+    left: packets,
+    next(): Order {
+      const n = sent++
+      const round = Math.floor(n / sources)
+      const device = n % sources
+      const ring = rings[device % rings.length]!
+      this.left--
+      return {
+        row: ring[round % ring.length]!,
+        device: `stress-${device}`,
+        t: T0 + n,
+        strategy: round === 0 ? 'FULL' : 'DIFF',
+      }
+    },
   }
 }
+type Lane = ReturnType<typeof laneOf>
 
 interface RunShare {
   readonly cores?: CoreTable
@@ -104,7 +96,7 @@ export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signa
   const rings = Array.from({ length: Math.min(share.sources, MAX_RINGS) }, (_, device) =>
     ringOf(device, share.precision),
   )
-  const lanes = share.lanes.map(({ lane, packets }) => new Lane(lane, packets, share.sources, rings))
+  const lanes = share.lanes.map(({ lane, packets }) => laneOf(lane, packets, share.sources, rings))
   const latency = new Histogram()
   const result: ShareResult = {
     ok: 0,

@@ -4,31 +4,17 @@ import type { Ops, Request } from './common'
 
 const START = 1_710_000_000
 
-function step(ids: IdAllocator, what: string, args: Request): unknown {
-  switch (what) {
-    case 'allocate_id':
-      return ids.allocateId(args.meta)
-    case 'allocate_pool':
-      return ids.allocatePool(args.count, args.meta)
-    case 'release_id':
-      return ids.releaseId(args.id_val, args.immediate)
-    case 'release_pool':
-      return ids.releasePool(args.ids, args.immediate)
-    case 'is_allocated':
-      return ids.isAllocated(args.id_val)
-    case 'get_meta':
-      return ids.getMeta(args.id_val)
-    case 'touch':
-      return ids.touch(args.aid, args.addr)
-    case 'reclaim_expired':
-      return ids.reclaimExpired()
-    case 'stats':
-      return ids.stats()
-    case 'dump':
-      return ids.dump()
-    default:
-      throw new Error(`no step ${what}`)
-  }
+const STEPS: Record<string, (ids: IdAllocator, args: Request) => unknown> = {
+  allocate_id: (ids, { meta }) => ids.allocateId(meta),
+  allocate_pool: (ids, { count, meta }) => ids.allocatePool(count, meta),
+  release_id: (ids, { id_val, immediate }) => ids.releaseId(id_val, immediate),
+  release_pool: (ids, args) => ids.releasePool(args.ids, args.immediate),
+  is_allocated: (ids, { id_val }) => ids.isAllocated(id_val),
+  get_meta: (ids, { id_val }) => ids.getMeta(id_val),
+  touch: (ids, { aid, addr }) => ids.touch(aid, addr),
+  reclaim_expired: ids => ids.reclaimExpired(),
+  stats: ids => ids.stats(),
+  dump: ids => ids.dump(),
 }
 
 export const allocatorOps: Ops = {
@@ -49,7 +35,7 @@ export const allocatorOps: Ops = {
     const results = request.steps.map((s: Request) => {
       now = s.now ?? START
       try {
-        if (s.do !== 'reload') return step(ids, s.do, s.args ?? {})
+        if (s.do !== 'reload') return STEPS[s.do]!(ids, s.args ?? {})
         ids.stop()
         ids = open()
         return true

@@ -1,5 +1,6 @@
 // Actions of the user: one at a time, with the result in the line at the foot of the page.
 import { useState } from 'preact/hooks'
+import { asApiError } from './api'
 import { say, sayError } from './say'
 
 /** `act` runs `run` and shows its result; an error is shown after `what`. Then it calls `reload`, whatever the result. */
@@ -16,6 +17,20 @@ export function useAction(reload?: () => void) {
     reload?.()
   }
   return { busy, act }
+}
+
+/** An answer that the user asks for: `ask` runs `run` and keeps its value, or its error. */
+export function useAnswer<T>() {
+  const [state, setState] = useState<{ busy?: boolean; value?: T; error?: string }>({})
+  async function ask(run: () => Promise<T>): Promise<void> {
+    setState({ busy: true })
+    try {
+      setState({ value: await run() })
+    } catch (thrown) {
+      setState({ error: asApiError(thrown).message })
+    }
+  }
+  return { ...state, ask }
 }
 
 /** The fields of a submitted form, as texts; prevents the browser's own submit. */

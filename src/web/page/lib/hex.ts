@@ -67,41 +67,25 @@ function dataParts(bytes: Uint8Array, cmd: number, first: HexField): Parts {
   const tid = 2 + 4 * routes
   const end = bytes.length - 3
   if (end < tid + 7) return { fields: [first, remainder(bytes, 1)], problem: 'shorter than its own header' }
-  const fields: HexField[] = [first, { name: 'ROUTES', start: 1, end: 2, text: String(routes) }]
-  for (let k = 0; k < routes; k++) {
-    const at = 2 + 4 * k
-    fields.push({
-      name: k === routes - 1 ? 'AID' : 'VIA',
-      start: at,
-      end: at + 4,
-      text: String(number(bytes, at, at + 4)),
-    })
-  }
-  fields.push({ name: 'TID', start: tid, end: tid + 1, text: `template ${bytes[tid]}` })
-  fields.push({ name: 'TS', start: tid + 1, end: tid + 7, text: time(number(bytes, tid + 1, tid + 7)) })
+  const fields: HexField[] = [first]
+  const add = (name: string, start: number, end: number, text: string, check: { bad?: boolean } = {}): void =>
+    void fields.push({ name, start, end, text, ...check })
+  add('ROUTES', 1, 2, String(routes))
+  for (let at = 2; at < tid; at += 4) add(at + 4 === tid ? 'AID' : 'VIA', at, at + 4, String(number(bytes, at, at + 4)))
+  add('TID', tid, tid + 1, `template ${bytes[tid]}`)
+  add('TS', tid + 1, tid + 7, time(number(bytes, tid + 1, tid + 7)))
   const body = bytes.subarray(tid + 7, end)
   const secret = isSecure(cmd)
   const shown = secret ? `${counted(body.length, 'byte')}, encrypted` : readable(body)
-  fields.push({ name: 'BODY', start: tid + 7, end, text: body.length === 0 ? 'empty' : shown })
+  add('BODY', tid + 7, end, body.length === 0 ? 'empty' : shown)
   // the CRC-8 is that of the plaintext body, which is unknown for an encrypted frame
   const good8 = secret || crc8(body) === bytes[end]
   const received = number(bytes, end + 1, end + 3)
   const good16 = crc16(bytes, 0, end + 1) === received
   const word = (good: boolean): string => (good ? 'fits' : 'does not fit')
-  fields.push({
-    name: 'CRC8',
-    start: end,
-    end: end + 1,
-    text: `${hex2(bytes[end]!, 2)} ${secret ? '(of the plain body)' : word(good8)}`,
-    bad: !good8,
-  })
-  fields.push({
-    name: 'CRC16',
-    start: end + 1,
-    end: end + 3,
-    text: `${hex2(received, 4)} ${word(good16)}`,
-    bad: !good16,
-  })
+  const fits8 = secret ? '(of the plain body)' : word(good8)
+  add('CRC8', end, end + 1, `${hex2(bytes[end]!, 2)} ${fits8}`, { bad: !good8 })
+  add('CRC16', end + 1, end + 3, `${hex2(received, 4)} ${word(good16)}`, { bad: !good16 })
   const problem = !good16 ? 'The packet is damaged: CRC-16 does not match.' : !good8 ? 'The CRC-8 does not match.' : ''
   return { fields, problem }
 }

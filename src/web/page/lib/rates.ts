@@ -10,20 +10,9 @@ const KEPT = 60
 export const retryDelayMs = (failures: number, random: number): number =>
   (failures <= 100 ? 200 : failures <= 600 ? 800 : 10_000) * (1 + random / 2)
 
-interface Rates {
-  /** readings accepted */
-  readings: number
-  /** packets received from other nodes */
-  packets: number
-  /** packets acknowledged by the upstream */
-  acked: number
-  /** packets sent best effort: never acknowledged */
-  sent: number
-  /** bytes of the log */
-  bytes: number
-}
-
+/** readings accepted; packets received, acknowledged by the upstream, sent best effort (never acknowledged); bytes of the log */
 const KINDS = ['readings', 'packets', 'acked', 'sent', 'bytes'] as const
+type Rates = Record<(typeof KINDS)[number], number>
 
 const counters = (status: Status): Rates => ({
   readings: status.intake?.readings ?? status.log.last_seq,

@@ -17,21 +17,18 @@ export function useResource<T>(path: string | null, everyMs = 0): Resource<T> {
     path,
     loading: path !== null,
   })
-  const round = useRef(0)
+  /** the request whose answer is awaited */
   const asking = useRef<AbortController | undefined>(undefined)
-  const busy = useRef(false)
 
   const reload = useCallback(() => {
     if (path === null) return
     asking.current?.abort()
     const abort = new AbortController()
     asking.current = abort
-    const mine = ++round.current
-    busy.current = true
     setState(old => ({ ...(old.path === path ? old : {}), path, loading: true }))
     const done = (change: { data?: T; error?: ApiError }): void => {
-      if (mine !== round.current) return
-      busy.current = false
+      if (abort.signal.aborted) return
+      asking.current = undefined
       setState(old => ({ path, ...(old.path === path && { data: old.data }), ...change, loading: false }))
     }
     get<T>(path, { signal: abort.signal }).then(
@@ -50,13 +47,12 @@ export function useResource<T>(path: string | null, everyMs = 0): Resource<T> {
     const timer =
       everyMs > 0
         ? setInterval(() => {
-            if (!document.hidden && live.value.connection === 'up' && !busy.current) reload()
+            if (!document.hidden && live.value.connection === 'up' && !asking.current) reload()
           }, everyMs)
         : undefined
     return () => {
       stop()
       clearInterval(timer)
-      round.current++
       asking.current?.abort()
     }
   }, [reload, everyMs])

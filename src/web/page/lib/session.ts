@@ -1,5 +1,6 @@
-// The signed-in user. Uses the gateway's sessions if it has them; a bare admin token works too, because it is sent in
-// the same header. Roles only decide what the page offers: the gateway checks every call.
+// The signed-in user, with a session of the gateway. Roles only decide what the page offers: the gateway checks every
+// call.
+import { mayAct } from '../../../services/users/roles'
 import { ApiError, asApiError, call, currentToken, get, useToken } from './api'
 import { Store } from './observable'
 import type { Role } from './types'
@@ -17,8 +18,6 @@ interface LoginSession {
   reason: string
 }
 
-const RANK: Record<Role, number> = { viewer: 0, operator: 1, admin: 2 }
-
 /** The page says that the gateway requires a token: a request without one would be refused. */
 const mustSignIn = currentToken() === null && 'signIn' in document.documentElement.dataset
 
@@ -31,7 +30,7 @@ export const session = new Store<LoginSession>({
   reason: '',
 })
 
-export const may = (role: Role): boolean => RANK[session.value.role] >= RANK[role]
+export const may = (role: Role): boolean => mayAct(session.value.role, role)
 
 /** only in memory, to sign in again after a restart of the gateway has ended its sessions */
 let kept: Credentials | null = null
@@ -94,9 +93,8 @@ async function learnRole(): Promise<void> {
   try {
     const { role, username } = await get<{ role: Role; username: string }>('/api/session')
     session.patch({ role, username, known: true })
-  } catch (thrown) {
-    // a gateway without sessions knows only the admin token; onRefused reports a refusal, the next round queries again
-    if (asApiError(thrown).status === 404) session.patch({ role: 'admin', username: 'admin', known: true })
+  } catch {
+    // onRefused reports a refusal, the next round queries again
   }
 }
 
@@ -110,25 +108,12 @@ interface Opened {
 
 /** Throws ApiError 401 for wrong credentials, 429 after too many. */
 export async function signIn(credentials: Credentials): Promise<void> {
-  try {
-    // a wrong password must not end a session, so this request omits the current token
-    const opened = await call<Opened>('POST', '/api/login', { body: credentials, token: '' })
-    kept = credentials
-    useToken(opened.session)
-    const { role, username } = opened
-    session.set({ state: 'in', role, known: true, username, token: true, reason: '' })
-  } catch (thrown) {
-    const error = asApiError(thrown)
-    if (error.status !== 404 || !('token' in credentials)) throw error
-    await signInBare(credentials.token)
-  }
-}
-
-/** A gateway without sessions accepts the token itself. */
-async function signInBare(token: string): Promise<void> {
-  await get('/api/dashboard?sections=identity', { token })
-  useToken(token)
-  session.set({ state: 'in', role: 'admin', known: true, username: 'admin', token: true, reason: '' })
+  // a wrong password must not end a session, so this request omits the current token
+  const opened = await call<Opened>('POST', '/api/login', { body: credentials, token: '' })
+  kept = credentials
+  useToken(opened.session)
+  const { role, username } = opened
+  session.set({ state: 'in', role, known: true, username, token: true, reason: '' })
 }
 
 export async function signOut(): Promise<void> {

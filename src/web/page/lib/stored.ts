@@ -1,23 +1,9 @@
 // The stored values of one sensor over a time range: buckets of all of them, and the line, band and statistics that the
 // page derives. Pure.
+import type { HistoryList } from '../../../storage/shapes'
 import type { Series } from './history'
 
-interface Bucket {
-  /** UNIX seconds */
-  readonly t: number
-  readonly count: number
-  readonly min: number | null
-  readonly mean: number | null
-  readonly max: number | null
-}
-
-export interface Stored {
-  readonly buckets: readonly Bucket[]
-  readonly since: number
-  readonly until: number
-  /** several if the unit changed in the range */
-  readonly units: readonly string[]
-}
+export type Stored = Pick<HistoryList, 'buckets' | 'since' | 'until' | 'units'>
 
 /** A plot's values: UNIX seconds, ascending; a gap is a time with null. */
 export interface Line {

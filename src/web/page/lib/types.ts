@@ -1,7 +1,9 @@
 // The data of the HTTP interface, as far as the page reads it.
+import type { Role } from '../../../services/users/roles'
 import type { News } from '../format'
 
-export type Role = 'viewer' | 'operator' | 'admin'
+export type { DeviceSummary as Device, PacketRecord as Packet, SensorRecord } from '../../../storage/shapes'
+export type { Role }
 
 export interface Link {
   kind: string
@@ -101,38 +103,11 @@ export interface Dashboard {
   service?: { read_only?: boolean; auth_enabled?: boolean; management_enabled?: boolean; updates?: boolean }
 }
 
-export interface Device {
-  device_id: string
-  last_seen: number
-  packet_count: number
-}
-
-export interface Packet {
-  packet_uuid: string
-  device_id: string
-  device_status: string
-  timestamp_raw: number
-  payload_json: Record<string, unknown>
-  created_at: number
-}
-
-export interface SensorRecord {
-  packet_uuid: string
-  device_id: string
-  timestamp_raw: number
-  sensor_index: number
-  sensor_id: string
-  sensor_status: string
-  normalized_value: number | null
-  normalized_unit: string | null
-}
-
 export interface Medium {
   name: string
   layer: string
   enabled: boolean
   driver?: boolean
-  default_port?: number | string | null
   config_key?: string
   links?: readonly { name: string; state: string; reason?: string }[]
 }
@@ -152,7 +127,7 @@ export interface Plugin {
   mode: string
   mounted: boolean
   loaded: boolean
-  running?: boolean
+  running: boolean
   failures?: number
   /** why it is not running */
   error?: string
@@ -197,8 +172,6 @@ export interface Job {
   command?: string
   created_at?: number
   started_at?: number | null
-  finished_at?: number | null
-  truncated?: boolean
 }
 
 export interface User {
@@ -206,7 +179,6 @@ export interface User {
   role: Role
   enabled: boolean
   created_at?: number
-  updated_at?: number
 }
 
 export interface LogLine {
@@ -218,12 +190,10 @@ export interface LogLine {
 }
 
 export interface ProviderInfo {
-  plugin_name: string
   section_id: string
   section_path: string
   display_name: string
   category: string
-  priority: number
   refresh_interval_s?: number
   supported_formats?: readonly string[]
   render_mode?: string

@@ -74,14 +74,11 @@ export function Loaded<T>({
   what: string
   children: (data: T) => ComponentChildren
 }) {
-  if (from.data === undefined) {
-    if (from.error) return <Trouble error={from.error} what={what} />
-    return <p class="empty">Loading …</p>
-  }
+  const { data, error } = from
   return (
     <>
-      {from.error && <Trouble error={from.error} what={what} />}
-      {children(from.data)}
+      {error && <Trouble error={error} what={what} />}
+      {data === undefined ? !error && <Empty>Loading …</Empty> : children(data)}
     </>
   )
 }
@@ -134,6 +131,14 @@ export const Table = ({
       </thead>
       <tbody>{children}</tbody>
     </table>
+  </div>
+)
+
+/** A field with its label. */
+export const Entry = ({ label, ...input }: ComponentProps<'input'> & { label: string }) => (
+  <div>
+    <label for={input.id}>{label}</label>
+    <input {...input} />
   </div>
 )
 
@@ -258,25 +263,33 @@ export const Spark = ({ values, kept = 60 }: { values: readonly number[]; kept?:
 export function Confirm({
   title,
   action,
-  onDone,
+  onYes,
+  onClose,
   children,
 }: {
   title: string
   action: string
-  onDone(yes: boolean): void
+  onYes(): void
+  onClose(): void
   children: ComponentChildren
 }) {
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => dialog.current?.showModal(), [])
   return (
-    <dialog ref={dialog} class="dialog" aria-label={title} onClose={() => onDone(false)}>
+    <dialog ref={dialog} class="dialog" aria-label={title} onClose={onClose}>
       <h2>{title}</h2>
       {children}
       <div class="buttons">
-        <Button onClick={() => onDone(false)}>Cancel</Button>
-        <button type="button" class="danger" onClick={() => onDone(true)}>
+        <Button onClick={onClose}>Cancel</Button>
+        <Button
+          class="danger"
+          onClick={() => {
+            onClose()
+            onYes()
+          }}
+        >
           {action}
-        </button>
+        </Button>
       </div>
     </dialog>
   )

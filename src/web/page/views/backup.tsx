@@ -89,10 +89,8 @@ export function Backup() {
         <Confirm
           title={`Restore ${file!.name}?`}
           action="Restore"
-          onDone={yes => {
-            setAsking(false)
-            if (yes) void act('Nothing was restored', restore)
-          }}
+          onYes={() => void act('Nothing was restored', restore)}
+          onClose={() => setAsking(false)}
         >
           <p>
             Configuration, log and identity are replaced, and the gateway restarts. Without a passphrase it then makes a

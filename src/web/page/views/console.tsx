@@ -11,7 +11,7 @@ import { useResource, useSeconds } from '../lib/resource'
 import { sayError } from '../lib/say'
 import { may, session } from '../lib/session'
 import type { Job } from '../lib/types'
-import { Button, Card, Empty, Items, Pill } from '../ui/parts'
+import { Button, Card, Check, Empty, Items, Pill } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 
 const KEPT = 50
@@ -86,15 +86,7 @@ function Prompt({ onRun, busy }: { onRun(command: string, background: boolean): 
         </button>
       </div>
       <div class="row wrap">
-        <span class="check">
-          <input
-            id="command-background"
-            type="checkbox"
-            checked={background}
-            onChange={event => setBackground(event.currentTarget.checked)}
-          />
-          <label for="command-background">In the background</label>
-        </span>
+        <Check id="command-background" label="In the background" on={background} onChange={setBackground} />
         <span class="quiet small" id="command-help">
           Try{' '}
           {EXAMPLES.map((example, k) => (

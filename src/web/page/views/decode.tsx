@@ -2,6 +2,7 @@
 // templates.
 import { useState } from 'preact/hooks'
 import { numberText } from '../../../units/display'
+import { useAnswer } from '../lib/action'
 import { parseHex, parts, toHex } from '../lib/hex'
 import { executeJson } from '../lib/jobs'
 import { may } from '../lib/session'
@@ -49,21 +50,13 @@ export function ReadingsTable({ fact }: { fact: Readonly<Record<string, unknown>
 
 /** Bytes with their fields, and the gateway's decoded values. */
 export function Decoded({ bytes }: { bytes: Uint8Array }) {
-  const [state, setState] = useState<{ fact?: Record<string, unknown>; error?: string; busy?: boolean }>({})
-  async function ask(): Promise<void> {
-    setState({ busy: true })
-    try {
-      setState({ fact: await executeJson(['decode', '--hex', toHex(bytes).replaceAll(' ', '')]) })
-    } catch (thrown) {
-      setState({ error: thrown instanceof Error ? thrown.message : String(thrown) })
-    }
-  }
-  const { fact, error, busy } = state
+  const { value: fact, error, busy, ask } = useAnswer<Record<string, unknown>>()
+  const decode = () => executeJson(['decode', '--hex', toHex(bytes).replaceAll(' ', '')])
   return (
     <>
       <HexFields bytes={bytes} parts={parts(bytes)} />
       <div class="buttons gap-above">
-        <button type="button" class="primary" disabled={busy || !may('operator')} onClick={() => void ask()}>
+        <button type="button" class="primary" disabled={busy || !may('operator')} onClick={() => void ask(decode)}>
           {busy ? 'Asking …' : 'Decode'}
         </button>
         {!may('operator') && <span class="quiet small">needs the role operator</span>}

@@ -1,5 +1,6 @@
 // The newest lines of the gateway's log, the newest first, filtered by level and text.
 import { useState } from 'preact/hooks'
+import { timeText } from '../format'
 import { useResource } from '../lib/resource'
 import type { LogLine } from '../lib/types'
 import { Card, Check, Choice, Empty, Loaded, Search } from '../ui/parts'
@@ -10,19 +11,13 @@ const LINES = 300
 type Level = 'debug' | 'info' | 'warn' | 'error'
 const ORDER: Record<string, number> = { debug: 0, info: 1, warn: 2, error: 3 }
 
-const timeOf = (at: number): string => {
-  const time = new Date(at)
-  const today = time.toDateString() === new Date().toDateString()
-  return today ? time.toLocaleTimeString() : time.toLocaleString()
-}
-
 function Lines({ lines }: { lines: readonly LogLine[] }) {
   return (
     <ol class="loglines" aria-label="Log lines, newest first">
       {lines.map(({ at, level, scope, text, repeats }) => (
         <li key={`${at} ${scope} ${text}`} data-level={level}>
           <time class="nowrap quiet" dateTime={new Date(at).toISOString()}>
-            {timeOf(at)}
+            {timeText(new Date(at))}
           </time>
           <span class="level">{level}</span>
           <span class="break">

@@ -10,7 +10,6 @@ type Way = 'token' | 'user'
 
 const WORDS: Record<number, string> = {
   0: 'The gateway is not reachable. Check the network and try again.',
-  404: 'This gateway accepts only the admin token.',
   429: 'Too many attempts. Wait a few seconds and try again.',
 }
 

@@ -6,7 +6,7 @@ import { useStore } from '../lib/observable'
 import { may } from '../lib/session'
 import { chooseTheme, theme } from '../lib/theme'
 import type { UiConfig } from '../lib/types'
-import { Card, Choice } from '../ui/parts'
+import { Card, Choice, Entry } from '../ui/parts'
 
 function Shared() {
   const { ui_refresh_seconds = 5, ui_compact = false, ui_layout = 'cards' } = useStore(ui)
@@ -25,20 +25,18 @@ function Shared() {
   }
   return (
     <form class="form" onSubmit={save} key={`${ui_refresh_seconds} ${ui_compact} ${ui_layout}`}>
-      <div>
-        <label for="look-refresh">Refresh interval (s)</label>
-        <input
-          id="look-refresh"
-          name="refresh"
-          type="number"
-          min={1}
-          max={3600}
-          step={1}
-          required
-          defaultValue={String(ui_refresh_seconds)}
-          disabled={!may('admin')}
-        />
-      </div>
+      <Entry
+        label="Refresh interval (s)"
+        id="look-refresh"
+        name="refresh"
+        type="number"
+        min={1}
+        max={3600}
+        step={1}
+        required
+        defaultValue={String(ui_refresh_seconds)}
+        disabled={!may('admin')}
+      />
       <div>
         <label for="look-layout">Readings layout</label>
         <select id="look-layout" name="layout" disabled={!may('admin')}>

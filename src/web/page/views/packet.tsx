@@ -1,13 +1,12 @@
 // One stored packet: its readings, its other data, and on request its bytes as a FULL packet on the wire.
-import { useState } from 'preact/hooks'
-import { asApiError } from '../lib/api'
+import { useAnswer } from '../lib/action'
 import { parseHex } from '../lib/hex'
 import { executeJson } from '../lib/jobs'
 import { useResource } from '../lib/resource'
 import { href } from '../lib/route'
 import { may } from '../lib/session'
 import type { Packet } from '../lib/types'
-import { Card, Loaded, Problem } from '../ui/parts'
+import { Button, Card, Loaded, Problem } from '../ui/parts'
 import { Tree } from '../ui/tree'
 import { Decoded, ReadingsTable, readingsOf } from './decode'
 
@@ -46,16 +45,7 @@ function findHex(value: unknown): string {
 }
 
 function OnTheWire({ packet }: { packet: Packet }) {
-  const [state, setState] = useState<{ bytes?: Uint8Array; error?: string; busy?: boolean }>({})
-  async function make(): Promise<void> {
-    setState({ busy: true })
-    try {
-      setState({ bytes: await bytesOf(packet) })
-    } catch (thrown) {
-      setState({ error: asApiError(thrown).message })
-    }
-  }
-  const { bytes, error, busy } = state
+  const { value: bytes, error, busy, ask } = useAnswer<Uint8Array>()
   return (
     <Card title="On the wire">
       {bytes ? (
@@ -66,9 +56,13 @@ function OnTheWire({ packet }: { packet: Packet }) {
             The log keeps the readings of a packet, not its bytes. The gateway can encode the same readings as a FULL
             packet with the current time.
           </p>
-          <button type="button" class="primary" disabled={busy || !may('operator')} onClick={() => void make()}>
+          <Button
+            class="primary"
+            disabled={busy || !may('operator')}
+            onClick={() => void ask(() => bytesOf(packet))}
+          >
             {busy ? 'Encoding …' : 'Encode packet'}
-          </button>
+          </Button>
         </>
       )}
       {error !== undefined && <Problem>{error}</Problem>}

@@ -1,15 +1,15 @@
 // The stored packets, filtered, in pages; one packet with its readings and its bytes on the wire; and a form to decode
 // any packet in hex.
 import { readingText } from '../../../units/display'
-import { number } from '../format'
+import { number, timeText } from '../format'
 import { fieldsOf } from '../lib/action'
 import { query } from '../lib/api'
 import { useStore } from '../lib/observable'
 import { useResource } from '../lib/resource'
 import { go, href, route } from '../lib/route'
 import type { Packet } from '../lib/types'
-import { Card, Empty, Loaded, Table } from '../ui/parts'
-import { DecodeView } from './decode'
+import { Card, Empty, Entry, Loaded, Table } from '../ui/parts'
+import { DecodeView, readingsOf } from './decode'
 import { PacketView, packetTime } from './packet'
 
 const LIMIT = 25
@@ -22,28 +22,21 @@ interface List {
 }
 
 /** `cpu_busy 12 % · …`, and the number of further ones */
-function summary(payload: Record<string, unknown>): { text: string; more: number } {
-  const parts: string[] = []
-  let count = 0
-  for (let n = 1; payload[`s${n}_id`] !== undefined; n++) {
-    count++
-    if (parts.length >= VALUES_SHOWN) continue
-    const value = payload[`s${n}_v`]
-    const text = readingText(typeof value === 'number' ? value : null, String(payload[`s${n}_u`] ?? ''))
-    parts.push(`${payload[`s${n}_id`]} ${text}`)
-  }
-  return { text: parts.join(' · '), more: count - parts.length }
+function summary(payload: Packet['payload_json']): { text: string; more: number } {
+  const rows = readingsOf(payload)
+  const shown = rows.slice(0, VALUES_SHOWN)
+  const text = shown.map(({ id, value, unit }) => `${id} ${readingText(value, unit)}`).join(' · ')
+  return { text, more: rows.length - shown.length }
 }
 
 function Row({ packet }: { packet: Packet }) {
   const time = packetTime(packet)
   const { text, more } = summary(packet.payload_json)
-  const today = time.toDateString() === new Date().toDateString()
   return (
     <tr>
       <td class="nowrap">
         <a href={href(['packets', packet.packet_uuid])}>
-          <time dateTime={time.toISOString()}>{today ? time.toLocaleTimeString() : time.toLocaleString()}</time>
+          <time dateTime={time.toISOString()}>{timeText(time)}</time>
         </a>
       </td>
       <td class="break">{packet.device_id}</td>
@@ -71,22 +64,10 @@ function Filters({ values }: { values: Readonly<Record<string, string>> }) {
   }
   return (
     <form class="form" onSubmit={submit} key={JSON.stringify(values)}>
-      <div>
-        <label for="filter-device">Device</label>
-        <input id="filter-device" name="device_id" defaultValue={values.device_id} autocapitalize="none" />
-      </div>
-      <div>
-        <label for="filter-status">Device status</label>
-        <input id="filter-status" name="status" defaultValue={values.status} placeholder="ONLINE" />
-      </div>
-      <div>
-        <label for="filter-since">From</label>
-        <input id="filter-since" name="since" type="datetime-local" defaultValue={values.since} />
-      </div>
-      <div>
-        <label for="filter-until">Until</label>
-        <input id="filter-until" name="until" type="datetime-local" defaultValue={values.until} />
-      </div>
+      <Entry label="Device" id="filter-device" name="device_id" defaultValue={values.device_id} autocapitalize="none" />
+      <Entry label="Device status" id="filter-status" name="status" defaultValue={values.status} placeholder="ONLINE" />
+      <Entry label="From" id="filter-since" name="since" type="datetime-local" defaultValue={values.since} />
+      <Entry label="Until" id="filter-until" name="until" type="datetime-local" defaultValue={values.until} />
       <div class="buttons">
         <button type="submit" class="primary">
           Show

@@ -105,7 +105,7 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
             <span class="roomy">{config_prefix} · </span>
             {[
               mode,
-              running === undefined ? '' : running ? 'running' : 'stopped',
+              running ? 'running' : 'stopped',
               mounted ? 'mounted' : '',
               loaded ? 'loaded' : '',
               failures > 0 ? counted(failures, 'failure') : '',
@@ -129,8 +129,7 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
       {error && <p class="error">{error}</p>}
       <div class="buttons gap-above">
         {/* the same button in the same place, so that the keyboard focus stays on it */}
-        {running === true ? button('stop', 'Stop') : button('start', 'Start')}
-        {running === undefined && button('stop', 'Stop')}
+        {running ? button('stop', 'Stop') : button('start', 'Start')}
         {!loaded && button('load', 'Load')}
       </div>
       {may('admin') && <Command name={name} />}
@@ -138,12 +137,8 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
         <Confirm
           title={asking === 'stop' ? `Stop ${name}?` : `Disable ${name}?`}
           action={asking === 'stop' ? 'Stop' : 'Disable'}
-          onDone={yes => {
-            setAsking('')
-            if (!yes) return
-            if (asking === 'stop') void act('stop')
-            else enable(false)
-          }}
+          onYes={() => (asking === 'stop' ? void act('stop') : enable(false))}
+          onClose={() => setAsking('')}
         >
           <p>This plugin serves this page. Only the command line on the gateway can start it again.</p>
         </Confirm>

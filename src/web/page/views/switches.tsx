@@ -65,10 +65,8 @@ function MediumRow({ medium, reload }: { medium: Medium; reload(): void }) {
         <Confirm
           title={`Switch ${name} off?`}
           action="Switch off"
-          onDone={yes => {
-            setAsking(false)
-            if (yes) void toggle(false)
-          }}
+          onYes={() => void toggle(false)}
+          onClose={() => setAsking(false)}
         >
           <p>These links use it and will go down: {links.map(link => link.name).join(', ')}.</p>
         </Confirm>

@@ -6,7 +6,7 @@ import { useResource } from '../lib/resource'
 import { say } from '../lib/say'
 import { may } from '../lib/session'
 import type { Role, User } from '../lib/types'
-import { Button, Card, Confirm, Items, Switch } from '../ui/parts'
+import { Button, Card, Confirm, Entry, Items, Switch } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 
 const ROLES: readonly (readonly [Role, string])[] = [
@@ -67,28 +67,24 @@ function NewUser({ reload }: { reload(): void }) {
   return (
     <Card title="Add a user">
       <form class="form" onSubmit={event => void add(event)}>
-        <div>
-          <label for="new-username">Name</label>
-          <input
-            id="new-username"
-            name="username"
-            required
-            autocomplete="off"
-            autocapitalize="none"
-            spellcheck={false}
-            aria-describedby="new-user-error"
-          />
-        </div>
-        <div>
-          <label for="new-password">Password</label>
-          <input
-            id="new-password"
-            name="password"
-            type="password"
-            autocomplete="new-password"
-            aria-describedby="new-user-help"
-          />
-        </div>
+        <Entry
+          label="Name"
+          id="new-username"
+          name="username"
+          required
+          autocomplete="off"
+          autocapitalize="none"
+          spellcheck={false}
+          aria-describedby="new-user-error"
+        />
+        <Entry
+          label="Password"
+          id="new-password"
+          name="password"
+          type="password"
+          autocomplete="new-password"
+          aria-describedby="new-user-help"
+        />
         <div>
           <label for="new-role">Role</label>
           <RoleSelect id="new-role" />
@@ -203,10 +199,8 @@ function UserRow({ user, reload }: { user: User; reload(): void }) {
         <Confirm
           title={`Remove ${username}?`}
           action="Remove"
-          onDone={yes => {
-            setChanging('')
-            if (yes) void act(username, remove)
-          }}
+          onYes={() => void act(username, remove)}
+          onClose={() => setChanging('')}
         >
           <p>Open sessions of this user end immediately.</p>
         </Confirm>

@@ -5,7 +5,7 @@ import { live } from '../lib/live'
 import { useStore } from '../lib/observable'
 import { useResource } from '../lib/resource'
 import { may } from '../lib/session'
-import { Card, Loaded, Problem } from '../ui/parts'
+import { Card, Loaded, Problem, Table } from '../ui/parts'
 
 interface Slots {
   slots: { slot: string; version: string | null; running: boolean; state: string }[]
@@ -57,24 +57,15 @@ function Shown() {
       <Loaded from={found} what="versions">
         {({ slots, last_update: last, progress, problem }) => (
           <>
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">Slot</th>
-                  <th scope="col">Version</th>
-                  <th scope="col">State</th>
+            <Table columns={['Slot', 'Version', 'State']}>
+              {slots.map(({ slot, version, running, state }) => (
+                <tr key={slot}>
+                  <td>{slot}</td>
+                  <td>{version ?? '–'}</td>
+                  <td>{running ? `running, ${state}` : state}</td>
                 </tr>
-              </thead>
-              <tbody>
-                {slots.map(({ slot, version, running, state }) => (
-                  <tr key={slot}>
-                    <td>{slot}</td>
-                    <td>{version ?? '–'}</td>
-                    <td>{running ? `running, ${state}` : state}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+              ))}
+            </Table>
             {last && (
               <p class="quiet small">
                 Last update: {last.from} → {last.version}, {last.outcome}
