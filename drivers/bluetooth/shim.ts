@@ -6,7 +6,7 @@ import { isIP } from 'node:net'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import type { Medium, OpenableEvents, PacketHandler } from '../../src/links/contracts'
-import { handOver } from '../../src/links/deliver'
+import { deliver } from '../../src/links/deliver'
 
 interface ShimOptions {
   listen: boolean
@@ -104,7 +104,7 @@ export class UdpShim implements Medium {
       address: `${from.address}:${from.port}`,
       reply: (packet: Uint8Array) => this.#write(socket, packet, this.#options.listen ? from : undefined),
     }
-    handOver(message, origin, this.#handler, this.counters, this.#options.logger)
+    deliver(message, origin, this.#handler, this.counters, this.#options.logger)
   }
 
   #failed(error: Error): void {

@@ -15,7 +15,7 @@ import type {
   PacketHandler,
   PacketOrigin,
 } from '../../src/links/contracts'
-import { handOver } from '../../src/links/deliver'
+import { deliver } from '../../src/links/deliver'
 import { COMMAND } from '../../src/wire/commands'
 
 /** Packets that answer a request: they go to its sender. */
@@ -217,7 +217,7 @@ class SharedMedium implements Medium {
 
   /** Handles one packet of the hardware. An error of the handler affects only this packet. */
   receive(packet: Uint8Array, origin: PacketOrigin): void {
-    handOver(packet, origin, this.#handler, this.#own, this.#options.logger)
+    deliver(packet, origin, this.#handler, this.#own, this.#options.logger)
   }
 
   /** Joins hardware that another medium made with the same settings; throws LINK_DOWN if it is in use with others. */

@@ -2,7 +2,7 @@
 // an answer identifies its request by its content; an address names the channel. send() resolves true when the packet
 // was transmitted.
 import type { Airtime, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
-import { handOver } from '../../src/links/deliver'
+import { deliver } from '../../src/links/deliver'
 import type { DutyBook } from './airtime-file'
 import { LoraChannel } from './channel'
 import type { Reception } from './chip'
@@ -115,7 +115,7 @@ export class LoraMedium implements Medium {
       snr,
       reply: packet => this.send(packet),
     }
-    handOver(bytes, origin, this.#handler, this.#counters, this.#parts.logger)
+    deliver(bytes, origin, this.#handler, this.#counters, this.#parts.logger)
   }
 
   #complain(who: 'channel' | 'radio', reason: string): void {

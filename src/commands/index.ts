@@ -38,7 +38,7 @@ import { watch } from './verbs/watch'
 
 export type * from './context'
 export type { Watch } from './context'
-export { elsewhere } from './foreign-commands'
+export { alternativeTo } from './foreign-commands'
 export { groupHelp, programHelp, shortHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
 export { commandLine, PROGRAMS } from './program-names'

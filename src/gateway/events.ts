@@ -93,7 +93,7 @@ export class EventChannel<T> {
   }
 
   /** True if there is a listener. Callers use it to skip expensive event data. */
-  get heard(): boolean {
+  get hasListeners(): boolean {
     return this.#subscribers.length > 0
   }
 
@@ -123,7 +123,7 @@ export class EventChannel<T> {
         try {
           subscriber.listener(event)
         } catch (error) {
-          this.#logger.error(`a listener of events failed: ${asOsError(error).message}`)
+          this.#logger.error(`an event listener failed: ${asOsError(error).message}`)
         }
       }
     }
@@ -166,19 +166,19 @@ export class GatewayEvents {
   }
 
   packet(packet: Uint8Array, { medium, address }: { readonly medium: string; readonly address: string }): void {
-    if (this.#received.length > 0) this.#tell(this.#received, { packet, medium, address })
+    if (this.#received.length > 0) this.#notify(this.#received, { packet, medium, address })
   }
 
   sent(packet: Uint8Array, medium: string): void {
-    if (this.#sent.length > 0) this.#tell(this.#sent, { packet, medium })
+    if (this.#sent.length > 0) this.#notify(this.#sent, { packet, medium })
   }
 
-  #tell<T>(listeners: readonly Listener<T>[], event: T): void {
+  #notify<T>(listeners: readonly Listener<T>[], event: T): void {
     for (const listener of listeners) {
       try {
         listener(event)
       } catch (error) {
-        this.#logger.error(`a listener of packets failed: ${asOsError(error).message}`)
+        this.#logger.error(`a packet listener failed: ${asOsError(error).message}`)
       }
     }
   }

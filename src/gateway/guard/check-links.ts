@@ -8,14 +8,14 @@ import { systemClock } from '../../lib/clock'
 import { counted } from '../../lib/counted'
 import { asOsError, OsError } from '../../lib/errors'
 import { silentLogger } from '../../lib/logger'
-import { turn } from '../../lib/yield'
+import { yieldToLoop } from '../../lib/yield'
 import type { DriverContext } from '../../links/contracts'
 import { COMMON, checkOptions, knownOptions, type UnknownOption } from '../../links/driver-options'
 import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
 import { refuseSpecialFiles } from './check-files'
 import { refuseStrayPlugins } from './check-plugins'
-import { clashesOf, refuseUnknownUnits, type SourceEntry, sourceOf, unitWarnings } from './check-sensors'
+import { clashesOf, refuseUnknownUnits, type CheckedEntry, sourceOf, unitWarnings } from './check-sensors'
 
 /** An entry of gateway.sources (type), uplinks or receivers (medium). */
 interface Entry {
@@ -70,7 +70,7 @@ async function typedOptions(configured: Entry, listens: boolean, config: Config,
 /** Adds the driver-specific checks to a configuration store. */
 export function adviseOn(store: ConfigStore, registry: Registry): void {
   store.unknown = () => unknownLinkOptions(store.config, registry)
-  store.advice = () => ((store.config.gateway.sources ?? []) as readonly SourceEntry[]).flatMap(unitWarnings)
+  store.advice = () => ((store.config.gateway.sources ?? []) as readonly CheckedEntry[]).flatMap(unitWarnings)
 }
 
 /** Link options that their drivers do not know, by their paths in the configuration. */
@@ -126,7 +126,7 @@ function bySource(clashes: Awaited<ReturnType<typeof clashesOf>>) {
 
 /** Throws CONFIG_INVALID if sources of `next` share a sensor id and those of `now` did not. */
 async function refuseClashes(now: Config, next: Config, registry: Registry, context: DriverContext): Promise<void> {
-  const [before, after] = [now, next].map(config => (config.gateway.sources ?? []) as readonly SourceEntry[])
+  const [before, after] = [now, next].map(config => (config.gateway.sources ?? []) as readonly CheckedEntry[])
   if (isDeepStrictEqual(before, after)) return
   const clashes = await clashesOf(after!, registry, context)
   if (clashes.length === 0) return
@@ -170,7 +170,7 @@ export async function checkLinks(
       const old = before.get(entry.name)
       if (old && isDeepStrictEqual(onItsBus(old, now), onItsBus(entry, next))) continue
       // yield to the event loop: the list may be long
-      if (k % 20 === 19) await turn()
+      if (k % 20 === 19) await yieldToLoop()
       const key = `gateway.${kind}.${k}`
       try {
         await checkLink(kind, entry, next, registry, context)
@@ -191,8 +191,8 @@ async function checkLink(kind: Kind, entry: Entry, config: Config, registry: Reg
   const options = await linkOptions(entry, kind === 'receivers', config, registry)
   if (entry.medium !== undefined) (await registry.mediumDriver(entry.medium)).check?.(options)
   if (kind !== 'sources') return
-  refuseUnknownUnits(entry as SourceEntry, config.engine_settings.unit_dialect)
-  await sourceOf(entry as SourceEntry, registry, context)
+  refuseUnknownUnits(entry as CheckedEntry, config.engine_settings.unit_dialect)
+  await sourceOf(entry as CheckedEntry, registry, context)
 }
 
 /** All problems with the links of a configuration file, for the doctor. */
@@ -210,7 +210,7 @@ export async function linkProblems(config: Config, registry: Registry): Promise<
         found.push({ kind, text: `${entry.name}: ${message}`, hint, warns })
       }
     }
-  const sources = (config.gateway.sources ?? []) as readonly SourceEntry[]
+  const sources = (config.gateway.sources ?? []) as readonly CheckedEntry[]
   for (const { source, text, others, proposed, fixed } of bySource(await clashesOf(sources, registry, LOOKING)))
     found.push({
       ...{ kind: 'sources', warns: true, text: `${source}: ${text}` },

@@ -3,7 +3,6 @@
 // since.
 // Errors: an RTC that is missing or does not answer: its time is unknown until it answers. No second read starts while one
 // hangs.
-// asked a second time.
 
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'

@@ -8,7 +8,7 @@ import type { Socket } from 'node:dgram'
 import { rootCertificates } from 'node:tls'
 import { asOsError, closedWhileOpening, OsError } from '../../lib/errors'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
-import { handOver } from '../../links/deliver'
+import { deliver } from '../../links/deliver'
 import { HostResolver, hostPort, literalAddress } from '../../links/resolve'
 import { clockBehind } from '../tls'
 import { judgeChain } from '../tls/chain'
@@ -193,7 +193,7 @@ export class QuicSender implements Medium {
   }
 
   #received(packet: Uint8Array): void {
-    handOver(packet, this.#origin!, this.#handler, this.counters, this.#context.logger)
+    deliver(packet, this.#origin!, this.#handler, this.counters, this.#context.logger)
   }
 
   #transmit(socket: Socket, datagram: Uint8Array, free: () => void): void {
