@@ -24,7 +24,7 @@ import { counted } from './lib/counted'
 import { asOsError, OsError } from './lib/errors'
 import { tightenDirs } from './lib/files'
 import type { Logger } from './lib/logger'
-import { turn } from './lib/yield'
+import { yieldToLoop } from './lib/yield'
 import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
 import { TransportControl } from './node/transport'
@@ -79,7 +79,7 @@ function readable<T>(logger: Logger, whom: string, read: () => T): T | undefined
     return read()
   } catch (thrown) {
     const { message, hint } = asOsError(thrown)
-    logger.error(`${message}; until it is repaired no ${whom} gets in: ${hint}`)
+    logger.error(`${message}; no ${whom} is accepted until it is repaired: ${hint}`)
     return undefined
   }
 }
@@ -308,7 +308,7 @@ export async function startGateway(request: StartRequest): Promise<StartedGatewa
     const gateway = await openGateway(opened, links, cores)
     const { node, api } = await nodeOf(opened, gateway, links)
     const { context, jobs, plugins, service } = await facesOf(opened, gateway, node, api)
-    if (opensPage(config, gateway)) await service.start().then(turn)
+    if (opensPage(config, gateway)) await service.start().then(yieldToLoop)
     undo.push({ name: 'web', limitMs: 2500, run: () => service.stop() })
     // ends before the web server, so that pending answers of commands are still sent
     undo.push({ name: 'jobs', limitMs: 100, must: true, run: () => jobs.stop() })

@@ -28,7 +28,7 @@ export const bluetoothOptions = object({
   max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 32, max: 4096 }),
   extended_scan: flag(false, 'scan as Bluetooth 5 does, where the adapter can'),
   find_timeout_ms: int(15_000, 'time limit to hear a peer', { min: 1000, max: 60_000 }),
-  connect_timeout_ms: int(10_000, 'then time limit to connect', { min: 1000, max: 60_000 }),
+  connect_timeout_ms: int(10_000, 'time limit for connecting, after the peer was heard', { min: 1000, max: 60_000 }),
   silence_ms: int(60_000, 'restart a scan that hears nothing for this long', {
     min: 1000,
     max: 3_600_000,

@@ -6,7 +6,7 @@ import { isIP } from 'node:net'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import type { Medium, OpenableEvents } from '../../src/links/contracts'
-import { handOver, PacketReceiver } from '../../src/links/deliver'
+import { deliver, PacketReceiver } from '../../src/links/deliver'
 
 interface ShimOptions {
   listen: boolean
@@ -100,7 +100,7 @@ export class UdpShim extends PacketReceiver implements Medium {
       address: `${from.address}:${from.port}`,
       reply: (packet: Uint8Array) => this.#write(socket, packet, this.#options.listen ? from : undefined),
     }
-    handOver(message, origin, this.handler, this.counters, this.#options.logger)
+    deliver(message, origin, this.handler, this.counters, this.#options.logger)
   }
 
   #failed(error: Error): void {

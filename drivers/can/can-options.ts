@@ -101,7 +101,7 @@ export const canOptions = v.object({
         const fault = dataset.typed ? peersFault(dataset.value) : undefined
         if (fault) addIssue({ message: fault })
       }),
-      v.metadata({ help: 'who is at the other end: CAN ids tx_id and rx_id, and aid, ext, fd, padding where needed' }),
+      v.metadata({ help: 'the peers: their CAN ids tx_id and rx_id, and aid, ext, fd, padding where needed' }),
     ),
     [],
   ),

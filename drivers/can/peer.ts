@@ -13,7 +13,7 @@ import { OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import type { Timers } from '../../src/lib/timers'
 import type { LinkCounters, Medium, OpenableEvents, PacketOrigin } from '../../src/links/contracts'
-import { handOver, PacketReceiver } from '../../src/links/deliver'
+import { deliver, PacketReceiver } from '../../src/links/deliver'
 import { AGAIN, NO_BUFFERS, READABLE, systemError, WRITABLE } from '../../src/native'
 import { type IsotpOptions, IsotpSocket } from '../../src/native/can'
 
@@ -180,7 +180,7 @@ export class CanPeer extends PacketReceiver implements Medium {
     if (this.#silent) this.#say(false)
     for (let k = 0; k < got && socket === this.#socket; k++) {
       const packet = inbox.subarray(k * slot, k * slot + lengths[k]!)
-      handOver(packet, this.#origin, this.handler, this.#tally, this.#parts.logger)
+      deliver(packet, this.#origin, this.handler, this.#tally, this.#parts.logger)
     }
   }
 

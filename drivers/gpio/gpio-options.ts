@@ -67,7 +67,7 @@ const MOST = 64
 export const gpioOptions = v.pipe(
   strict({
     interval_ms: interval(1000, 10),
-    /** edge: minimum pause between two immediate readings, so that a bouncing contact does not fill the log */
+    /** edge: minimum interval between two immediate readings, so that a bouncing contact does not fill the log */
     min_gap_ms: v.optional(whole(0, 60_000), 50),
     pins: v.optional(v.pipe(v.array(input), v.maxLength(MOST)), []),
     outputs: v.optional(v.pipe(v.array(output), v.maxLength(MOST)), []),

@@ -6,7 +6,7 @@ import { asOsError, OsError } from '../../src/lib/errors'
 import { safeName } from '../../src/links/names'
 import { percent } from './codec'
 import type { HostEnvironment } from './environment'
-import type { HostSensor, Probe } from './group'
+import type { HostSensor, HostProbe } from './group'
 import type { Space } from './slow'
 
 interface DiskPath {
@@ -38,7 +38,7 @@ const sensorsAt = ({ path, label }: DiskPath): DiskSensor[] => [
   { id: `disk_${label}_used`, unit: '%', path, value: usedPercent },
 ]
 
-export class DiskProbe implements Probe<DiskSensor> {
+export class DiskProbe implements HostProbe<DiskSensor> {
   constructor(
     readonly env: HostEnvironment,
     readonly paths: readonly DiskPath[],

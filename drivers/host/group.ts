@@ -15,7 +15,7 @@ export interface HostSensor {
 }
 
 /** The data source of a group. */
-export interface Probe<S extends HostSensor = HostSensor> {
+export interface HostProbe<S extends HostSensor = HostSensor> {
   /** sensors that every machine has, known before the scan */
   readonly known?: readonly HostSensor[]
   /** Every sensor, in a fixed order. Throws NOT_FOUND with a reason if there is none. */
@@ -35,7 +35,7 @@ export class HostGroup<S extends HostSensor> implements Source {
   readonly intervalMs: number
   /** rx counts values read, errors counts sensors without a value */
   readonly counters = { rx: 0, tx: 0, errors: 0 }
-  readonly #probe: Probe<S>
+  readonly #probe: HostProbe<S>
   readonly #pattern: string | undefined
   readonly #matches: (name: string) => boolean
   #sensors: readonly S[] = []
@@ -45,7 +45,7 @@ export class HostGroup<S extends HostSensor> implements Source {
   constructor(
     readonly name: string,
     { type, intervalMs, match }: GroupOptions,
-    probe: Probe<S>,
+    probe: HostProbe<S>,
   ) {
     this.type = type
     this.intervalMs = intervalMs

@@ -6,7 +6,7 @@ import { checkOptions } from '../../src/links/driver-options'
 import { interval, strict } from '../kit/common-options'
 import { DiskProbe, diskPaths } from './disk'
 import { type HostEnvironment, hostEnvironment } from './environment'
-import { type GroupOptions, HostGroup, type HostSensor, type Probe } from './group'
+import { type GroupOptions, HostGroup, type HostSensor, type HostProbe } from './group'
 import { CpuProbe, MemoryProbe, NetworkProbe, UptimeProbe } from './proc'
 import { HwmonProbe, IioProbe, ThermalProbe } from './sysfs'
 
@@ -54,7 +54,7 @@ const options = (type: HostType): GenericSchema<unknown, HostOptions> =>
 type MakeSource = (name: string, options: GroupOptions) => Source
 
 const group =
-  <S extends HostSensor>(probe: Probe<S>): MakeSource =>
+  <S extends HostSensor>(probe: HostProbe<S>): MakeSource =>
   (name, groupOptions) =>
     new HostGroup(name, groupOptions, probe)
 
@@ -95,7 +95,7 @@ export const hostSources = Object.fromEntries(HOST_TYPES.map(type => [type, decl
   Record<HostType, SourceDriver<HostOptions>>
 >
 
-export interface SourceEntry {
+export interface HostSourceEntry {
   name: string
   type: HostType
   interval_ms: number
@@ -103,7 +103,7 @@ export interface SourceEntry {
 }
 
 /** Default gateway.sources entries of a new machine. A type that the machine lacks is shown as down, with the reason. */
-export const defaultSources = (dataDir?: string): SourceEntry[] =>
+export const defaultSources = (dataDir?: string): HostSourceEntry[] =>
   HOST_TYPES.filter(type => type !== 'iio').map(type => ({
     name: type,
     type,

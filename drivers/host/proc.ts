@@ -18,7 +18,7 @@ import {
   percent,
 } from './codec'
 import { type HostEnvironment, procText } from './environment'
-import type { HostSensor, Probe } from './group'
+import type { HostSensor, HostProbe } from './group'
 
 /** long enough for twenty clock ticks of one CPU */
 const SECOND_LOOK_MS = 200
@@ -31,7 +31,7 @@ const lost = (file: string): OsError => new OsError('LINK_DOWN', `${file} does n
 type Values = ReadonlyMap<string, number | null | undefined>
 
 /** `cpu_busy`, `load_1m`, `load_5m`, `load_15m`. */
-export class CpuProbe implements Probe {
+export class CpuProbe implements HostProbe {
   readonly known = [
     { id: 'cpu_busy', unit: '%' },
     ...['load_1m', 'load_5m', 'load_15m'].map(id => ({ id, unit: '{1}' })),
@@ -67,7 +67,7 @@ export class CpuProbe implements Probe {
 }
 
 /** `mem_total`, `mem_available` (bytes), `mem_used` (per cent), and `swap_used` where there is swap. */
-export class MemoryProbe implements Probe {
+export class MemoryProbe implements HostProbe {
   readonly known = [
     { id: 'mem_total', unit: 'By' },
     { id: 'mem_available', unit: 'By' },
@@ -98,7 +98,7 @@ export class MemoryProbe implements Probe {
 }
 
 /** `uptime` in seconds. */
-export class UptimeProbe implements Probe {
+export class UptimeProbe implements HostProbe {
   readonly known = [{ id: 'uptime', unit: 's' }]
   constructor(readonly env: HostEnvironment) {}
 
@@ -144,7 +144,7 @@ function rate(key: 'rxBytes' | 'txBytes') {
 const MOST_INTERFACES = 8
 
 /** `net_<interface>_<what>`, at most eight interfaces in natural order; without `interfaces` virtual ones are skipped. */
-export class NetworkProbe implements Probe<NetSensor> {
+export class NetworkProbe implements HostProbe<NetSensor> {
   #before: Look | undefined
   constructor(
     readonly env: HostEnvironment,

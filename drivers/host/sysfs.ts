@@ -8,7 +8,7 @@ import { safeName } from '../../src/links/names'
 import { hwmonChannel, iioChannel } from './channels'
 import { naturalOrder, oneNumber } from './codec'
 import type { HostEnvironment } from './environment'
-import { distinct, type HostSensor, type Probe } from './group'
+import { distinct, type HostSensor, type HostProbe } from './group'
 import { isGone } from './slow'
 
 interface FileSensor extends HostSensor {
@@ -16,7 +16,7 @@ interface FileSensor extends HostSensor {
   value(): Promise<number | null>
 }
 
-abstract class FileProbe implements Probe<FileSensor> {
+abstract class FileProbe implements HostProbe<FileSensor> {
   constructor(readonly env: HostEnvironment) {}
 
   /** for messages: "no hwmon sensors on this machine" */

@@ -14,7 +14,7 @@ import type {
   OpenableEvents,
   PacketOrigin,
 } from '../../src/links/contracts'
-import { handOver, PacketReceiver } from '../../src/links/deliver'
+import { deliver, PacketReceiver } from '../../src/links/deliver'
 import { ANSWERS } from '../../src/wire/commands'
 
 interface ShareOptions {
@@ -200,7 +200,7 @@ class SharedMedium extends PacketReceiver implements Medium {
 
   /** Handles one packet of the hardware. An error of the handler affects only this packet. */
   receive(packet: Uint8Array, origin: PacketOrigin): void {
-    handOver(packet, origin, this.handler, this.#own, this.#options.logger)
+    deliver(packet, origin, this.handler, this.#own, this.#options.logger)
   }
 
   /** Joins hardware that another medium made with the same settings; throws LINK_DOWN if it is in use with others. */

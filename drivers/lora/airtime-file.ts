@@ -79,11 +79,11 @@ export class DutyBook {
       if (!page) return []
       const elapsed = Math.max(0, clock.wall() - page.at)
       const spent = page.spent.map(({ ago_ms, ms }) => ({ ago_ms: ago_ms + elapsed, ms }))
-      if (![...spent, { ago_ms: 0, ms: page.reserved_ms }].every(valid)) throw new Error('it holds no times')
+      if (![...spent, { ago_ms: 0, ms: page.reserved_ms }].every(valid)) throw new Error('it contains no times')
       return [...spent, { ago_ms: 0, ms: page.reserved_ms }]
     } catch (error) {
       if (errno(error) === 'ENOENT') return []
-      logger.warn(`${path} cannot be read (${asOsError(error).message}): a complete duty cycle counts as used just now`)
+      logger.warn(`${path} cannot be read (${asOsError(error).message}): the whole duty cycle counts as used`)
       return [{ ago_ms: 0, ms: budgetMs }]
     }
   }
@@ -102,7 +102,7 @@ export class DutyBook {
       files.mkdir(dirname(path))
       atomicWrite(path, JSON.stringify({ ...others, [band]: page }), files)
     } catch (error) {
-      if (!this.#warned) logger.warn(`${path} cannot be written; a restart loses it: ${asOsError(error).message}`)
+      if (!this.#warned) logger.warn(`${path} cannot be written; a restart loses the recorded airtime: ${asOsError(error).message}`)
       this.#warned = true
     }
   }

@@ -1,7 +1,7 @@
 // LoRa (D10): SX1276, 77, 78 and 79 on the kernel's spidev, their DIO and reset lines on gpiod. All users of a radio
 // (uplink, receiver and dispatch with the same `spi`) share one opening and must have the same settings. The budget of
 // time on the air belongs to the radio and its band, outlives the links, and is stored in <data_dir>/lora. Errors: see
-// radio.ts, channel.ts and airtime-file.ts; options that the chip or the law does not allow: CONFIG_INVALID.
+// radio.ts, channel.ts and airtime-file.ts; options that the chip or the regulations do not allow: CONFIG_INVALID.
 import { basename, join } from 'node:path'
 import { type Files, realFiles } from '../../src/lib/files'
 import { systemTimers, type Timers } from '../../src/lib/timers'

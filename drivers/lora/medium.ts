@@ -2,7 +2,7 @@
 // an answer identifies its request by its content; an address names the channel. send() resolves true when the packet
 // was transmitted.
 import type { Airtime, Medium, OpenableEvents, PacketOrigin } from '../../src/links/contracts'
-import { handOver, PacketReceiver } from '../../src/links/deliver'
+import { deliver, PacketReceiver } from '../../src/links/deliver'
 import type { DutyBook } from './airtime-file'
 import { LoraChannel } from './channel'
 import type { Reception } from './chip'
@@ -110,7 +110,7 @@ export class LoraMedium extends PacketReceiver implements Medium {
       snr,
       reply: packet => this.send(packet),
     }
-    handOver(bytes, origin, this.handler, this.#counters, this.#parts.logger)
+    deliver(bytes, origin, this.handler, this.#counters, this.#parts.logger)
   }
 
   #complain(who: 'channel' | 'radio', reason: string): void {

@@ -1,5 +1,5 @@
 // Converts settings to register values (SX1276/77/78/79 data sheet rev. 7; errata note rev. 1). Pure. Throws
-// CONFIG_INVALID with the key for values that the chip or the region's law does not allow. Only the frequency is
+// CONFIG_INVALID with the key for values that the chip or the region's regulations do not allow. Only the frequency is
 // rounded silently (61 Hz steps).
 import { OsError } from '../../src/lib/errors'
 import { type AirSettings, airtimeMs, bytesWithin, symbolMs } from './airtime'
@@ -109,7 +109,7 @@ export function modemOf(options: LoraOptions): Modem {
   const bandwidthHz = BANDWIDTHS_HZ[bandwidth]!
   const lowPort = frequencyHz < HIGH_PORT_HZ
   const legal = bandOf(region, frequencyHz, bandwidthHz, options.fixed_channel_allowed)
-  // the chip's own limit (data sheet 5.4.3), whatever the law allows
+  // the chip's own limit (data sheet 5.4.3), whatever the regulations allow
   const band = power_pin === 'PA_BOOST' && power_dbm > 17 ? withLimit(legal, HIGH_POWER) : legal
   const eirp = power_dbm + options.antenna_gain_dbi
   if (eirp > band.maxEirpDbm) {

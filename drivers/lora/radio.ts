@@ -1,5 +1,5 @@
-// One SX127x in operation: receives continuously, sends when channel and law allow, and monitors the chip. A single
-// loop makes every transfer, so transfers never overlap on the bus; edges of DIO0, packets to send, and timers wake it.
+// One SX127x in operation: receives continuously, sends when channel and regulations allow, and monitors the chip. A
+// single loop makes every transfer, so transfers never overlap on the bus; edges of DIO0, packets to send, and timers wake it.
 //
 // Errors:
 // - A missing edge is found by polling; the link continues, degraded.

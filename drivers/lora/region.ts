@@ -114,8 +114,8 @@ export const usualFrequency = (region: Region): number => BANDS[region === 'none
 
 /**
  * The band that contains the complete channel. Throws CONFIG_INVALID, naming the bands of the region, if there is none.
- * Also throws, naming the rule, if the law does not allow one fixed narrow channel there, unless `fixedAllowed` says
- * that the operator knows the rule. Region `none` has no limits: for a shielded bench, or an individual licence.
+ * Also throws, naming the rule, if the regulations do not allow one fixed narrow channel there, unless `fixedAllowed`
+ * says that the operator knows the rule. Region `none` has no limits: for a shielded bench, or an individual licence.
  */
 export function bandOf(region: Region, frequencyHz: number, bandwidthHz: number, fixedAllowed = false): Band {
   if (region === 'none') return band('none', 0, 2000, unlimited)

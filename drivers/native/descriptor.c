@@ -74,7 +74,7 @@ int descriptor_fd(napi_env env, napi_value value) {
     return self->fd < 0 ? -EBADF : self->fd;
 }
 
-static void tell(struct descriptor *self, int events) {
+static void notify(struct descriptor *self, int events) {
     napi_handle_scope scope;
     napi_value callback, this, argument, result, error;
     if (napi_open_handle_scope(self->env, &scope) != napi_ok)
@@ -95,7 +95,7 @@ static void on_wake(uv_poll_t *poll, int status, int events) {
         uv_poll_start(poll, self->events, on_wake);
         events = UV_READABLE;
     }
-    tell(self, events);
+    notify(self, events);
 }
 
 static int start_watching(napi_env env, struct descriptor *self, napi_value callback) {

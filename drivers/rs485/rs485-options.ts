@@ -14,8 +14,8 @@ export const rs485Options = v.object({
     'who switches sender and receiver: the driver of the UART by RTS, or an adapter that does it automatically (most USB ones)',
   ),
   rts_on_send: flag(true, 'direction kernel: level of RTS while sending; the other one after it'),
-  delay_before_ms: int(0, 'direction kernel: pause between RTS and the first bit', { max: 100 }),
-  delay_after_ms: int(0, 'direction kernel: pause between the last bit and RTS', { max: 100 }),
+  delay_before_ms: int(0, 'direction kernel: delay between RTS and the first bit', { max: 100 }),
+  delay_after_ms: int(0, 'direction kernel: delay between the last bit and RTS', { max: 100 }),
   turnaround_ms: maybeInt('silence before this end sends; left out: 3.5 characters, at least 5 ms', { max: 1000 }),
   role: choice(
     ['point_to_point', 'master', 'slave'],
@@ -27,12 +27,12 @@ export const rs485Options = v.object({
   address: int(0, 'of a slave: the address it answers to, 0: its AID; on a SLIP line: the IPv4 address of this end', {
     max: 4_294_967_294,
   }),
-  turn_timeout_ms: int(250, 'role master: longest wait for an answer, and longest pause in it', {
+  turn_timeout_ms: int(250, 'role master: time limit for an answer, and longest gap inside it', {
     min: 10,
     max: 10_000,
   }),
   turn_bytes: int(1024, 'role master: most bytes per turn of a slave', { min: 64, max: 65_535 }),
-  poll_interval_ms: int(100, 'role master: pause between two rounds without more packets', { max: 60_000 }),
+  poll_interval_ms: int(100, 'role master: delay between two polling rounds when no slave has more packets', { max: 60_000 }),
   max_packet: int(256, 'bytes of the largest packet', { min: 64, max: 4096 }),
   gap_ms: maybeInt('silence that ends a packet; left out: from the baud rate', {
     min: 2,

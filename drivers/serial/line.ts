@@ -308,7 +308,7 @@ export class SerialLine implements Line {
 
   #unhandled(error: unknown): void {
     this.counters.errors++
-    this.#context.logger.error(`bytes were not handled: ${asOsError(error).message}`)
+    this.#context.logger.error(`handling received bytes failed: ${asOsError(error).message}`)
   }
 
   #remember(path: string, usb: UsbIdentity | undefined): void {

@@ -165,8 +165,8 @@ export class PortNames {
     )
     if (found.length === 1) return found[0]!.path
     if (found.length === 0)
-      throw await this.#missing(`no USB adapter ${port.slice('usb:'.length)} with a serial port is there`)
-    throw new OsError('NOT_FOUND', `${found.length} ports fit ${port}`, {
+      throw await this.#missing(`no USB adapter ${port.slice('usb:'.length)} with a serial port was found`)
+    throw new OsError('NOT_FOUND', `${found.length} ports match ${port}`, {
       hint: `name one of: ${found.map(({ path, ids: [id] }) => id ?? path).join(', ')}`,
     })
   }

@@ -10,7 +10,7 @@ import { asOsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import { LruMap } from '../../src/lib/lru-map'
 import type { Line, LinkCounters, Medium, OpenableEvents, PacketOrigin } from '../../src/links/contracts'
-import { handOver, PacketReceiver } from '../../src/links/deliver'
+import { deliver, PacketReceiver } from '../../src/links/deliver'
 import {
   decode,
   type Endpoint,
@@ -158,7 +158,7 @@ export class SlipMedium extends PacketReceiver implements Medium {
     else if (came.kind === 'echo') this.#echo(came)
     else if (came.port !== own.port) this.#dropped.other_port++
     else if (peer && (came.from.ip !== peer.ip || came.from.port !== peer.port)) this.#dropped.other_address++
-    else handOver(came.payload, this.#origin(came.from), this.handler, this.#tally, logger)
+    else deliver(came.payload, this.#origin(came.from), this.handler, this.#tally, logger)
   }
 
   #echo({ payload, from }: Received): void {

@@ -10,7 +10,7 @@ const common = {
   mode: choice(
     ['send', 'listen'],
     'send',
-    'send: to host and port, answers come back; listen: at port, for packets of anybody on the line',
+    'send: to host and port, answers come back; listen: at port, for packets from every sender on the line',
   ),
   host: optionalText('IPv4 address of the peer'),
   port: port(8080, 'UDP port of the peer, or to listen on'),

@@ -12,7 +12,7 @@ import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno, OsError } from '../lib/errors'
 import { deviceOf, type Files, mountPoints, realFiles, realPath, removeTree } from '../lib/files'
 import { diskFault } from '../lib/writable'
-import { turn } from '../lib/yield'
+import { yieldToLoop } from '../lib/yield'
 import { filesIn, staysHere } from './contents'
 import { allOf, type BackupHeader, type BackupVisitor, readBackup, refuseOutside, type Steps, wrong } from './format'
 import { type Secrets, unseal } from './seal'
@@ -51,7 +51,7 @@ export function restoreBackup(options: RestoreOptions): RestoreResult {
  * gateway whose state is replaced.
  */
 export async function prepareRestore(options: RestoreOptions): Promise<RestoreResult> {
-  for (const steps = preparing(options); ; await turn()) {
+  for (const steps = preparing(options); ; await yieldToLoop()) {
     const { done, value } = steps.next()
     if (done) return value
   }

@@ -11,7 +11,7 @@ const PACKS = {
 }
 const PACK_OF = new Map(Object.entries(PACKS).flatMap(([pack, files]) => files.map(file => [file, pack])))
 /** mark of a resolution that this plugin requested itself */
-const ASKED = Symbol('asked')
+const REQUESTED = Symbol('requested')
 
 /** What the pack is in the bundle: `module.exports` of the package, compiled with the bundle's own `require` and place. */
 const unpacked = (pack, text) => `
@@ -32,9 +32,9 @@ export const firstUse = ({ esbuild, options, packText }) => ({
   setup(build) {
     build.onResolve({ filter: /^[@a-z]/ }, async ({ path, pluginData, ...args }) => {
       const pack = PACK_OF.get(path)
-      if (!pack || pluginData === ASKED) return undefined
+      if (!pack || pluginData === REQUESTED) return undefined
       const { importer, resolveDir, kind, namespace } = args
-      const found = await build.resolve(path, { importer, resolveDir, kind, namespace, pluginData: ASKED })
+      const found = await build.resolve(path, { importer, resolveDir, kind, namespace, pluginData: REQUESTED })
       if (found.errors.length > 0 || found.external) return undefined
       return { path, namespace: 'first-use', pluginData: resolveDir }
     })

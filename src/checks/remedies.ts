@@ -53,7 +53,7 @@ export const BUILTIN_REMEDIES: readonly Remedy[] = [
   {
     kind: 'package',
     resource: 'native addon',
-    remedy: 'os-node deps check tells which file is missing; os-node deps repair brings it back',
+    remedy: 'os-node deps check shows which file is missing; os-node deps repair restores it',
   },
   { kind: 'package', resource: '', remedy: 'os-node deps install {resource}' },
 ]
@@ -72,7 +72,7 @@ export function remedyFor(
   facts: { readonly group?: string; readonly user: string },
 ): string {
   const found = remedies.find(remedy => remedy.kind === kind && fits(remedy, resource))
-  const text = found?.remedy ?? `see to ${resource}`
+  const text = found?.remedy ?? `check ${resource}`
   return text
     .replaceAll('{resource}', resource)
     .replaceAll('{group}', facts.group ?? 'that owns it')
@@ -86,7 +86,7 @@ export function readRemedies(path: string, files: Files, logger: Logger): readon
     for (const remedy of remedies) fits(remedy, '') // an invalid pattern is reported now
     return remedies
   } catch (error) {
-    if (errno(error) !== 'ENOENT') logger.warn(`${path} does not count: ${asOsError(error).message}`)
+    if (errno(error) !== 'ENOENT') logger.warn(`${path} is ignored: ${asOsError(error).message}`)
     return BUILTIN_REMEDIES
   }
 }

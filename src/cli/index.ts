@@ -5,7 +5,7 @@ import { isUnfinished } from '../backup/settle'
 import {
   type AnyVerb,
   type CommandContext,
-  elsewhere,
+  alternativeTo,
   failureOf,
   groupHelp,
   holds,
@@ -85,7 +85,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
     if (first === undefined) return await say(deps, shortHelp(verbs, deps.version).trimEnd())
     if (first.startsWith('-'))
       throw new OsError('USAGE', `a command comes before ${first}`, { hint: 'see os-node --help' })
-    const instead = first === 'help' && elsewhere(`help ${argv[1]}`)
+    const instead = first === 'help' && alternativeTo(`help ${argv[1]}`)
     if (instead) throw new OsError('USAGE', `os-node help has no option ${argv[1]}`, { hint: instead })
     const group = groupHelp(verbs, argv)
     if (group !== null) return await say(deps, group.trimEnd())

@@ -1,5 +1,5 @@
 // Commands of similar programs that do not exist here, with the command to use instead.
-const ELSEWHERE: Readonly<Record<string, string>> = {
+const ALTERNATIVES: Readonly<Record<string, string>> = {
   wizard:
     'there is no setup dialog: os-node run names the device and requests its id; os-node config-set changes a key',
   restart: 'sudo systemctl restart os-node, or Ctrl-C and os-node run; os-node reload applies a changed configuration',
@@ -21,7 +21,7 @@ const SAME: Readonly<Record<string, string>> = {
 }
 
 /** What to use instead of a command or `command --option`; undefined if unknown. */
-export const elsewhere = (words: string): string | undefined => {
+export const alternativeTo = (words: string): string | undefined => {
   const key = Object.hasOwn(SAME, words) ? SAME[words]! : words
-  return Object.hasOwn(ELSEWHERE, key) ? ELSEWHERE[key] : undefined
+  return Object.hasOwn(ALTERNATIVES, key) ? ALTERNATIVES[key] : undefined
 }

@@ -42,12 +42,12 @@ interface Entry {
 
 const errorText = (message: string, hint: string): string => `os-node: ${message}\n${hint ? `  ${hint}\n` : ''}`
 
-/** Files and terminal of this machine do not belong to the caller. */
-const unread = (what: string) => (): Promise<string> =>
+/** A remote caller must not read files or the terminal of this machine. */
+const refuseInput = (what: string) => (): Promise<string> =>
   Promise.reject(new OsError('USAGE', `a gateway reads no ${what} for a command`))
 
 export class JobRunner {
-  readonly #o: Required<Omit<JobRunnerOptions, 'limits'>>
+  readonly #options: Required<Omit<JobRunnerOptions, 'limits'>>
   readonly #limits: JobLimits
   readonly #jobs = new Map<string, Entry>()
   readonly #queue: Entry[] = []
@@ -58,7 +58,7 @@ export class JobRunner {
   readonly counters = { total: 0, failed: 0, cancelled: 0, refused: 0 }
 
   constructor({ limits = {}, ...options }: JobRunnerOptions) {
-    this.#o = { clock: systemClock, timers: systemTimers, ...options }
+    this.#options = { clock: systemClock, timers: systemTimers, ...options }
     this.#limits = { ...LIMITS, ...limits }
   }
 
@@ -69,12 +69,12 @@ export class JobRunner {
   async submit(request: JobRequest): Promise<Job> {
     const { command, background = false, role, username, remote, signal } = request
     const argv = splitCommand(command)
-    const plan = planOf(this.#o.verbs, this.#o.context.version, argv)
+    const plan = planOf(this.#options.verbs, this.#options.context.version, argv)
     // a command that cannot run needs no role
     const needed = plan.verb ? roleOf(plan.verb, plan.options) : 'operator'
     const line = `${username} at ${remote}: ${auditText(argv)}`
     if (!mayAct(role, needed)) {
-      this.#o.logger.warn(`refused, role ${needed} required: ${line}`)
+      this.#options.logger.warn(`refused, role ${needed} required: ${line}`)
       throw new OsError('FORBIDDEN', `role ${needed} required`)
     }
     const { queue, foregroundJobs } = this.#limits
@@ -82,19 +82,19 @@ export class JobRunner {
       this.counters.refused++
       throw new OsError('TOO_MANY_JOBS', 'too many commands run already')
     }
-    this.#o.logger.info(line)
+    this.#options.logger.info(line)
     const entry = this.#enter(request, auditText(argv), plan, needed)
     if (background) {
       this.#queue.push(entry)
       this.#next()
       return withoutPartialOutput(entry.job)
     }
-    const left = (): void => this.#end(entry, 'cancelled', 'the caller disconnected')
-    signal?.addEventListener('abort', left, { once: true })
+    const disconnected = (): void => this.#end(entry, 'cancelled', 'the caller disconnected')
+    signal?.addEventListener('abort', disconnected, { once: true })
     this.#foreground++
     void this.#run(entry, this.#limits.foregroundMs).finally(() => this.#foreground--)
     await entry.settled
-    signal?.removeEventListener('abort', left)
+    signal?.removeEventListener('abort', disconnected)
     return entry.job
   }
 
@@ -113,7 +113,7 @@ export class JobRunner {
   cancel(id: string, role: Role, username: string): Job {
     const entry = this.#known(id, role)
     if (!isOver(entry.job)) {
-      this.#o.logger.info(`${username} cancels ${id}`)
+      this.#options.logger.info(`${username} cancels ${id}`)
       this.#end(entry, 'cancelled', `cancelled by ${username}`)
     }
     return entry.job
@@ -163,7 +163,7 @@ export class JobRunner {
     this.#jobs.set(job.job_id, entry)
     this.counters.total++
     this.#forget()
-    this.#tell(entry)
+    this.#notify(entry)
     return entry
   }
 
@@ -183,7 +183,7 @@ export class JobRunner {
   /** Resolves when the verb has really ended, possibly after its job was ended. */
   async #run(entry: Entry, limitMs: number): Promise<void> {
     this.#change(entry, { status: 'running', started_at: this.#now() })
-    const cancel = this.#o.timers.after(limitMs, () =>
+    const cancel = this.#options.timers.after(limitMs, () =>
       this.#end(entry, 'failed', `stopped after ${limitMs / 1000} s, the limit for a command`),
     )
     try {
@@ -192,11 +192,11 @@ export class JobRunner {
     } catch (thrown) {
       const error = asOsError(thrown)
       const { json, verb } = entry.plan
-      const said = errorJson(error, entry.job.command.split(' ')[0]!)
-      this.#write(entry, 'stderr', errorText(error.message, said.hint))
-      if (json || verb?.json) this.#write(entry, 'stdout', `${JSON.stringify(said)}\n`)
+      const failure = errorJson(error, entry.job.command.split(' ')[0]!)
+      this.#write(entry, 'stderr', errorText(error.message, failure.hint))
+      if (json || verb?.json) this.#write(entry, 'stdout', `${JSON.stringify(failure)}\n`)
       const ran = entry.plan.verb !== null && error.code !== 'INTERNAL'
-      if (error.code === 'INTERNAL') this.#o.logger.error(`${entry.job.command}: ${error.message}`)
+      if (error.code === 'INTERNAL') this.#options.logger.error(`${entry.job.command}: ${error.message}`)
       this.#finish(entry, ran ? 'completed' : 'failed', error.traits.exit)
     } finally {
       cancel()
@@ -213,12 +213,12 @@ export class JobRunner {
     }
     const line = (text: string): void => this.#write(entry, 'stdout', `${text}\n`)
     const context: CommandContext = {
-      ...this.#o.context,
+      ...this.#options.context,
       signal: stop.signal,
       print: (value, text) => line(json ? JSON.stringify(value) : text),
     }
     const prepared = verb.prepare
-      ? await verb.prepare(options, unread('files'), unread('stdin'), () => undefined)
+      ? await verb.prepare(options, refuseInput('files'), refuseInput('stdin'), () => undefined)
       : options
     const { value, text, rows, exitCode = 0 } = await verb.run(context, prepared)
     for await (const row of rows ?? []) {
@@ -235,9 +235,9 @@ export class JobRunner {
     return exitCode
   }
 
-  #write(entry: Entry, stream: 'stdout' | 'stderr', said: string): void {
+  #write(entry: Entry, stream: 'stdout' | 'stderr', output: string): void {
     if (isOver(entry.job)) return
-    const text = entry.plan.verb?.printsSecret ? said : maskText(said)
+    const text = entry.plan.verb?.printsSecret ? output : maskText(output)
     const room = this.#limits.outputChars - entry.job[stream].length
     entry.job = { ...entry.job, [stream]: entry.job[stream] + text.slice(0, Math.max(0, room)) }
     if (text.length <= room) return
@@ -264,10 +264,10 @@ export class JobRunner {
 
   #change(entry: Entry, change: Partial<Job>): void {
     entry.job = { ...entry.job, ...change }
-    this.#tell(entry)
+    this.#notify(entry)
   }
 
-  #tell({ job, role }: Entry): void {
+  #notify({ job, role }: Entry): void {
     for (const listener of this.#listeners) listener(withoutPartialOutput(job), role)
   }
 
@@ -293,6 +293,6 @@ export class JobRunner {
   }
 
   #now(): number {
-    return Math.round(this.#o.clock.wall()) / 1000
+    return Math.round(this.#options.clock.wall()) / 1000
   }
 }

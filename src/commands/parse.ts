@@ -2,7 +2,7 @@
 import { checkOptions as check, readArguments, usage } from '../lib/arguments'
 import type { CommandForm } from '../lib/command-options'
 import { nearest } from '../lib/nearest'
-import { elsewhere } from './foreign-commands'
+import { alternativeTo } from './foreign-commands'
 import { type AnyVerb, GLOBAL_OPTIONS, type OptionValues } from './verb'
 
 interface Parsed {
@@ -31,7 +31,7 @@ export function findVerb(verbs: readonly AnyVerb[], argv: readonly string[]): { 
     const what = stray ? `has no command ${stray}${meant ? `; did you mean ${meant}? It` : '; it'} ` : ''
     throw usage(`os-node ${first} ${what}needs one of: ${group.join(', ')}`, `see os-node ${first} --help`)
   }
-  const instead = elsewhere(first)
+  const instead = alternativeTo(first)
   const meant = instead ? [] : meantBy(first, [...names.keys()])
   const guess = meant.length > 0 ? `; did you mean ${meant.join(' or ')}?` : ''
   throw usage(`no command ${JSON.stringify(first)}${guess}`, instead ?? 'see os-node --help')
@@ -68,7 +68,7 @@ export function parseCommand(
 ): Parsed {
   const { verb, args } = findVerb(verbs, argv)
   for (const word of args) {
-    const instead = elsewhere(`${verb.name} ${word}`)
+    const instead = alternativeTo(`${verb.name} ${word}`)
     if (instead) throw usage(`os-node ${verb.name} has no option ${word}`, instead)
   }
   const values = verb.read ? verb.read(args) : readArguments(formOf(verb), args)

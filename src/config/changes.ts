@@ -16,7 +16,7 @@ import { meantPath } from './normalize'
 import type { AnySchema, Config } from './schema'
 import { mask } from './secrets'
 import type { Parts } from './slices'
-import type { Change, Update, WriteLimits } from './store-types'
+import type { Change, SettingUpdate, WriteLimits } from './store-types'
 
 const MOST_REFUSED = 50
 
@@ -49,7 +49,7 @@ export function* inGroups<Item, Done>(
 }
 
 /** The edit of one update. Throws for a bad key, type or value. */
-export function editOf(schema: AnySchema, { key, value, value_type }: Update, { prefixes }: WriteLimits): Edit {
+export function editOf(schema: AnySchema, { key, value, value_type }: SettingUpdate, { prefixes }: WriteLimits): Edit {
   refuseLarge(value)
   const typed = splitKey(key)
   const path = meantPath(typed)
@@ -65,7 +65,7 @@ export function editOf(schema: AnySchema, { key, value, value_type }: Update, { 
 /** The edit of each update, or the error of its key, type or value. */
 export function* editsOf(
   schema: AnySchema,
-  updates: readonly Update[],
+  updates: readonly SettingUpdate[],
   limits: WriteLimits,
 ): Parts<(Edit | OsError)[]> {
   const edits: (Edit | OsError)[] = []

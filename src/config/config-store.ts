@@ -39,7 +39,7 @@ import { mend } from './repair'
 import { assemble, type Config, type Schema } from './schema'
 import { type ConfigTexts, configTexts, mask } from './secrets'
 import { atOnce, inTurns, type Parts } from './slices'
-import type { Change, Changed, LoadOptions, Repair, Update, WriteLimits } from './store-types'
+import type { Change, Changed, LoadOptions, Repair, SettingUpdate, WriteLimits } from './store-types'
 
 /** configuration object → its store */
 const owners = new WeakMap<object, ConfigStore>()
@@ -185,7 +185,7 @@ export class ConfigStore {
    * Changes many keys, each like set(), in few writes, for approved(): the change or the error for each, in order. If a
    * key occurs twice, the last one counts.
    */
-  *settings(updates: readonly Update[], limits: WriteLimits = {}): Parts<(Change | OsError)[]> {
+  *settings(updates: readonly SettingUpdate[], limits: WriteLimits = {}): Parts<(Change | OsError)[]> {
     const meant = yield* editsOf(this.#schema, updates, limits)
     const edits = meant.filter(item => !(item instanceof OsError)) as Edit[]
     const done = (yield* inGroups(edits, group => this.#changing(group, limits))).values()
@@ -299,7 +299,7 @@ export class ConfigStore {
   /** Rejects a configuration that is valid by the schema but cannot be used. */
   refuse(problem: OsError): void {
     this.#problem = problem
-    this.#logger.error(`${problem.message}; the running configuration stays`)
+    this.#logger.error(`${problem.message}; the running configuration stays in use`)
   }
 
   /** Calls `listener` after each change. Returns the function that ends it. */

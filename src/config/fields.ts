@@ -44,7 +44,7 @@ export const text = (standard: string, help: string, meta: More = {}) =>
 
 /** A text that is allowed as a name in a compressed text (X16), or is empty. */
 export const wireName = (help: string, meta: More = {}) => {
-  const rule = 'may not hold . | ; > : @ or control characters, nor begin with & or #'
+  const rule = 'must not contain . | ; > : @ or control characters, nor begin with & or #'
   const fits = (name: string): boolean => name === '' || isGoodName(name)
   return v.optional(v.pipe(v.string(), v.maxLength(4096), v.check(fits, rule), about<string>(help, meta)), '')
 }

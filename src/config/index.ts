@@ -16,4 +16,4 @@ export {
   type SourceConfig,
   type UplinkConfig,
 } from './schema'
-export type { Change, Changed, Update, WriteLimits } from './store-types'
+export type { Change, Changed, SettingUpdate, WriteLimits } from './store-types'

@@ -1,6 +1,6 @@
 // Work in parts, so that a large configuration does not block the event loop: other callers can run between parts
 // (S21). The same steps run without pauses where nothing else waits: at the start, and in a command.
-import { turn } from '../lib/yield'
+import { yieldToLoop } from '../lib/yield'
 
 /** Steps that yield at the end of a part; some yield a promise to wait for before the next part. */
 export type Parts<T> = Generator<(() => Promise<void>) | undefined, T, void>
@@ -26,7 +26,7 @@ export async function inTurns<T>(parts: Parts<T>): Promise<T> {
     if (step.done) return step.value
     let failed: { error: unknown } | undefined
     if (step.value || performance.now() - since >= WORK_MS) {
-      await (step.value ?? turn)().catch((error: unknown) => {
+      await (step.value ?? yieldToLoop)().catch((error: unknown) => {
         failed = { error }
       })
       since = performance.now()

@@ -52,7 +52,7 @@ export interface WriteLimits {
 }
 
 /** One of many changes, like set() of the key. */
-export interface Update {
+export interface SettingUpdate {
   readonly key: string
   readonly value?: unknown
   readonly value_type?: string | undefined

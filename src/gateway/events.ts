@@ -70,7 +70,7 @@ export class EventChannel<T> {
   }
 
   /** True if there is a listener. Callers use it to skip expensive event data. */
-  get heard(): boolean {
+  get hasListeners(): boolean {
     return this.#subscribers.length > 0
   }
 

@@ -11,7 +11,7 @@ import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { masked } from '../lib/secrets'
-import { turn } from '../lib/yield'
+import { yieldToLoop } from '../lib/yield'
 import { type LinkReport, Supervisor } from '../links/supervisor'
 import { FlashLog } from '../log'
 import { logSettings } from '../log/log-options'
@@ -43,7 +43,7 @@ import { type DeviceIds, idsFor } from './ids'
 import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
 import { Sources } from './intake/sources'
 import { LatestBoard, type LatestReading } from './latest'
-import type { LinkParts } from './link-deps'
+import type { LinkDeps } from './link-deps'
 import { LocalUpstream } from './local-upstream'
 import { allowList } from './receive/allow-list'
 import { contentHash } from './receive/content-hash'
@@ -52,7 +52,7 @@ import { Receive } from './receive/receive'
 import { ReceiveSession } from './receive/receiver-session'
 import { Receivers } from './receive/receivers'
 import { statusOf } from './report'
-import { remember } from './restore'
+import { restoreMemory } from './restore'
 import { Restored } from './restored'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
@@ -231,7 +231,7 @@ export class Gateway {
   /** Opens database, sources, uplinks and receivers. Settles after one attempt to open each link. */
   async start(): Promise<void> {
     this.#takeSettings()
-    remember(this.log, {
+    restoreMemory(this.log, {
       time: this.time,
       corrections: this.#keeper.corrections,
       ...{ receiver: this.#receiver, frames: this.receive.frames, templates: !this.#restored.is },
@@ -267,7 +267,7 @@ export class Gateway {
     await this.supervisor.tried()
     if (this.#stopping) return // the gateway stops: start nothing more
     this.guard.started()
-    await turn()
+    await yieldToLoop()
   }
 
   /** The reloader. Throws STARTING before start(), LINK_DOWN while the gateway stops. */
@@ -347,7 +347,7 @@ export class Gateway {
   #noted(fact: Fact, link: LinkMetadata): void {
     this.uplinks.appended()
     if (!link.future) this.latest.note(fact, link)
-    if (this.events.facts.heard) this.events.facts.emit({ fact, link })
+    if (this.events.facts.hasListeners) this.events.facts.emit({ fact, link })
   }
 
   #database(run: (database: Database) => Promise<void>): void {
@@ -385,7 +385,7 @@ export class Gateway {
     return { ...nothing, ...(await applyAll(builders)) }
   }
 
-  get #links(): LinkParts {
+  get #links(): LinkDeps {
     return {
       config: this.config,
       clock: this.#clock,

@@ -6,7 +6,7 @@ import type { NodeIdentity } from '../links/contracts'
 import type { Registry } from '../links/registry'
 import type { Supervisor } from '../links/supervisor'
 
-export interface LinkParts {
+export interface LinkDeps {
   readonly config: ConfigStore
   readonly clock: Clock
   readonly logger: Logger

@@ -104,7 +104,7 @@ export function readLockFile(dataDir: string): LockInfo | undefined {
 const lockText = (path: string): string | null => readOr(() => readRegular(path).toString())
 
 /**
- * Moves aside what has the name of the lock file but is none (a folder, a FIFO, a dangling link). Throws DATA_DIR for a file
+ * Renames whatever else has the name of the lock file (a folder, a FIFO, a dangling link). Throws DATA_DIR for a file
  * that must not be read.
  */
 function moveOther(path: string): void {

@@ -49,7 +49,7 @@ function clockSteps(log: FlashLog, from: number, to: number): Step[] {
 }
 
 /** Reads back the newest facts, at least `facts` of them. */
-export function remember(
+export function restoreMemory(
   log: FlashLog,
   { time, corrections, receiver, frames, local: own, packet, templates }: Memories,
   facts = REMEMBERED_FACTS,

@@ -84,7 +84,7 @@ export class Unkept {
       try {
         await write()
         if (this.#writes.get(name) === write) this.#writes.delete(name)
-        this.#logger.info(`${name} is saved again`)
+        this.#logger.info(`${name} is on flash now`)
       } catch (error) {
         this.#reason = diskFault(error) ?? asOsError(error).message
       }

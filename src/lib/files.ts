@@ -129,7 +129,7 @@ export function readRegular(path: string, most = MOST_BYTES): Buffer {
 
 /** A regular file that is read to its end even if another file takes its name meanwhile. */
 export interface HeldFile {
-  /** when it was opened, at most as asked for */
+  /** when it was opened, at most as requested */
   readonly size: number
   /** its content, in pieces of at most `most` bytes */
   pieces(most: number): Iterable<Buffer>

@@ -7,7 +7,7 @@ export function table(rows: readonly (readonly [string, string])[]): string {
   return rows.map(([name, text]) => `  ${name.padEnd(width)}${text}`).join('\n')
 }
 
-const placeOf = ({ type, value }: OptionSpec): string =>
+const placeholderOf = ({ type, value }: OptionSpec): string =>
   type === 'boolean' ? '' : ` ${value ?? (type === 'integer' || type === 'number' ? 'N' : 'TEXT')}`
 
 export const optionRows = (options: Readonly<Record<string, OptionSpec>>): [string, string][] =>
@@ -18,5 +18,5 @@ export const optionRows = (options: Readonly<Record<string, OptionSpec>>): [stri
       spec.choices ? spec.choices.join(' | ') : '',
       spec.env ? `environment ${spec.env}` : '',
     ].filter(Boolean)
-    return [`--${name}${placeOf(spec)}`, spec.help + (more.length > 0 ? ` (${more.join('; ')})` : '')]
+    return [`--${name}${placeholderOf(spec)}`, spec.help + (more.length > 0 ? ` (${more.join('; ')})` : '')]
   })

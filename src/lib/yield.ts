@@ -5,11 +5,11 @@ import { setImmediate as next, setTimeout as sleep } from 'node:timers/promises'
 /** enough for a request on this machine, and short enough not to be noticed */
 const TURN_MS = 2
 
-/** turns of the loop per pause: for a connection, its request, and further parts of the request */
+/** turns of the loop per yield: for a connection, its request, and further parts of the request */
 const LOOKS = 3
 
 /** Resolves when the loop has handled what was waiting. */
-export async function turn(): Promise<void> {
+export async function yieldToLoop(): Promise<void> {
   await sleep(TURN_MS)
   for (let k = 0; k < LOOKS; k++) await next()
 }

@@ -94,7 +94,7 @@ export interface Medium extends Openable {
   readonly acknowledges?: boolean
   /** Sends several packets in order, if one call is cheaper; resolves the number accepted, counted from the first. */
   sendBatch?(packets: readonly Uint8Array[]): Promise<number>
-  /** present if sending takes time and the law may limit it (LoRa) */
+  /** present if sending takes time and regulations may limit it (LoRa) */
   readonly airtime?: Airtime
   /** receives packets (replies on a sending medium, all packets on a listening one) */
   onPacket(handler: PacketHandler): void

@@ -5,7 +5,7 @@ import type { Logger } from '../lib/logger'
 import type { PacketHandler, PacketOrigin } from './contracts'
 
 /** Calls the handler. Its error is counted as an error of the medium and logged. Runs once per packet received. */
-export function handOver(
+export function deliver(
   packet: Uint8Array,
   origin: PacketOrigin,
   handler: PacketHandler,
@@ -17,7 +17,7 @@ export function handOver(
     handler(packet, origin)
   } catch (error) {
     counters.errors++
-    logger.error(`a packet of ${origin.address} was not handled: ${asOsError(error).message}`)
+    logger.error(`handling a packet from ${origin.address} failed: ${asOsError(error).message}`)
   }
 }
 

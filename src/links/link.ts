@@ -223,7 +223,7 @@ export class Link {
       if ((await within(timers, closeTimeoutMs, closed, () => 'late')) !== 'late') return
       this.tally.failures++
       this.#failed(`did not close within ${closeTimeoutMs / 1000} s`)
-      logger.warn(`did not close within ${closeTimeoutMs / 1000} s, left behind`)
+      logger.warn(`did not close within ${closeTimeoutMs / 1000} s and was abandoned`)
     } catch (error) {
       this.tally.failures++
       this.#failed(`close failed: ${asOsError(error).message}`)

@@ -144,7 +144,7 @@ export class Schedule {
       this.#options.onReadings(this.#source, rows, at)
     } catch (error) {
       this.tally.errors++
-      this.#options.logger.error(`readings of ${this.#source.name} not taken: ${asOsError(error).message}`)
+      this.#options.logger.error(`readings of ${this.#source.name} not accepted: ${asOsError(error).message}`)
     }
   }
 }

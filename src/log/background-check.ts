@@ -28,7 +28,7 @@ interface CheckOptions {
   damaged(segment: Segment): boolean
 }
 
-interface Place {
+interface CheckPosition {
   readonly segment: Segment
   readonly generation: number
   at: number
@@ -40,7 +40,7 @@ export class BackgroundCheck {
   readonly #o: CheckOptions
   readonly #checked = new WeakMap<Segment, number>()
   readonly #unreadable = new Set<Segment>()
-  #place: Place | undefined
+  #place: CheckPosition | undefined
   #cancel: (() => void) | undefined
   #segments = 0
   #damaged = 0
@@ -99,7 +99,7 @@ export class BackgroundCheck {
   }
 
   /** Whether the block at the place is intact, and whether it was the last. */
-  #look(place: Place): 'on' | 'sound' | 'damaged' {
+  #look(place: CheckPosition): 'on' | 'sound' | 'damaged' {
     const { segment } = place
     let block: Buffer
     try {

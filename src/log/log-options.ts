@@ -19,7 +19,7 @@ export interface FlashLogOptions {
   maxAgeS?: number
   /** maximum time from append to commit */
   commitIntervalMs?: number
-  /** the same for a record whose commit is awaited */
+  /** maximum time from the request for a commit to the commit */
   ackCommitMs?: number
   commitBytes?: number
   /** `refuse`: facts are refused (DISK_FULL) unless every cursor has passed the oldest segment */

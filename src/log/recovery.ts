@@ -101,7 +101,7 @@ export function lookInto(o: LogSettings): Recovered {
   }
 }
 
-/** Moves aside a file in the place of the folder, for example from a wrong copy command. */
+/** Renames a file that has the name of the folder, for example from a wrong copy command. */
 function moveAway({ dir, files, logger, clock }: LogSettings): boolean {
   const kept = `${dir}.damaged-${Math.floor(clock.wall())}`
   try {

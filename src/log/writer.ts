@@ -313,7 +313,7 @@ export class Writer {
     const healed = this.#failure
     this.#failure = undefined
     this.#failures = 0
-    if (healed) this.#o.logger.info('the log is written again')
+    if (healed) this.#o.logger.info('writes to the log work again')
     this.onDone()
     const ready = this.#waiters.filter(w => w.seq <= this.committedSeq)
     this.#waiters = this.#waiters.filter(w => w.seq > this.committedSeq)

@@ -169,7 +169,7 @@ export interface IsotpOptions {
   padding?: number
   /** our flow control for the sender: frames before it waits for us again (0: no limit) … */
   blockSize?: number
-  /** … and its pause between two frames, as on the wire: 0–127 ms, 0xf1–0xf9: 100–900 µs */
+  /** … and its delay between two frames, as on the wire: 0–127 ms, 0xf1–0xf9: 100–900 µs */
   stMin?: number
   receiveBuffer?: number
 }

@@ -26,21 +26,21 @@ export async function askHelper(
   addon: HelperAddon,
   send: (connection: Descriptor) => number,
 ): Promise<Descriptor | number> {
-  const asked = addon.connectUnixPackets(path)
-  if (typeof asked === 'number')
-    throw new OsError('NO_ACCESS', `${path}: ${systemError(asked, 'connect').message}`, {
+  const connection = addon.connectUnixPackets(path)
+  if (typeof connection === 'number')
+    throw new OsError('NO_ACCESS', `${path}: ${systemError(connection, 'connect').message}`, {
       hint: `systemctl start ${unit}`,
     })
   try {
     const answered = new Promise<void>((resolve, reject) => {
-      const watched = addon.watch(asked, READABLE, () => resolve())
+      const watched = addon.watch(connection, READABLE, () => resolve())
       if (watched < 0) reject(systemError(watched, 'poll'))
     })
-    const sent = send(asked)
+    const sent = send(connection)
     if (sent < 0) return sent
     await within(timers, answerMs, answered, timeout(late, answerMs))
-    return addon.takeDescriptor(asked)
+    return addon.takeDescriptor(connection)
   } finally {
-    addon.close(asked)
+    addon.close(connection)
   }
 }

@@ -44,11 +44,11 @@ export async function setRs485(port: NativeThread, wanted: Partial<Rs485>): Prom
   if (!made.enabled) throw unsupported('it leaves the mode off')
   if (made.rtsOnSend !== rtsOnSend)
     throw unsupported(`RTS is ${made.rtsOnSend ? 'high' : 'low'} while it sends, whatever is requested`)
-  for (const [where, asked, got] of [
+  for (const [where, requested, got] of [
     ['before', delayBeforeMs, made.delayBeforeMs],
     ['after', delayAfterMs, made.delayAfterMs],
   ] as const)
-    if (got < asked) throw unsupported(`it waits ${got} ms ${where} sending, not ${asked}`)
+    if (got < requested) throw unsupported(`it waits ${got} ms ${where} sending, not ${requested}`)
   return made
 }
 

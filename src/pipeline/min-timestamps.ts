@@ -5,7 +5,7 @@
 export const ANY_CONTENT = 0
 
 /** contents of one AID whose newest time is remembered */
-const MAX_FLOORS = 256
+const MAX_MIN_TIMESTAMPS = 256
 
 /** Newest time of a content that may have been acknowledged before its template was forgotten. */
 interface MinTimestamp {
@@ -20,7 +20,7 @@ export function raiseMinTimestamp(minTimestamps: MinTimestamps, shape: number, t
   if (minTimestamp && minTimestamp.ts >= ts) return
   minTimestamps.delete(shape)
   minTimestamps.set(shape, { ts, lateRun: 0 })
-  if (minTimestamps.size > MAX_FLOORS) minTimestamps.delete(minTimestamps.keys().next().value!)
+  if (minTimestamps.size > MAX_MIN_TIMESTAMPS) minTimestamps.delete(minTimestamps.keys().next().value!)
 }
 
 /** a sender whose clock was set back by more than this is trusted after this many late frames */

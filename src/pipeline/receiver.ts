@@ -29,7 +29,7 @@ import {
 } from './receive'
 import type { FactSink, FrameChecks, PartOptions, ReceiveCode, Received, ReceiverOptions } from './received'
 import { ReceiverMemory } from './receiver-memory'
-import { type MetaInfo, type MetaOf, Metas } from './slot-meta-cache'
+import { type MetaInfo, type MetaOf, SlotMetaCache } from './slot-meta-cache'
 import { EXACT, type FullText, LAX, readFull, SlotHistory, shapeOf, WARY } from './slots'
 import { AHEAD, BARE, type Scope, type Source } from './sources'
 import { isPlainText, stripAid, tokenMs } from './text'
@@ -38,7 +38,7 @@ export type { Received, ReceiverOptions }
 
 export class Receiver extends ReceiverMemory {
   readonly #reference: boolean
-  readonly #metas: Metas
+  readonly #metas: SlotMetaCache
   readonly #clock: Clock
   readonly #inboundKey: InboundKeys | null
   readonly #stamp: ((aid: number) => number) | null
@@ -60,7 +60,7 @@ export class Receiver extends ReceiverMemory {
     const engine =
       options.engine ??
       new Engine(null, { precision: options.precision, unitDialect: options.dialect, units: options.units })
-    const metas = new Metas(engine.unitDialect, engine.units)
+    const metas = new SlotMetaCache(engine.unitDialect, engine.units)
     super(options, clock, (text, plain) => metas.of(text, plain))
     this.#clock = clock
     this.#metas = metas

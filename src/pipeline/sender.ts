@@ -66,7 +66,7 @@ const OWN_TIDS = 199
 const BACKLOG_FIRST = 200
 const BACKLOG_TIDS = 55
 /** TID of a key request: a FULL without sensors that only requests a session key and is no fact */
-export const OPENER_TID = 255
+export const KEY_REQUEST_TID = 255
 const MAX_TIME = 2 ** 48
 const EMPTY = Buffer.alloc(0)
 /** plans of signatures other than the last; each is found by comparing ids */
@@ -165,7 +165,7 @@ export class UplinkEncoder {
 
   /** A FULL for a retransmitted or late fact; `tid` 200 to 255, default: derived from its template's. */
   encodeFull(fact: Fact, tid?: number, key: Uint8Array | null = null): EncodedFrame {
-    if (tid !== undefined && (tid < BACKLOG_FIRST || tid > OPENER_TID))
+    if (tid !== undefined && (tid < BACKLOG_FIRST || tid > KEY_REQUEST_TID))
       throw new OsError('BAD_REQUEST', `TID ${tid} is not a backlog TID`)
     const plan = this.#prepare(fact)
     const at = this.#slab.reserve(plan.maxSize)

@@ -29,7 +29,7 @@ export function hashText(text: string, seed = 0x811c9dc5): number {
   return Math.imul(h ^ 0xff, 0x01000193)
 }
 
-export class Metas {
+export class SlotMetaCache {
   readonly #byText = new Map<string, MetaInfo>()
   /** of templates of C firmware, where the same text may be another unit */
   readonly #plain = new Map<string, MetaInfo>()

@@ -15,6 +15,7 @@ import {
   splitText,
 } from './text'
 
+/** states kept for each template (D6) */
 const KEPT_STATES = 8
 const ZERO = 0x30
 /** the row in which a late frame is decoded, never kept */
@@ -191,7 +192,7 @@ export class SlotHistory {
     return this.#touched === null || this.#touched[i] === 1
   }
 
-  /** Drops every state, but remembers how new they were: older FULLs are still not learned. */
+  /** Drops every state, but keeps the time of the newest: older FULLs are still not learned. */
   invalidate(): void {
     this.#ts.fill(-1)
     this.#head = -1

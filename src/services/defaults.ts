@@ -39,7 +39,7 @@ const PLUGINS = {
     autoStart: true,
     entries: {
       max_history: int(100, 'issues kept', { min: 1, max: 10_000 }),
-      check_interval_s: seconds(60, 'pause between two looks at the links', 86_400),
+      check_interval_s: seconds(60, 'interval between checks of the links', 86_400),
     },
   },
   dependency_manager: {

@@ -184,7 +184,7 @@ export class Database {
       lag_records: this.lagRecords(),
       packets,
       duplicates: duplicates + this.#missed.duplicates,
-      left: left + this.#missed.left,
+      left: left + this.#missed.removed,
       missed: this.#missed.facts,
       ...(sealed && { windows: this.#damage.of(sealed) }),
       refused: this.#refused,
@@ -320,7 +320,7 @@ export class Database {
   }
 
   /** Ends a worker that became too large or lost a window, and one without queries after a while. */
-  #quiet(asked = false): void {
+  #quiet(requested = false): void {
     const thread = this.#thread
     if (this.#state !== 'up' || !thread || thread.busy) return
     const { idleMs, heapBytes = HEAP_BYTES, heapGrowth = HEAP_GROWTH } = this.#o
@@ -332,7 +332,7 @@ export class Database {
       else this.#state = 'resting'
     }
     if (thread.hole || grown) end()
-    else if (idleMs && (asked || !this.#idleTimer)) {
+    else if (idleMs && (requested || !this.#idleTimer)) {
       clearTimeout(this.#idleTimer)
       this.#idleTimer = setTimeout(() => {
         this.#idleTimer = undefined

@@ -8,7 +8,7 @@ import type { ViewCounts } from './view'
 
 /** any record fits */
 const BLOCK = 256 * 1024
-/** more than an open window has */
+/** bound of #read: more facts than an open window has */
 const MOST_READ = 100_000
 
 interface Range {
@@ -32,8 +32,8 @@ function outside(seqs: readonly number[], ranges: readonly Range[]): number[] {
 export class Missed {
   /** facts that neither the view nor the log has */
   facts = 0
-  /** of removed windows */
-  left = 0
+  /** facts in removed windows */
+  removed = 0
   duplicates = 0
   readonly #log: LogSource
   #stored: readonly Stored[]
@@ -61,7 +61,7 @@ export class Missed {
     for (const { name, from, to, packets, duplicates = 0 } of this.#stored) {
       if (packets === undefined || names.has(name)) continue
       if (to < this.#log.firstSeq && !sealed?.damaged_files.includes(name!)) {
-        this.left += packets
+        this.removed += packets
         this.duplicates += duplicates
         // the next worker reads what the log has
       } else this.facts += packets + duplicates - this.#seqs(from, to).length
@@ -86,7 +86,7 @@ export class Missed {
     this.facts += fresh.length - read.length + this.#read.splice(0, this.#read.length - MOST_READ).length
   }
 
-  /** Facts that the log has; in RAM there may be older ones. */
+  /** Sequence numbers of the facts in the log; in RAM there may be older ones. */
   #seqs(from: number, upTo: number): number[] {
     const seqs: number[] = []
     const reader = this.#log.reader(Math.max(from, this.#log.firstSeq), { kinds: ['fact'], upTo, committedOnly: false })

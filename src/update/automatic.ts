@@ -4,7 +4,7 @@ import { asOsError, OsError } from '../lib/errors'
 import type { Update, UpdateList } from './file'
 import { checkUpdate, type Installed } from './install'
 import type { Slots } from './slots'
-import { type LastUpdates, wentBack } from './trial'
+import { type LastUpdates, wasRolledBack } from './trial'
 
 export interface LastCheck {
   /** UNIX ms by the clock of the board */
@@ -27,7 +27,7 @@ export const runsAlready = ({ board, version, built_at: built }: UpdateList, slo
 export function checkAutomatic(update: Update, slots: Slots, updates: LastUpdates): void {
   checkUpdate(update, slots)
   const { version } = update.list
-  if (wentBack(updates, update.list))
+  if (wasRolledBack(updates, update.list))
     throw new OsError('E_UPDATE', `${version} was tried on this board and rolled back`, {
       hint: 'a newer one is installed automatically; os-node update tries this one again',
     })

@@ -32,11 +32,11 @@ import {
 } from './automatic'
 import { disksText, removableDisks } from './disks'
 import { readUpdate } from './file'
-import { type Installed, installUpdate, type Progress } from './install'
+import { type Installed, installUpdate, type InstallProgress } from './install'
 import { askForReset, heldAtStart, kernelButton } from './reset-button'
 import { type Schedule, scheduleOf, windowEnd } from './schedule'
 import { openSlots, type Slots, versionOn } from './slots'
-import { openSource, type Source } from './source'
+import { openSource, type UpdateSource } from './source'
 import { mountStick, newestOn, openOn, updatesOn } from './stick'
 import { beginTrial, confirm, giveUp, type LastUpdate, LastUpdates, RecordFile, settle } from './trial'
 import { takeUplink } from './uplink'
@@ -84,7 +84,7 @@ interface Shown {
   schedule?: Schedule
   /** the last check for an update by schedule or on a USB stick */
   last_check?: LastCheck
-  progress?: Progress
+  progress?: InstallProgress
   /** why the last update was not installed */
   problem?: string
 }
@@ -172,7 +172,7 @@ function lock(): void {
 }
 
 interface Attempt {
-  open(): Promise<Source>
+  open(): Promise<UpdateSource>
   print(line: string): void
   readonly restart: boolean
   /** no user requested this particular update */
@@ -208,7 +208,7 @@ async function attempt(slots: Slots, one: Attempt): Promise<Installed | undefine
 async function install(slots: Slots, { open, print, automatic, until }: Attempt): Promise<Installed | undefined> {
   const source = await open()
   let shown = ''
-  const report = (progress: Progress): void => {
+  const report = (progress: InstallProgress): void => {
     checkTime(until, Date.now())
     const key = `${progress.step} ${Math.floor(progress.done * 10) * 10} %`
     if (key === shown) return

@@ -8,12 +8,12 @@ import { OsError } from '../lib/errors'
 import { chunksOf } from './chunks'
 import { isNewer, type Update, type UpdatePart, type WantedChunk } from './file'
 import type { SlotName, Slots } from './slots'
-import type { Source } from './source'
+import type { UpdateSource } from './source'
 
 /** bytes of the boot partition that are written last */
 const LAST = 2 ** 20
 
-export interface Progress {
+export interface InstallProgress {
   readonly step: 'compare' | 'write' | 'verify'
   /** progress of this step, 0–1 */
   readonly done: number
@@ -48,7 +48,7 @@ export function checkUpdate({ list }: Update, slots: Slots): void {
     )
 }
 
-interface Place {
+interface WritePosition {
   readonly fd: number
   readonly at: number
 }
@@ -78,7 +78,7 @@ class PartWriter {
     fsyncSync(this.#fd)
   }
 
-  async write(local: ReadonlyMap<string, Place>, source: Source, report: (bytes: number) => void): Promise<void> {
+  async write(local: ReadonlyMap<string, WritePosition>, source: UpdateSource, report: (bytes: number) => void): Promise<void> {
     for (const chunk of this.#part.chunks) {
       report(chunk.at)
       if (this.#has(chunk)) continue
@@ -161,9 +161,9 @@ const sizeOf = (fd: number): number => {
 /** Writes `update` into the other slot; `beginTrial` makes the next start try it. Rejects with E_UPDATE, E_UPDATE_SOURCE. */
 export async function installUpdate(
   update: Update,
-  source: Source,
+  source: UpdateSource,
   slots: Slots,
-  report: (progress: Progress) => void,
+  report: (progress: InstallProgress) => void,
 ): Promise<Installed> {
   checkUpdate(update, slots)
   const open: number[] = []
@@ -181,7 +181,7 @@ export async function installUpdate(
         throw refuse(`${part.name} of the update has ${part.size} bytes, the slot has room for ${room}`)
       return { part, writer: new PartWriter(fd, part) }
     })
-    const local = new Map<string, Place>()
+    const local = new Map<string, WritePosition>()
     let before = 0
     for (const { part } of writers) {
       const fd = opened(slots.running[part.name], 'r')

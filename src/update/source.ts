@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { OsError } from '../lib/errors'
 import type { ReadAt } from './file'
 
-export interface Source {
+export interface UpdateSource {
   readonly read: ReadAt
   /** bytes received so far */
   readonly received: () => number
@@ -18,10 +18,10 @@ const cutShort = (name: string): OsError =>
 const cannot = (name: string, why: string): OsError => new OsError('E_UPDATE_SOURCE', `${name} cannot be read: ${why}`)
 
 /** Opens `name`, a path or an http or https URL. */
-export const openSource = (name: string): Promise<Source> =>
+export const openSource = (name: string): Promise<UpdateSource> =>
   /^https?:\/\//i.test(name) ? Promise.resolve(fromUrl(name)) : fromFile(name)
 
-async function fromFile(name: string): Promise<Source> {
+async function fromFile(name: string): Promise<UpdateSource> {
   const file = await open(name, 'r').catch((error: Error) => {
     throw cannot(name, error.message)
   })
@@ -29,7 +29,7 @@ async function fromFile(name: string): Promise<Source> {
 }
 
 /** An open file; `close` closes it. */
-export function fromHandle(file: FileHandle, name: string): Source {
+export function fromHandle(file: FileHandle, name: string): UpdateSource {
   let received = 0
   return {
     received: () => received,
@@ -54,7 +54,7 @@ const SILENCE_MS = 30_000
 type Body = AsyncIterator<Uint8Array>
 
 /** `delay`: ms to wait before try `n`. */
-export function fromUrl(url: string, delay = (n: number): number => 1000 * 2 ** n): Source {
+export function fromUrl(url: string, delay = (n: number): number => 1000 * 2 ** n): UpdateSource {
   let body: Body | undefined
   let stop = new AbortController()
   let pending: Uint8Array = new Uint8Array()

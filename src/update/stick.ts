@@ -9,7 +9,7 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { asOsError, OsError, orElse } from '../lib/errors'
 import { isNewer, readUpdate, type Update, type UpdateList } from './file'
-import { fromHandle, type Source } from './source'
+import { fromHandle, type UpdateSource } from './source'
 
 const NAME = /^os-node-[\w.+-]{1,100}\.update$/
 /** maximum number of names checked in the folder, and of updates among them */
@@ -56,7 +56,7 @@ export function updatesOn(folder: string): string[] {
 }
 
 /** Opens a file of a stick; refuses links and devices. Rejects with E_UPDATE_SOURCE. */
-export async function openOn(folder: string, name: string): Promise<Source> {
+export async function openOn(folder: string, name: string): Promise<UpdateSource> {
   const wrong = cannot(`${name} is not a regular file`, 'copy the update to the stick again')
   const path = join(folder, name)
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => {
@@ -76,7 +76,7 @@ export async function newestOn(
   let newest: { name: string; list: UpdateList } | undefined
   const refusals: string[] = []
   for (const name of updatesOn(folder)) {
-    let source: Source | undefined
+    let source: UpdateSource | undefined
     try {
       source = await openOn(folder, name)
       const update = await readUpdate(source.read, keys)

@@ -22,6 +22,7 @@ export interface LastUpdate {
   readonly went_back?: readonly string[]
 }
 
+/** rolled-back updates that are remembered */
 const KEPT = 16
 
 /** Identifies an update: two of one version differ in their build time. */
@@ -29,11 +30,11 @@ const nameOf = ({ version, built_at: built = 0 }: Pick<LastUpdate, 'version' | '
   `${version} ${built}`
 
 /** Whether this update was tried on this board and rolled back. */
-export const wentBack = (updates: LastUpdates, update: Pick<LastUpdate, 'version' | 'built_at'>): boolean =>
+export const wasRolledBack = (updates: LastUpdates, update: Pick<LastUpdate, 'version' | 'built_at'>): boolean =>
   updates.read()?.went_back?.includes(nameOf(update)) ?? false
 
 /** The record of a trial that was rolled back. */
-const backOf = (last: LastUpdate, reason: string, at: number): LastUpdate => {
+const rolledBack = (last: LastUpdate, reason: string, at: number): LastUpdate => {
   const before = (last.went_back ?? []).filter(name => name !== nameOf(last))
   return { ...last, outcome: 'rolled back', reason, at, went_back: [nameOf(last), ...before].slice(0, KEPT) }
 }
@@ -78,7 +79,7 @@ export function confirm(slots: Slots, updates: LastUpdates, now: number): boolea
 export function giveUp(slots: Slots, updates: LastUpdates, now: number): boolean {
   if (!onTrial(slots)) return false
   const last = updates.read()
-  if (last) updates.write(backOf(last, 'the gateway did not become healthy in time', now))
+  if (last) updates.write(rolledBack(last, 'the gateway did not become healthy in time', now))
   return true
 }
 
@@ -88,5 +89,5 @@ export function settle(slots: Slots, updates: LastUpdates, now: number): void {
   if (last?.outcome !== 'trial' || slots.choice().trying || onTrial(slots)) return
   const reason = 'its system did not start, or the power was cut during the trial'
   const confirmed = last.slot === slots.running.name
-  updates.write(confirmed ? { ...last, outcome: 'confirmed', at: now } : backOf(last, reason, now))
+  updates.write(confirmed ? { ...last, outcome: 'confirmed', at: now } : rolledBack(last, reason, now))
 }

@@ -10,7 +10,7 @@ import { sourceOf, targetOf } from '../commands/verbs/backup'
 import type { ConfigStore } from '../config'
 import { asOsError, errno, OsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
-import { turn } from '../lib/yield'
+import { yieldToLoop } from '../lib/yield'
 import type { Restore, WriteBackup } from './context'
 
 /** most bytes of a backup, in both directions */
@@ -78,7 +78,7 @@ export function backupRestorer(config: ConfigStore, stop: () => void): Restore {
         const result = await inUpdateFile('E_BACKUP', ({ backup }) =>
           backup.prepareRestore(targetOf(config, file, passphrase)),
         )
-        void turn().then(stop)
+        void yieldToLoop().then(stop)
         return result
       } catch (error) {
         busy = false

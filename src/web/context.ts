@@ -2,7 +2,7 @@
 // objects. Functions are called once per request and must be cheap; one that throws affects only its own part of the
 // answer.
 import type { JobRunner } from '../commands/jobs'
-import type { Change, SchemaRow, Update } from '../config'
+import type { Change, SchemaRow, SettingUpdate } from '../config'
 import type { DisplayRegistry } from '../display'
 import type { GatewayApi, TransportApi } from '../gateway/api'
 import type { OsError } from '../lib/errors'
@@ -72,7 +72,7 @@ export interface WebConfig {
    */
   set(key: string, value: unknown, type?: string): Promise<Change>
   /** many keys, each like set(): the result of each; throws only errors that no single key caused */
-  setAll(updates: readonly Update[]): Promise<readonly (Change | OsError)[]>
+  setAll(updates: readonly SettingUpdate[]): Promise<readonly (Change | OsError)[]>
   /** nested sections, all or nothing; throws the same, FORBIDDEN with `details.keys` */
   update(nested: unknown): Promise<readonly Change[]>
   /** warnings about a valid configuration */

@@ -132,7 +132,7 @@ export class WebServer {
 
   /**
    * Stops listening, gives running answers two seconds, closes all others. Safe to call when stopped. If a request
-   * asked for it (plugin web_user stopped over HTTP), it does not wait for the answer to that request, which is then
+   * requested it (plugin web_user stopped over HTTP), it does not wait for the answer to that request, which is then
    * still sent.
    */
   stop(): Promise<void> {

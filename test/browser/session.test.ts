@@ -288,7 +288,7 @@ test('safe mode is shown on every view with its reason; an admin leaves it there
     await shoot(page, 'safe-mode-phone-light', false)
     await page.getByRole('button', { name: 'Leave safe mode' }).focus()
     await page.keyboard.press('Enter')
-    await page.getByRole('status').filter({ hasText: 'Left safe mode' }).waitFor()
+    await page.getByRole('status').filter({ hasText: 'Safe mode ended' }).waitFor()
     await banner.waitFor({ state: 'hidden' })
     await page.getByRole('listitem').filter({ hasText: 'cpu' }).getByText('up', { exact: true }).waitFor()
     assert.deepEqual([tab.problems.console, tab.problems.answers], [[], []])

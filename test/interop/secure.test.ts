@@ -240,7 +240,7 @@ describe('secure sessions between processes', { concurrency: 4 }, () => {
     for (const { packet } of both.tap.packets('up')) {
       if (!isData(packet[0]!) || isSecure(packet[0]!)) continue
       assert.equal(packet[0], 0x3f)
-      assert.ok(!bodyHas(packet, '>'), 'an opener has no sensor')
+      assert.ok(!bodyHas(packet, '>'), 'a key request has no sensor')
     }
     assert.equal((await both.received())['refused_plaintext'], 0)
     assert.ok((await both.received())['openers']! >= 1)

@@ -187,7 +187,7 @@ export class CanFeed implements Feed {
     const { dropped, receive_buffer } = this.detail
     const how =
       receive_buffer < receiveBuffer
-        ? `the kernel holds ${receive_buffer} bytes for us, not ${receiveBuffer}: raise net.core.rmem_max`
+        ? `the receive buffer has ${receive_buffer} bytes instead of ${receiveBuffer}: raise net.core.rmem_max`
         : 'choose fewer signals, or raise receive_buffer_bytes'
     const lost =
       this.#droppedAt === Number.NEGATIVE_INFINITY

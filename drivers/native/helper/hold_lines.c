@@ -17,8 +17,8 @@ static int kept[LINES], lines;
 
 /* Reads a request: its byte, and its descriptor or -1. Returns 0, or the error. */
 static int read_request(int connection, char *request, int *fd) {
-    const struct timeval patience = {1, 0};
-    setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const struct timeval timeout = {1, 0};
+    setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     struct iovec part = {request, 1};
     union {
         struct cmsghdr head;

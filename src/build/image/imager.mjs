@@ -1,4 +1,4 @@
-// Beside an image: what Raspberry Pi Imager reads to offer it and to ask for host name, key and Wi-Fi (its schema: doc/json-schema of
+// Writes the two lists by which Raspberry Pi Imager offers an image and prompts for host name, key and Wi-Fi (schema: doc/json-schema of
 // raspberrypi/rpi-imager). `<image>.imager.json` is for a web server, `<image>.rpi-imager-manifest` for this computer: a double click
 // opens it. The format is cloudinit, which Imager 1 and 2 write and the board reads (root/usr/lib/os-node/imager).
 import { createHash } from 'node:crypto'
@@ -29,7 +29,7 @@ function measure(path) {
   return { size, sha256: hash.digest('hex') }
 }
 
-/** The list with one image, as Imager reads it; `url` is where `packed` lies. */
+/** The list with one image, as Imager reads it; `url`: download address of `packed`. */
 function osList({ image, packed }, { tag, board, version, builtAt, url }) {
   const whole = measure(image)
   const download = measure(packed)
@@ -59,7 +59,7 @@ function osList({ image, packed }, { tag, board, version, builtAt, url }) {
 }
 
 /**
- * Writes both files beside the image `image` and its packed form `<image>.xz`; their paths. `base`: address of the folder where the
+ * Writes both files beside the image `image` and its packed form `<image>.xz`. Returns their paths. `base`: address of the folder where the
  * packed image can be downloaded; without one the repository file has the bare name, to be completed.
  */
 export function writeForImager(image, { base, ...about }) {

@@ -56,7 +56,7 @@ const NO_UPDATES =
 /** modules that every kernel has to have, inside or not: what the card and the checked root need */
 const MUST = ['squashfs', 'dm-verity', 'ext4', 'vfat']
 
-/** What the firmware starts: the boot partition of slot A; that of slot B once, where the module of board/tryboot asked for it. */
+/** What the firmware starts: the boot partition of slot A; that of slot B once, where the module of board/tryboot requested it. */
 const AUTOBOOT = '[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=3\n'
 
 /** The files that `names` says, out of the first of `bases` that has them: `{ name: content }`. */

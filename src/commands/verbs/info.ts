@@ -49,7 +49,7 @@ export const idInfo: Verb<IdInfo> = {
     const rows = [
       ['device', device_id || 'without a name'],
       ['id', has ? assigned_id : `none yet; os-node ensure-id requests one from ${server.host}:${server.port}`],
-      ['kept in', config_path],
+      ['stored in', config_path],
       ['assigns ids', ids && (ids.problem ?? `${ids.allocated ?? 0} in use, of a ${ids.source}`)],
     ] as const
     return pairs(rows, paint)

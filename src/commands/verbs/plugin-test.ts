@@ -24,7 +24,7 @@ function wordsOf(suite: string, options: OptionValues): string[] {
 export const pluginTest: Verb = {
   name: 'plugin-test',
   aliases: ['os-plugin-test'],
-  summary: 'self-test, integration, stress, audit',
+  summary: 'run the self-test, integration, stress or audit suites',
   description: `Suites: ${SUITES.join(', ')}. Options of a stress run count for stress, all and full_load.`,
   examples: [
     'os-node plugin-test --suite component',

@@ -186,7 +186,7 @@ const verbOf = (
 export const webUser = verbOf('web_user', {
   name: 'web-user',
   aliases: ['web_user', 'os-web'],
-  summary: 'the HTTP service and its users',
+  summary: 'manage the HTTP service and its users',
   commands: 'start, stop, status, dashboard, list, add, update, delete',
   examples: [
     'os-node web-user --cmd start -- --host 127.0.0.1 --port 8765 --block',

@@ -30,7 +30,7 @@ export const update: Verb = {
 
 export const slots: Verb = {
   name: 'slots',
-  summary: 'versions of the SD image, and the last update',
+  summary: 'show the versions of the SD image and the last update',
   examples: ['os-node slots', 'os-node slots --json'],
   where: 'local',
   async run() {

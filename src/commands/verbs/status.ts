@@ -130,7 +130,7 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
     )
   if (status.storage.windows?.damaged)
     bad(
-      `database: ${counted(status.storage.windows.damaged, 'window')} damaged and set aside; records are read from the log if it has them`,
+      `database: ${counted(status.storage.windows.damaged, 'window')} damaged and not used; records are read from the log if it has them`,
     )
   if (status.storage.missed)
     bad(

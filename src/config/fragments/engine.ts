@@ -8,7 +8,7 @@ export const engineEntries = {
     network_retry: section({
       enabled: flag(true, 'send again when a send failed'),
       max_retries: int(2, 'tries after the first', { max: 100 }),
-      interval_seconds: num(1.0, 'pause between tries', { max: 3600 }),
+      interval_seconds: num(1.0, 'delay between tries', { max: 3600 }),
     }),
     tx_batch_enabled: flag(false, 'a node of the library makes packets in batches (core_backend rscore)', atStart),
     tx_batch_window_ms: num(5, 'longest wait of a packet for its batch', {
@@ -24,7 +24,7 @@ export const engineEntries = {
     diff_base: choice(
       ['last', 'sticky'],
       'last',
-      'what a DIFF refers to: the last packet, or the last acknowledged one',
+      'base of a DIFF: the last packet, or the last acknowledged one',
       atStart,
     ),
     full_every: int(100, 'a key frame after this many packets (diff_base sticky)', { min: 1, restart: true }),
@@ -40,7 +40,7 @@ export const engineEntries = {
     SensorId: flag(true, 'unit_dialect attribute: whether sensors keep their ids in what a node transmits', atStart),
   }),
   security_settings: section({
-    secure_session_expire_seconds: num(86400, 'life of a secure session without traffic', { min: 1, restart: true }),
+    secure_session_expire_seconds: num(86400, 'a secure session without traffic ends after this long', { min: 1, restart: true }),
     secure_session_store: optionalText('file of the sessions of receivers; else <data>/secure_sessions.json', atStart),
     time_sync_threshold: num(1_000_000, 'a UNIX time below this counts as unsynchronised'),
     max_time_step_seconds: num(300, 'largest step of the node time per hour after the first sync'),
@@ -61,23 +61,23 @@ export const engineEntries = {
         max: 36_500,
         restart: true,
       }),
-      base_lease_seconds: num(2_592_000, 'lease of an id; 0: offline_hold_days', atStart),
+      base_lease_seconds: num(2_592_000, 'lease of an id; 0: offline_hold_days applies', atStart),
       min_lease_seconds: num(0, 'the shortest lease while many devices arrive', atStart),
       rate_window_seconds: num(3600, 'new devices are counted over this time', { min: 300, restart: true }),
       high_rate_threshold_per_hour: num(60, 'more new devices than this shorten the lease', { min: 1, restart: true }),
       ultra_rate_threshold_per_hour: num(180, 'this many new devices are a flood', { min: 1, restart: true }),
-      ultra_rate_sustain_seconds: num(600, 'a flood of this length ends the leases of offline devices', {
+      ultra_rate_sustain_seconds: num(600, 'a flood that lasts this long ends the leases of offline devices', {
         min: 60,
         restart: true,
       }),
-      high_rate_min_factor: num(0.2, 'least share of a shortened lease', { max: 1, restart: true }),
+      high_rate_min_factor: num(0.2, 'no lease is shortened to less than this share', { max: 1, restart: true }),
       adaptive_enabled: flag(true, 'shorten leases when many devices come and go', atStart),
       ultra_force_release: flag(true, 'let a flood end the leases of devices that are offline already', atStart),
-      metrics_emit_interval_seconds: num(5, 'pause between two reports of the lease metrics', {
+      metrics_emit_interval_seconds: num(5, 'interval between reports of the lease metrics', {
         min: 1,
         restart: true,
       }),
-      metrics_flush_seconds: num(10, 'pause between two writes of <data>/id_lease_metrics.json', { min: 1 }),
+      metrics_flush_seconds: num(10, 'interval between writes of <data>/id_lease_metrics.json', { min: 1 }),
     }),
     id_max_bytes: int(268_435_456, 'memory limit of ids in use, 400 bytes each; new devices beyond it are refused', {
       min: 1_048_576,

@@ -88,9 +88,9 @@ export const gatewayEntries = {
     ),
     failover: section({
       after_s: num(5, 'a better uplink must be down this long before the next takes over', { max: 86_400 }),
-      back_s: num(60, 'and stable this long before it is active again', { max: 86_400 }),
+      back_s: num(60, 'a better uplink must be stable this long before it is active again', { max: 86_400 }),
     }),
-    retry_max_s: num(60, 'longest pause before a link that is down is tried again; 5 s while its peer worked lately', {
+    retry_max_s: num(60, 'longest backoff of a link that is down; 5 s if its peer worked recently', {
       min: 1,
       max: 3600,
       restart: true,
@@ -104,7 +104,7 @@ export const gatewayEntries = {
         max: 600_000,
         restart: true,
       }),
-      ack_commit_ms: int(100, 'the same for a record whose acknowledgement is awaited', {
+      ack_commit_ms: int(100, 'longest time until a record is on flash if its sender waits for an acknowledgement', {
         min: 1,
         max: 60_000,
         restart: true,
@@ -117,7 +117,7 @@ export const gatewayEntries = {
       }),
     }),
     flash: section({
-      endurance_tb: num(8, 'TB that the card of the data directory takes before it is worn out', {
+      endurance_tb: num(8, 'write endurance (TBW) of the card of the data directory', {
         min: 0.001,
         max: 1e6,
       }),
@@ -136,9 +136,9 @@ export const gatewayEntries = {
       memory_mb: int(0, 'memory to stay below; 0: 80 % of the control group, else 40 % of the machine, at most 1024', {
         max: 1_048_576,
       }),
-      lag_ms: num(500, 'lag of the event loop to stay below; 0: any', { max: 60_000 }),
+      lag_ms: num(500, 'highest event loop lag; 0: no limit', { max: 60_000 }),
     }),
-    board: choice(BOARD_NAMES, 'auto', 'board with the pins; auto: as the device tree says', atStart),
+    board: choice(BOARD_NAMES, 'auto', 'board with the pins; auto: detected from the device tree', atStart),
     time: section({
       hold_unsynced_s: num(300, 'wait for a time sync before sending records without a good time'),
     }),
@@ -146,7 +146,7 @@ export const gatewayEntries = {
   receiver: section({
     allow: list(
       v.pipe(v.string(), v.minLength(1)),
-      'addresses (or address ranges) packets are taken from; empty: from everywhere',
+      'addresses (or address ranges) whose packets are accepted; empty: all',
     ),
     max_future_s: num(86_400, 'a packet further in the future is kept and marked, but not used as newest value', {
       min: 1,
@@ -161,7 +161,7 @@ export const gatewayEntries = {
       max: 1_073_741_824,
       restart: true,
     }),
-    template_disk_bytes: int(67_108_864, 'files for the other templates', {
+    template_disk_bytes: int(67_108_864, 'disk limit for templates that do not fit into memory', {
       min: 1_048_576,
       max: 4_294_967_296,
       restart: true,
@@ -198,7 +198,7 @@ export const storageEntries = {
           atStart,
         ),
         tls_ca: optionalText("PEM file of the authority of the server's certificate", atStart),
-        tls_cert: optionalText('PEM file of the own certificate', atStart),
+        tls_cert: optionalText("PEM file of this gateway's certificate", atStart),
         tls_key: optionalText('PEM file of its private key', atStart),
         statement_timeout_ms: maybeInt('longest time of a statement at the server; left out: 30000', {
           min: 100,

@@ -41,10 +41,10 @@ export const webEntries = {
     session_max_seconds: int(43_200, 'a login ends after this long', { min: 300, max: 2_592_000 }),
     ui: section({
       ui_enabled: flag(true, 'show the page; off: only the API'),
-      ui_theme: text('auto', 'looks of the page: auto, light or dark'),
+      ui_theme: text('auto', 'theme of the page: auto, light or dark'),
       ui_layout: text('cards', 'arrangement of the page'),
-      ui_refresh_seconds: int(5, 'interval between updates of what is not pushed', { min: 1, max: 3600 }),
-      ui_compact: flag(false, 'smaller distances'),
+      ui_refresh_seconds: int(5, 'refresh interval of data that is not pushed', { min: 1, max: 3600 }),
+      ui_compact: flag(false, 'compact layout'),
       expose_sections: list(v.string(), 'parts of the dashboard the page shows; empty: all'),
     }),
   }),

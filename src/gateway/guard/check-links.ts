@@ -8,7 +8,7 @@ import { systemClock } from '../../lib/clock'
 import { counted } from '../../lib/counted'
 import { asOsError, OsError } from '../../lib/errors'
 import { silentLogger } from '../../lib/logger'
-import { turn } from '../../lib/yield'
+import { yieldToLoop } from '../../lib/yield'
 import type { DriverContext } from '../../links/contracts'
 import { COMMON, checkOptions, knownOptions, type UnknownOption } from '../../links/driver-options'
 import { withHardware } from '../../links/physical'
@@ -71,7 +71,7 @@ async function typedOptions(configured: Entry, listens: boolean, config: Config,
 /** Adds the driver-specific checks to a configuration store. */
 export function adviseOn(store: ConfigStore, registry: Registry): void {
   store.unknown = () => unknownLinkOptions(store.config, registry)
-  store.advice = () => ((store.config.gateway.sources ?? []) as readonly SourceEntry[]).flatMap(unitWarnings)
+  store.advice = () => ((store.config.gateway.sources ?? []) as readonly CheckedEntry[]).flatMap(unitWarnings)
 }
 
 /** Link options that their drivers do not know, by their paths in the configuration. */
@@ -166,7 +166,7 @@ export async function checkLinks(now: Config, next: Config, registry: Registry):
       const old = before.get(entry.name)
       if (old && isDeepStrictEqual(onItsBus(old, now), onItsBus(entry, next))) continue
       // yield to the event loop: the list may be long
-      if (k % 20 === 19) await turn()
+      if (k % 20 === 19) await yieldToLoop()
       const key = `gateway.${kind}.${k}`
       try {
         await checkLink(kind, entry, next, registry)
@@ -206,7 +206,7 @@ export async function linkProblems(config: Config, registry: Registry): Promise<
         found.push({ kind, text: `${entry.name}: ${message}`, hint, warns })
       }
     }
-  const sources = (config.gateway.sources ?? []) as readonly SourceEntry[]
+  const sources = (config.gateway.sources ?? []) as readonly CheckedEntry[]
   for (const { source, text, others, proposed, fixed } of bySource(await clashesOf(sources, registry, LOOKING)))
     found.push({
       ...{ kind: 'sources', warns: true, text: `${source}: ${text}` },

@@ -3,7 +3,7 @@
 // their readings. An existing file still starts: see intake/sensor-ids.ts and intake/sources.ts.
 import { nearest } from '../../config'
 import { OsError } from '../../lib/errors'
-import { turn } from '../../lib/yield'
+import { yieldToLoop } from '../../lib/yield'
 import type { DriverContext, Source } from '../../links/contracts'
 import type { Registry } from '../../links/registry'
 import { resolveAttribute } from '../../units/attribute'
@@ -32,7 +32,7 @@ function unitsOf(options: unknown, path: readonly string[] = []): UnitAt[] {
 }
 
 /** Throws CONFIG_INVALID for the first unknown unit of a source, and suggests the nearest known one. */
-export function refuseUnknownUnits(entry: SourceEntry, dialect: string): void {
+export function refuseUnknownUnits(entry: CheckedEntry, dialect: string): void {
   const known = dialect === 'attribute' ? resolveAttribute : resolve
   for (const { key, unit } of unitsOf(entry)) {
     if (known(unit)) continue
@@ -48,7 +48,7 @@ export function refuseUnknownUnits(entry: SourceEntry, dialect: string): void {
 const TEMPERATURE = /temp|therm|celsius|boiler|heat|cool|freez|fridge|room|outdoor|indoor/i
 
 /** Units that need a warning: C is the coulomb, but the sensor looks like a thermometer. */
-export function unitWarnings(entry: SourceEntry): string[] {
+export function unitWarnings(entry: CheckedEntry): string[] {
   return unitsOf(entry)
     .filter(({ unit, near }) => unit === 'C' && TEMPERATURE.test(`${entry.name} ${near}`))
     .map(({ key }) => `source ${entry.name}, ${key}: C is the coulomb; degrees Celsius are Cel`)
@@ -65,7 +65,7 @@ export async function sourceOf(
 
 /** The sensor ids that several sources share; a source that cannot be created has none. */
 export async function clashesOf(
-  entries: readonly SourceEntry[],
+  entries: readonly CheckedEntry[],
   registry: Registry,
   context: DriverContext,
 ): Promise<(Clash & { readonly fixed?: boolean })[]> {
@@ -73,7 +73,7 @@ export async function clashesOf(
   const all: { name: string; fixed: Map<string, boolean> }[] = []
   for (const [k, entry] of entries.entries()) {
     // yield to the event loop: the list may be long
-    if (k % 20 === 19) await turn()
+    if (k % 20 === 19) await yieldToLoop()
     const source = await sourceOf(entry, registry, context).catch(() => undefined)
     const sensors = (await source?.sensors) ?? []
     const fixed = new Map(sensors.map(({ id, fixed = false }) => [id, fixed]))

@@ -138,7 +138,7 @@ export class Crashes {
       const mark = JSON.parse(this.#files.read(marksPath(this.#parts.dataDir)).toString('utf8')) as Partial<Mark>
       const { crashes, running } = mark
       if (!Number.isSafeInteger(crashes) || crashes! < 0 || typeof running !== 'boolean')
-        throw new TypeError('it holds no count')
+        throw new TypeError('it contains no crash count')
       return { ...none, ...(mark as Mark) }
     } catch (error) {
       if (errno(error) !== 'ENOENT')

@@ -65,7 +65,7 @@ function watch(
     } catch {
       // stderr is closed: the end itself must not fail
     }
-    // and must not wait for a disk
+    // the end must not wait for a disk either
     setTimeout(kill, 1000)
     if (note) fs.writeFile(note, JSON.stringify({ text, stack }), kill)
     else kill()
@@ -82,7 +82,7 @@ function watch(
         return functionName ? `${functionName} (${place})` : place
       })
       const reported = frames.filter(frame => !frame.includes('node:'))
-      // between two turns no code of a source runs: a few steps lead into it
+      // between two turns of the loop no code of this program runs: step until a frame of it appears
       if (reported.length > 0 || ++steps > 100) end(reported)
       else session.post('Debugger.stepInto')
     })
@@ -90,7 +90,7 @@ function watch(
     session.post('Debugger.enable')
     session.post('Debugger.pause')
   } catch {
-    end([]) // a node without inspector
+    end([]) // this Node was built without the inspector
   }
 }
 
@@ -106,7 +106,7 @@ export function takeFrozen(note: string, logger: Logger): Frozen | undefined {
   try {
     const { text, stack } = JSON.parse(readRegular(note).toString()) as Partial<Frozen>
     unlinkSync(note)
-    if (typeof text !== 'string' || !Array.isArray(stack)) throw new TypeError('it holds no report of a freeze')
+    if (typeof text !== 'string' || !Array.isArray(stack)) throw new TypeError('it contains no report of a freeze')
     return { text, stack: stack.map(String) }
   } catch (error) {
     if (errno(error) !== 'ENOENT') logger.warn(`${note} cannot be read: ${String(error)}`)

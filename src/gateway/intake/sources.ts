@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
-import { turn } from '../../lib/yield'
+import { yieldToLoop } from '../../lib/yield'
 import type { Source, SourceReading } from '../../links/contracts'
 import { COMMON, knownOptions } from '../../links/driver-options'
 import { hostOf } from '../../links/network'
@@ -17,7 +17,7 @@ import { resolveAttribute } from '../../units/attribute'
 import { resolve } from '../../units/canonical'
 import { type Applied, compareLinks } from '../guard/apply'
 import { unitWarnings } from '../guard/check-sensors'
-import type { LinkParts } from '../link-deps'
+import type { LinkDeps } from '../link-deps'
 import { KeptCounts } from './counts'
 import { Deadband } from './deadband'
 import type { Intake } from './intake'
@@ -44,7 +44,7 @@ interface Made {
   readonly source: Source | MissingLink
   /** the ids it has before it is opened */
   readonly ids: readonly string[]
-  readonly opening?: Parameters<LinkParts['supervisor']['add']>[1]
+  readonly opening?: Parameters<LinkDeps['supervisor']['add']>[1]
 }
 
 const NONE: ReadonlyMap<string, string> = new Map()
@@ -53,7 +53,7 @@ const NONE: ReadonlyMap<string, string> = new Map()
 const optionsOf = ({ deadband: _, ...options }: SourceEntry): Omit<SourceEntry, 'deadband'> => options
 
 export class Sources {
-  readonly #parts: LinkParts
+  readonly #parts: LinkDeps
   readonly #intake: Intake
   readonly #running = new Map<string, Running>()
   readonly #ids = new SensorIds()
@@ -66,7 +66,7 @@ export class Sources {
 
   /** `onGone`: gets the ids of closed sources */
   constructor(
-    parts: LinkParts,
+    parts: LinkDeps,
     intake: Intake,
     log: FlashLog,
     onGone: (ids: readonly string[]) => void = () => undefined,
@@ -157,7 +157,7 @@ export class Sources {
     const wanted = new Map(list.map(entry => [entry.name, entry]))
     for (const [k, name] of [...applied.removed, ...applied.changed].entries()) {
       // yield to the event loop: the list may be long
-      if (k % 20 === 19) await turn()
+      if (k % 20 === 19) await yieldToLoop()
       const next = wanted.get(name)
       if (next && isDeepStrictEqual(optionsOf(next), optionsOf(known.get(name)!))) continue
       left.push((supervisor.get(name)?.thing as Partial<Source> | undefined)?.handOn?.())
@@ -169,7 +169,7 @@ export class Sources {
     const made: Made[] = []
     for (const [k, entry] of list.entries()) {
       if (kept.has(entry.name)) continue
-      if (k % 20 === 19) await turn()
+      if (k % 20 === 19) await yieldToLoop()
       const open = this.#running.has(entry.name)
       this.#running.set(entry.name, {
         entry,

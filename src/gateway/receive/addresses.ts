@@ -14,6 +14,7 @@ interface Heard {
 
 export class Addresses {
   readonly #byAid = new Map<number, Heard>()
+  /** AIDs with several addresses: some of those in #byAid, so its bound is theirs */
   readonly #shared = new Map<number, string[]>()
 
   /** True if the AID is known, but not from this address. */

@@ -9,7 +9,7 @@ const MAX_AIDS = 32_768
 const QUICK_MS = 60_000
 /** or after this few packets, for a device that rarely sends */
 const FEW_PACKETS = 2
-/** A, B, A, B, A */
+/** returns in a row that mean two devices: A, B, A, B, A */
 const RETURNS = 3
 
 interface Heard {
@@ -50,11 +50,11 @@ export class Epochs {
     this.#byAid.set(aid, heard)
     if (heard.returns < RETURNS) return false
     heard.returns = 0
-    return !this.#passedOn(aid, heard)
+    return !this.#isForwarded(aid, heard)
   }
 
   /** One of the two senders forwards other AIDs too. */
-  #passedOn(aid: number, { epoch, other }: Heard): boolean {
+  #isForwarded(aid: number, { epoch, other }: Heard): boolean {
     for (const [one, heard] of this.#byAid)
       if (one !== aid && [heard.epoch, heard.other].some(of => of === epoch || of === other)) return true
     return false

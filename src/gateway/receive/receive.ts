@@ -186,7 +186,7 @@ export class Receive {
     }
     if (session) {
       const verdict = session.judge(packet, origin, !peer)
-      if (verdict === 'opener') this.#acknowledge(peer, origin, seq)
+      if (verdict === 'key_request') this.#acknowledge(peer, origin, seq)
       // not acknowledged, so that it is retransmitted when it may be encrypted
       if (verdict === 'refused') this.#refuse(peer, origin, seq)
       if (verdict !== 'data') return
@@ -265,7 +265,7 @@ export class Receive {
       // not logged: a retransmit must count as new
       duplicates.forget(fact.aid, fact.tRaw, hash)
       const { code, message } = asOsError(error)
-      logger.warn(`packet from ${origin.address} not taken: ${message}`)
+      logger.warn(`packet from ${origin.address} not accepted: ${message}`)
       if (code === 'PACKET_TOO_LARGE') {
         // it cannot become smaller: without an answer it would be retransmitted for ever and block later packets
         this.counters.too_large++
@@ -298,7 +298,7 @@ export class Receive {
   #heard(aid: number, { address }: PacketOrigin): void {
     if (!this.addresses.heard(aid, address)) return
     this.counters.moved++
-    this.#options.logger.warn(`id ${aid} is now heard from ${address} too`)
+    this.#options.logger.warn(`id ${aid} now also sends from ${address}`)
   }
 
   /** Requests a FULL; the request contains the TS field as received. */

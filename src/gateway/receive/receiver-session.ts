@@ -4,11 +4,11 @@
 // Errors: a secure frame that no key decrypts is answered BAD_KEY and counted; its sender starts a new session. With
 // `require_secure` plaintext is not decoded, so it changes no template; its sender still gets a key, and may send again
 // encrypted. Plaintext of an AID whose confirmed session is with another address is refused as well, with the answer BAD_KEY
-// (X36). A key request (opener: a FULL without sensors on its own TID) is never stored. Over a shared subscription only a key
+// (X36). A key request (a FULL without sensors on its own TID) is never stored. Over a shared subscription only a key
 // request gets a key.
 import type { PacketOrigin } from '../../links/contracts'
 import type { Received } from '../../pipeline/receiver'
-import { OPENER_TID } from '../../pipeline/sender'
+import { KEY_REQUEST_TID } from '../../pipeline/sender'
 import { frameName } from '../../protocol/nack'
 import type { SecureServer } from '../../protocol/secure/server'
 import { COMMAND, isSecure } from '../../wire/commands'
@@ -52,10 +52,10 @@ export class ReceiveSession {
   }
 
   /**
-   * Judges a packet before it is decoded: data to decode, a key request (opener), or refused. The sender is already answered.
+   * Judges a packet before it is decoded: data to decode, a key request, or refused. The sender is already answered.
    * `bare`: the packet was sent outside the exchange, which would retransmit it.
    */
-  judge(packet: Uint8Array, origin: PacketOrigin, bare = true): 'data' | 'opener' | 'refused' {
+  judge(packet: Uint8Array, origin: PacketOrigin, bare = true): 'data' | 'key_request' | 'refused' {
     const cmd = packet[0]!
     if (isSecure(cmd)) {
       this.#server.hears(origin.address)
@@ -66,7 +66,7 @@ export class ReceiveSession {
     }
     const taken = this.#server.takesPlaintext(sourceAid(packet), origin.address)
     // nearly every packet returns here, so the checksum is checked later
-    if (taken && !this.#server.requireSecure && packet[tidAt(packet)] !== OPENER_TID) return 'data'
+    if (taken && !this.#server.requireSecure && packet[tidAt(packet)] !== KEY_REQUEST_TID) return 'data'
     const header = readHeader(packet)
     // broken frames are reported by the decoder
     if (typeof header === 'string' || !header.crc16Ok) return 'data'
@@ -77,7 +77,7 @@ export class ReceiveSession {
       this.#refuse(packet, header, origin, bare)
     if (keyRequest) {
       this.counters.openers++
-      return 'opener'
+      return 'key_request'
     }
     if (taken) {
       this.#server.refusesPlaintext(1)
@@ -159,7 +159,7 @@ export function sourceAid(packet: Uint8Array): number {
 export const tidAt = (packet: Uint8Array): number => 2 + 4 * (packet[1] ?? 0)
 
 const isKeyRequest = (packet: Uint8Array, { cmd, tid, body, end }: FrameHeader): boolean =>
-  cmd === COMMAND.DATA_FULL && tid === OPENER_TID && !packet.subarray(body, end).includes(SENSOR_MARK)
+  cmd === COMMAND.DATA_FULL && tid === KEY_REQUEST_TID && !packet.subarray(body, end).includes(SENSOR_MARK)
 
 function send(origin: PacketOrigin, answer: Uint8Array | null): void {
   if (answer) void origin.reply(answer)

@@ -15,7 +15,7 @@ import { withHardware } from '../../links/physical'
 import { portOf } from '../../links/registry'
 import { MissingLink } from '../../links/unavailable-link'
 import type { Applied } from '../guard/apply'
-import type { LinkParts } from '../link-deps'
+import type { LinkDeps } from '../link-deps'
 import type { Receive } from './receive'
 
 interface Standing {
@@ -24,12 +24,12 @@ interface Standing {
 }
 
 export class Receivers {
-  readonly #links: LinkParts
+  readonly #links: LinkDeps
   readonly #receive: Receive
   readonly #standing = new Map<string, Standing>()
   readonly #turns = new SerialQueue()
 
-  constructor(links: LinkParts, receive: Receive) {
+  constructor(links: LinkDeps, receive: Receive) {
     this.#links = links
     this.#receive = receive
   }

@@ -24,7 +24,7 @@ export class SavedTime {
     try {
       if (!this.#files.exists(this.#path)) return null
       const { time_ms } = JSON.parse(this.#files.read(this.#path).toString('utf8')) as { time_ms?: unknown }
-      if (typeof time_ms !== 'number' || !Number.isFinite(time_ms)) throw new TypeError('it holds no time')
+      if (typeof time_ms !== 'number' || !Number.isFinite(time_ms)) throw new TypeError('it contains no time')
       return time_ms
     } catch (error) {
       this.#logger.warn(`${this.#path} is not used: ${asOsError(error).message}`)

@@ -12,14 +12,14 @@ import type { TimeQuality } from '../../log'
 import type { NodeClock } from '../../protocol/time'
 import type { Identity } from '../identity'
 import type { PoolWish } from '../ids'
-import type { LinkParts } from '../link-deps'
+import type { LinkDeps } from '../link-deps'
 import { type ServerSessions, sendingSessions } from '../sessions'
 import { probedMedium } from './probed'
 import { UpstreamRequests } from './requests'
 import { Uplink, type UplinkParts } from './uplink'
 
 export interface UplinkBuild
-  extends LinkParts,
+  extends LinkDeps,
     Pick<UplinkParts, 'log' | 'units' | 'nextSeq' | 'timers' | 'cores'>,
     Required<Pick<UplinkParts, 'queue' | 'watchers' | 'largest' | 'onUsable'>> {
   readonly identity: Identity

@@ -292,7 +292,7 @@ export class Channel {
     const { length } = frame
     const taken = await medium.send(frame)
     // on a slow medium the answer timeout starts after sending
-    if (medium.airtime) this.#sender.left(clock.mono())
+    if (medium.airtime) this.#sender.sentAt(clock.mono())
     // a refused frame is retransmitted, but later frames that build on it must not arrive first
     if (!taken) this.#lostIfBuiltOn('a frame')
     return length

@@ -11,7 +11,7 @@ import type { FlashLog } from '../../log'
 import type { FrameBatch } from '../../pipeline/batch'
 import { Engine } from '../../pipeline/compress'
 import type { Fact } from '../../pipeline/fact'
-import { type EncodedFrame, type EncodeOptions, OPENER_TID, UplinkEncoder } from '../../pipeline/sender'
+import { type EncodedFrame, type EncodeOptions, KEY_REQUEST_TID, UplinkEncoder } from '../../pipeline/sender'
 import { PacketSlab } from '../../pipeline/slab'
 import type { UnitDialect, WireUnits } from '../../pipeline/wireunit'
 import type { RefusedFrame } from '../../protocol/nack'
@@ -179,7 +179,7 @@ export class Encoders {
 
   /** A FULL of that fact's device without its sensors, in plaintext, which requests a key (X7). */
   keyRequest({ id, state, aid }: Fact, tRaw: number): Uint8Array {
-    return this.#encoder(aid).encodeFull({ id, state, aid, tRaw, sensors: [] }, OPENER_TID).bytes
+    return this.#encoder(aid).encodeFull({ id, state, aid, tRaw, sensors: [] }, KEY_REQUEST_TID).bytes
   }
 
   /** The frame is being sent; `seq`: its log record, which is sent again if the frame is refused. */

@@ -15,7 +15,7 @@ interface Probed {
   readonly mode: string
   poll(now: number): Uint8Array | null
   nextDeadline(now: number): number
-  left(now: number): void
+  sentAt(now: number): void
 }
 
 /** Sends the probes of one opening and waits for the answer. A new opening, or cancel(), ends the previous one. */
@@ -55,10 +55,10 @@ export class Probing {
       if (ping) {
         await this.#send(ping)
         // a slow medium takes time to send: the answer timeout starts after that
-        const left = this.#clock.mono()
-        this.#sender.left(left)
-        end += left - now
-        now = left
+        const sentAt = this.#clock.mono()
+        this.#sender.sentAt(sentAt)
+        end += sentAt - now
+        now = sentAt
       }
       if (this.#sender.mode === 'probing') await this.#sleep(Math.min(end, this.#sender.nextDeadline(now)) - now)
       if (this.#sender.mode !== 'probing' && opening === this.#opening) {

@@ -1,9 +1,9 @@
 // What a gateway requests of its upstream when a link is ready: a device id if it has none, the time (at each opening and
 // every ten minutes), and ids for its own nodes when few are left. An answer counts only with the number of an open request
 // and from the uplink's own address (D16). An unanswered id request is repeated every five seconds, a time request in the
-// next round. A time that moves this node's counts when a second answer agrees, since no checksum of a serial line covers
-// it. A pool is requested with identical bytes until the answer arrives, so that the upstream repeats a lost answer
-// and no id is lost with it; it is acknowledged when it is on flash.
+// next round. A server time that differs from the node's is accepted when a second answer agrees, since control packets
+// have no checksum. A pool is requested with identical bytes until the answer arrives, so that the upstream repeats a
+// lost answer and no id is lost with it; it is acknowledged when it is on flash.
 import type { Clock } from '../../lib/clock'
 import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
@@ -90,7 +90,7 @@ export class UpstreamRequests {
     if (seq === 0) return false
     if (packet[0] === COMMAND.ID_ASSIGN && seq === this.#idSeq) this.#assigned(packet, seq)
     else if (packet[0] === COMMAND.TIME_RESPONSE && seq === this.#timeSeq) this.#timed(packet)
-    else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq === this.#idSeq) this.#noId(reasonOf(packet))
+    else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq === this.#idSeq) this.#idRefused(reasonOf(packet))
     else if (packet[0] === COMMAND.ID_POOL_RES && seq === this.#poolSeq) void this.#granted(parseIdPool(packet), seq)
     else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq === this.#poolSeq) this.#refused(reasonOf(packet))
     else return false
@@ -140,11 +140,11 @@ export class UpstreamRequests {
       await pool.granted(ids)
       await send(buildAck(seq))
     } catch (error) {
-      logger.error(`${counted(ids.length, 'id')} from the upstream's pool not kept: ${asOsError(error).message}`)
+      logger.error(`${counted(ids.length, 'id')} from the upstream's pool could not be stored: ${asOsError(error).message}`)
     }
   }
 
-  #noId(reason: string): void {
+  #idRefused(reason: string): void {
     const { identity, logger } = this.#options
     logger.warn(`the upstream assigns no device id: ${reason}`)
     identity.refuse(reason)
@@ -178,7 +178,7 @@ export class UpstreamRequests {
     const first = Number.isNaN(this.#claim)
     this.#claim = again ? seconds * 1000 + 500 + halfMs - now : Number.NaN
     this.#timeSeq = 0
-    // at once, but answers that never agree are not asked for as fast as they come
+    // the second request follows at once; answers that never agree are requested every 5 s only
     this.#nextTime = now + (again ? (first ? 0 : TIME_RETRY_MS) : TIME_EVERY_MS)
     if (!again) {
       time?.noteServerTime(seconds, 2 * halfMs)

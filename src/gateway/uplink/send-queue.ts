@@ -10,7 +10,7 @@
 // refuses (R3), and the upstream stores what this gateway cannot. The stored cursor only moves over committed records.
 import type { Clock } from '../../lib/clock'
 import type { FlashLog, LogRecord, TimeQuality } from '../../log'
-import { OPENER_TID } from '../../pipeline/sender'
+import { KEY_REQUEST_TID } from '../../pipeline/sender'
 import type { RefusedFrame } from '../../protocol/nack'
 import { AheadRanges, type Range } from './ahead-ranges'
 import { Alarms } from './alarms'
@@ -150,7 +150,7 @@ export class SendQueue {
    * below 0: that was noted before. Resolves when it is on flash, was not found, or cannot be stored.
    */
   async refused(frame: RefusedFrame, seq: number): Promise<void> {
-    if (frame.tid === OPENER_TID) return
+    if (frame.tid === KEY_REQUEST_TID) return
     if (seq > 0) this.#refused.note(seq)
     else if (seq === 0) await this.#search.want(frame, this.#parts.clock.mono())
     await this.#kept()

@@ -13,7 +13,7 @@ import { OpenRequests } from '../../protocol/handshake/open-requests'
 import { COMMAND } from '../../wire/commands'
 import { frameSerial } from '../../wire/serial'
 import type { Line, LinkCounters, Medium, OpenableEvents, PacketOrigin } from '../contracts'
-import { handOver, PacketReceiver } from '../deliver'
+import { deliver, PacketReceiver } from '../deliver'
 import { CobsDeframer, frameCobs } from './cobs'
 import { type Deframer, SerialDeframer } from './deframer'
 
@@ -151,6 +151,6 @@ export class LineMedium extends PacketReceiver implements Medium {
   }
 
   #received(packet: Uint8Array): void {
-    handOver(packet, this.#origin, this.handler, this.#counters, this.#options.logger)
+    deliver(packet, this.#origin, this.handler, this.#counters, this.#options.logger)
   }
 }

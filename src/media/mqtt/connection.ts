@@ -98,8 +98,8 @@ export class MqttConnection {
   readonly #pending = new Set<(reason: string) => void>()
   #pinger: NodeJS.Timeout | undefined
   /** runs while packets wait for an acknowledgement; restarted by that of the oldest */
-  #silence: NodeJS.Timeout | undefined
-  #why = ''
+  #ackTimer: NodeJS.Timeout | undefined
+  #reason = ''
   #ended = false
   #open = false
 
@@ -149,10 +149,10 @@ export class MqttConnection {
       if (packet.cmd === 'publish') this.#received(packet)
     })
     client.on('disconnect', ({ reasonCode }) => {
-      this.#why = `the broker ended the connection${reasonText(reasonCode)}`
+      this.#reason = `the broker ended the connection${reasonText(reasonCode)}`
     })
     client.on('error', error => {
-      this.#why ||= error.message
+      this.#reason ||= error.message
     })
     client.on('close', () => this.#closed())
   }
@@ -162,22 +162,22 @@ export class MqttConnection {
    * reason why not. Messages are sent in the order of the calls.
    */
   publish(topic: string, payload: Uint8Array, qos: Qos, retain = false): Promise<string | null> {
-    if (this.#ended) return Promise.resolve(this.#why)
+    if (this.#ended) return Promise.resolve(this.#reason)
     if (this.#pending.size === 0) this.#awaitAcknowledgement()
     return new Promise(resolve => {
       this.#pending.add(resolve)
       const bytes = Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength)
       this.#client.publish(topic, bytes, { qos, retain }, error => {
         const isOldest = this.#pending.values().next().value === resolve
-        if (this.#pending.delete(resolve) && isOldest && this.#pending.size > 0) this.#silence?.refresh()
+        if (this.#pending.delete(resolve) && isOldest && this.#pending.size > 0) this.#ackTimer?.refresh()
         resolve(error ? error.message : null)
       })
     })
   }
 
   #awaitAcknowledgement(): void {
-    if (this.#silence) this.#silence.refresh()
-    else this.#silence = setTimeout(() => this.#silent(), this.#options.acknowledgeMs ?? ACKNOWLEDGE_MS)
+    if (this.#ackTimer) this.#ackTimer.refresh()
+    else this.#ackTimer = setTimeout(() => this.#silent(), this.#options.acknowledgeMs ?? ACKNOWLEDGE_MS)
   }
 
   /** While reading is paused, the broker's acknowledgements are not read either. */
@@ -186,7 +186,7 @@ export class MqttConnection {
     if (packets > 0 && this.#pinger) this.#awaitAcknowledgement()
     if (packets === 0 || this.#pinger) return
     const seconds = (this.#options.acknowledgeMs ?? ACKNOWLEDGE_MS) / 1000
-    this.#why = `the broker did not acknowledge the oldest of ${counted(packets, 'packet')} for ${seconds} s`
+    this.#reason = `the broker did not acknowledge the oldest of ${counted(packets, 'packet')} for ${seconds} s`
     this.#client.stream.destroy()
   }
 
@@ -241,7 +241,7 @@ export class MqttConnection {
       this.#open = true
       // it may have ended while the event was queued
       if (!this.#ended) return
-      throw new OsError('LINK_DOWN', this.#why)
+      throw new OsError('LINK_DOWN', this.#reason)
     }
     this.#end('not connected')
     client.stream.destroy()
@@ -276,19 +276,19 @@ export class MqttConnection {
 
   #closed(): void {
     const reported = this.#ended || !this.#open
-    this.#end(this.#why || 'the connection to the broker broke')
-    if (!reported) this.#options.onLost(this.#why)
+    this.#end(this.#reason || 'the connection to the broker was lost')
+    if (!reported) this.#options.onLost(this.#reason)
   }
 
   #end(why: string): void {
     if (this.#ended) return
     this.#ended = true
-    this.#why ||= why
+    this.#reason ||= why
     clearInterval(this.#pinger)
-    clearTimeout(this.#silence)
+    clearTimeout(this.#ackTimer)
     const pending = [...this.#pending]
     this.#pending.clear()
-    for (const settle of pending) settle(this.#why)
+    for (const settle of pending) settle(this.#reason)
   }
 }
 
@@ -305,7 +305,7 @@ const reasonText = (code: number | undefined): string => {
     case 147:
     case 150:
     case 151:
-      return ': too much at once'
+      return ': quota or message rate exceeded'
     default:
       return code ? ` (reason ${code})` : ''
   }

@@ -131,7 +131,7 @@ export class MqttListener extends PacketReceiver implements Medium {
       this.handler(payload, origin)
     } catch (error) {
       this.counters.errors++
-      this.#logger.error(`a packet of ${address} was not handled: ${asOsError(error).message}`)
+      this.#logger.error(`handling a packet from ${address} failed: ${asOsError(error).message}`)
       // it would fail the same way forever
       settle?.()
     }

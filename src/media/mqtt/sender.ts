@@ -7,7 +7,7 @@
 // Errors: no broker, a refusal, a connection that ends (open throws, or `lost`); a broker that refuses a packet or the
 // subscription to answers (`degraded` with its reason); too many pending packets, or one too large (false, counted).
 import { closedWhileOpening, OsError } from '../../lib/errors'
-import { turn } from '../../lib/yield'
+import { yieldToLoop } from '../../lib/yield'
 import type { Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
 import { PacketReceiver } from '../../links/deliver'
 import { type BrokerParts, brokerAddress, connectSession, partyOf } from './broker'
@@ -175,7 +175,7 @@ export class MqttSender extends PacketReceiver implements Medium {
 
   /** Calls `leave` once all pending packets are answered, including those sent in this turn; queued ones are resent later. */
   #afterAll(connection: MqttConnection, leave: () => void): void {
-    void turn().then(() => {
+    void yieldToLoop().then(() => {
       if (this.#connection !== connection) return
       this.#leave = leave
       if (this.#inFlight === 0) leave()

@@ -12,7 +12,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { RemoteInfo, Socket } from 'node:dgram'
 import { closedWhileOpening } from '../../lib/errors'
 import type { Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
-import { handOver, PacketReceiver } from '../../links/deliver'
+import { deliver, PacketReceiver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
 import { listenError } from '../system-errors'
 import { type TlsMaterial, tlsMaterial } from '../tls/settings'
@@ -270,7 +270,7 @@ export class QuicListener extends PacketReceiver implements Medium {
   }
 
   #packet(packet: Uint8Array, peer: Peer): void {
-    handOver(packet, peer.origin(), this.handler, this.counters, this.#context.logger)
+    deliver(packet, peer.origin(), this.handler, this.counters, this.#context.logger)
   }
 
   #transmit(socket: Socket, datagram: Uint8Array, to: HostPort, free: () => void): void {

@@ -11,7 +11,7 @@ export const quicOptions = object({
   mode: choice(['send', 'listen'], 'send', 'send: to host and port; listen: at listen_host and port'),
   host: optionalText('address of the peer'),
   port: port(4433),
-  listen_host: text('0.0.0.0', 'address listened on'),
+  listen_host: text('0.0.0.0', 'address to listen on'),
   tls: tlsOption('files and names of the encryption, which is always on; to listen, cert and key are needed'),
   insecure: maybeFlag("the reference's spelling of tls.insecure"),
   max_packet: int(MAX_PACKET, 'bytes of the largest packet; the path may allow less', { min: 64, max: MAX_PACKET }),
@@ -19,7 +19,7 @@ export const quicOptions = object({
     min: 1000,
     max: 600_000,
   }),
-  connect_timeout_ms: int(10_000, 'time limit of an opening', { min: 100, max: 60_000, side: 'send' }),
+  connect_timeout_ms: int(10_000, 'time limit for connecting', { min: 100, max: 60_000, side: 'send' }),
   max_connections: int(1024, 'most peers; more are not answered', { min: 1, max: 65_535, side: 'listen' }),
 })
 

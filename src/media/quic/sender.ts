@@ -8,7 +8,7 @@ import type { Socket } from 'node:dgram'
 import { rootCertificates } from 'node:tls'
 import { asOsError, closedWhileOpening, OsError } from '../../lib/errors'
 import type { Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
-import { handOver, PacketReceiver } from '../../links/deliver'
+import { deliver, PacketReceiver } from '../../links/deliver'
 import { HostResolver, hostPort, literalAddress } from '../../links/resolve'
 import { clockBehind } from '../tls'
 import { judgeChain } from '../tls/chain'
@@ -188,7 +188,7 @@ export class QuicSender extends PacketReceiver implements Medium {
   }
 
   #received(packet: Uint8Array): void {
-    handOver(packet, this.#origin!, this.handler, this.counters, this.#context.logger)
+    deliver(packet, this.#origin!, this.handler, this.counters, this.#context.logger)
   }
 
   #transmit(socket: Socket, datagram: Uint8Array, free: () => void): void {

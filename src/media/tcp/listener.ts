@@ -7,7 +7,7 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { asOsError, closedWhileOpening, errno, OsError } from '../../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
-import { handOver, PacketReceiver } from '../../links/deliver'
+import { deliver, PacketReceiver } from '../../links/deliver'
 import { HostResolver } from '../../links/resolve'
 import { peerHost, tune } from '../stream-socket'
 import { listenError } from '../system-errors'
@@ -127,7 +127,7 @@ export class TcpListener extends PacketReceiver implements Medium {
     if (this.#sockets.size >= max_connections || ofHost >= max_per_address) {
       this.tally.too_many++
       this.counters.errors++
-      this.#context.logger.warn(`a connection of ${host} is refused: too many`)
+      this.#context.logger.warn(`connection from ${host} refused: too many connections`)
       socket.destroy()
       return
     }
@@ -176,7 +176,7 @@ export class TcpListener extends PacketReceiver implements Medium {
   }
 
   #received(packet: Uint8Array, origin: PacketOrigin): void {
-    handOver(packet, origin, this.handler, this.counters, this.#context.logger)
+    deliver(packet, origin, this.handler, this.counters, this.#context.logger)
   }
 
   #check(): void {

@@ -8,7 +8,7 @@ import type { Socket } from 'node:net'
 import { asOsError, closedWhileOpening } from '../../lib/errors'
 import { SerialQueue } from '../../lib/serial-queue'
 import type { DriverContext, Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
-import { handOver, PacketReceiver } from '../../links/deliver'
+import { deliver, PacketReceiver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
 import { DELIVERY_FRAME } from '../../protocol/control'
 import { DeliveryStream } from '../../protocol/delivery'
@@ -241,7 +241,7 @@ export class TcpSender extends PacketReceiver implements Medium {
   }
 
   #received(packet: Uint8Array): void {
-    handOver(packet, this.#origin, this.handler, this.counters, this.#context.logger)
+    deliver(packet, this.#origin, this.handler, this.counters, this.#context.logger)
   }
 
   #takeFresh(): Socket | undefined {

@@ -7,23 +7,23 @@ import { tlsOption } from '../tls/tls-options'
 export const MAX_STREAM_PACKET = 65_535
 
 export const tcpOptions = object({
-  mode: choice(['send', 'listen'], 'send', 'send: one connection to host and port; listen: at listen_host and port'),
+  mode: choice(['send', 'listen'], 'send', 'send: connects to host and port; listen: accepts connections at listen_host and port'),
   host: optionalText('address of the peer'),
   port: port(8888),
-  listen_host: text('0.0.0.0', 'address listened on'),
+  listen_host: text('0.0.0.0', 'address to listen on'),
   max_packet: int(MAX_STREAM_PACKET, 'bytes of the largest packet', { min: 64, max: MAX_STREAM_PACKET }),
   tls: tlsOption('encryption: true, or its files and names'),
   delivery: optionalText('best_effort: a separate connection for each packet, as the reference does', {
     side: 'send',
   }),
-  connect_timeout_s: num(3, 'time limit of an opening', { min: 0.01, max: 60, side: 'send' }),
+  connect_timeout_s: num(3, 'time limit for connecting', { min: 0.01, max: 60, side: 'send' }),
   send_timeout_s: num(30, 'a peer that accepts or answers nothing for this long is lost', {
     min: 0.01,
     max: 3600,
   }),
-  max_connections: int(4096, 'connections at once', { min: 1, max: 65_535, side: 'listen' }),
-  max_per_address: int(256, 'most connections of one address', { min: 1, max: 65_535, side: 'listen' }),
-  receive_timeout_s: num(10, 'time limit of handshake, first bytes, plain packet and each begun packet', {
+  max_connections: int(4096, 'most simultaneous connections', { min: 1, max: 65_535, side: 'listen' }),
+  max_per_address: int(256, 'most connections from one address', { min: 1, max: 65_535, side: 'listen' }),
+  receive_timeout_s: num(10, 'time limit for the TLS handshake, the first bytes, and completing a packet', {
     min: 0.01,
     max: 3600,
     side: 'listen',

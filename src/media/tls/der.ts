@@ -89,5 +89,5 @@ function oidText(body: Uint8Array): string {
 }
 
 function bad(): never {
-  throw new OsError('BAD_PACKET', 'the certificate is not laid out as one')
+  throw new OsError('BAD_PACKET', 'the certificate has no valid X.509 structure')
 }

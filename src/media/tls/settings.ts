@@ -62,7 +62,7 @@ function certificates(name: string, file: string, read: ReadText): string {
   } catch (cause) {
     throw new OsError('TLS_FILE', `tls.${name}: ${file} holds a broken certificate`, { cause })
   }
-  if (count === 0) throw new OsError('TLS_FILE', `tls.${name}: ${file} holds no certificate in PEM form`)
+  if (count === 0) throw new OsError('TLS_FILE', `tls.${name}: ${file} contains no certificate in PEM form`)
   return pem
 }
 
@@ -75,7 +75,7 @@ function privateKey(file: string, read: ReadText): string {
     const locked = errno(cause) === 'ERR_MISSING_PASSPHRASE' || pem.includes('ENCRYPTED')
     throw new OsError(
       'TLS_FILE',
-      locked ? `tls.key: ${file} needs a passphrase` : `tls.key: ${file} holds no private key in PEM form`,
+      locked ? `tls.key: ${file} needs a passphrase` : `tls.key: ${file} contains no private key in PEM form`,
       {
         cause,
         ...(locked && { hint: 'remove the passphrase (openssl pkey -in KEY -out FILE) and set the mode 0600' }),

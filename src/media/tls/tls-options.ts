@@ -12,11 +12,11 @@ export const tlsSchema = union([
   boolean(),
   strictObject({
     ca: path('file of the trusted authorities, instead of the public ones'),
-    cert: path('file of the own certificate and the intermediates; required to listen'),
+    cert: path("file of this machine's certificate and the intermediates; required to listen"),
     key: path('file of the private key of that certificate'),
     servername: path("name in the peer's certificate, if it is not the host connected to"),
     insecure: flag(false, 'accept any certificate: the peer is not verified'),
-    min_version: choice(['TLSv1.2', 'TLSv1.3'], 'TLSv1.2', 'oldest version spoken'),
+    min_version: choice(['TLSv1.2', 'TLSv1.3'], 'TLSv1.2', 'lowest TLS version'),
     client_ca: path('listening: clients must show a certificate of one of the authorities in this file'),
   }),
 ])

@@ -5,7 +5,7 @@
 
 import { asOsError, closedWhileOpening } from '../../lib/errors'
 import type { LinkCounters, Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
-import { handOver, PacketReceiver } from '../../links/deliver'
+import { deliver, PacketReceiver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
 import { listenError } from '../system-errors'
 import { openPort } from './open'
@@ -81,7 +81,7 @@ export class UdpListener extends PacketReceiver implements Medium {
     this.#port = opened
     if (opened.receiveBuffer < receiveBufferBytes)
       logger.info(
-        `the kernel holds ${opened.receiveBuffer} bytes for us, not ${receiveBufferBytes}: raise net.core.rmem_max`,
+        `the receive buffer has ${opened.receiveBuffer} bytes instead of ${receiveBufferBytes}: raise net.core.rmem_max`,
       )
   }
 
@@ -103,7 +103,7 @@ export class UdpListener extends PacketReceiver implements Medium {
   #received(packet: Uint8Array, peer: UdpPeer): void {
     if (!this.#port) return
     const origin = (peer.origin ??= new UdpOrigin(peer, this.#reply))
-    handOver(packet, origin, this.handler, this.#tally, this.#options.logger)
+    deliver(packet, origin, this.handler, this.#tally, this.#options.logger)
   }
 
   readonly #reply = (packet: Uint8Array, peer: UdpPeer): Promise<boolean> => {

@@ -6,7 +6,7 @@
 
 import { asOsError, closedWhileOpening, OsError } from '../../lib/errors'
 import type { Medium, OpenableEvents, PacketOrigin } from '../../links/contracts'
-import { handOver, PacketReceiver } from '../../links/deliver'
+import { deliver, PacketReceiver } from '../../links/deliver'
 import { type HostAddress, HostResolver, hostPort } from '../../links/resolve'
 import { openPort } from './open'
 import type { UdpPort } from './port'
@@ -125,7 +125,7 @@ export class UdpSender extends PacketReceiver implements Medium {
   #received(port: UdpPort | undefined, packet: Uint8Array): void {
     if (!port || port !== this.#port || !this.#origin) return
     if (this.#refused) this.#well()
-    handOver(packet, this.#origin, this.handler, this.counters, this.#options.logger)
+    deliver(packet, this.#origin, this.handler, this.counters, this.#options.logger)
   }
 
   #failed(port: UdpPort | undefined, error: unknown): void {
@@ -168,7 +168,7 @@ export class UdpSender extends PacketReceiver implements Medium {
         await port.close()
         return
       }
-      this.#options.logger.info(`${this.#options.host} is now ${peer.address}`)
+      this.#options.logger.info(`${this.#options.host} now resolves to ${peer.address}`)
       this.#take(port, peer)
       if (this.#refused) this.#well()
       await old.close()

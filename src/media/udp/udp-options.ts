@@ -22,7 +22,7 @@ export const udpOptions = object({
   ),
   host: optionalText('address of the peer'),
   port: port(8080),
-  listen_host: text('0.0.0.0', 'address listened on'),
+  listen_host: text('0.0.0.0', 'address to listen on'),
   max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 64, max: MAX_DATAGRAM }),
   // the kernel grants at most net.core.rmem_max, and counts a small packet as 768 bytes of twice this size: 4 MiB are
   // 11,000 packets, a tenth of a second at 100,000/s

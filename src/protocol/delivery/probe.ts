@@ -52,8 +52,8 @@ export class Prober {
     return buildProbe(seq)
   }
 
-  /** The last probe was sent only now. */
-  left(now: number): void {
+  /** The last probe was delayed and sent only now: restarts its timer. */
+  sentAt(now: number): void {
     const last = this.#open.at(-1)
     if (!last) return
     last.at = now

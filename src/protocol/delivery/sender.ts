@@ -166,8 +166,8 @@ export class DeliverySender<Token> {
   }
 
   /** The last frame of poll() was sent only now: its answer timeout starts here. Called by a sender over a slow medium. */
-  left(now: number): void {
-    if (this.#mode === 'probing') this.#prober.left(now)
+  sentAt(now: number): void {
+    if (this.#mode === 'probing') this.#prober.sentAt(now)
     for (let seq = Math.max(this.#base, this.#frameFrom); seq < this.#frameEnd; seq++)
       if (this.#state[seq & this.#mask] === SENT) this.#sentAt[seq & this.#mask] = now
   }

@@ -11,7 +11,7 @@
 import { join } from 'node:path'
 import { checkNames } from '../../lib/checked'
 import { OsError } from '../../lib/errors'
-import { turn } from '../../lib/yield'
+import { yieldToLoop } from '../../lib/yield'
 import { checkpointPieces } from './checkpoint'
 import { type DeviceMeta, deviceKey, metaText } from './devicekey'
 import { FileIdStore } from './id-store'
@@ -137,7 +137,7 @@ export class IdAllocator {
   async start(): Promise<void> {
     await this.#keeper.read()
     if (!this.#keeper.loaded) return // stopped
-    while (this.reclaimSome() > 0) await turn()
+    while (this.reclaimSome() > 0) await yieldToLoop()
     this.#checkpointIfDue()
   }
 

@@ -4,7 +4,7 @@
 // Errors: a store that cannot be read throws STORAGE at every call. Every call except the first checks at most a few thousand
 // ids; read() spreads the first one over many turns of the event loop.
 import { asOsError, type OsError } from '../../lib/errors'
-import { turn } from '../../lib/yield'
+import { yieldToLoop } from '../../lib/yield'
 import type { IdStore } from './id-store'
 import { LeaseMeter, type LeaseMetrics, type LeasePolicy } from './lease'
 import { type IdChange, type IdEntry, IdState } from './state'
@@ -84,7 +84,7 @@ export class LeaseKeeper {
   async read(): Promise<void> {
     this.#slicing = true
     while (this.reading) {
-      await turn()
+      await yieldToLoop()
       const end = performance.now() + SLICE_MS
       while (this.reading && performance.now() < end) this.#step()
     }

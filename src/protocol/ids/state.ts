@@ -1,7 +1,7 @@
 // The allocator's state: the ids in use, the freed ids, and one function that applies a change, for the live allocator and
 // for recovery, so that both always agree. Pure; cannot fail.
 
-import { turn } from '../../lib/yield'
+import { yieldToLoop } from '../../lib/yield'
 import type { LeaseMetrics } from './lease'
 
 type State = 'active' | 'offline' | 'offered'
@@ -106,7 +106,7 @@ export class IdState {
     const found = new Map<string, number>()
     let seen = 0
     for (const { id, granted_to } of this.#entries.values()) {
-      if (++seen % 4096 === 0) await turn()
+      if (++seen % 4096 === 0) await yieldToLoop()
       if (granted_to !== undefined && counts(id)) found.set(granted_to, (found.get(granted_to) ?? 0) + 1)
     }
     return found

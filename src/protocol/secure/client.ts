@@ -5,7 +5,7 @@
 // Errors: if the answer is lost, the server names another timestamp within 10 s. If the server lost the key, it answers
 // BAD_KEY, and we start again in plaintext; accepted at most once per 10 s and AID, so that a forger cannot keep us in
 // plaintext. With requireSecure data is never sent in plaintext, nor if the server refuses it because it has a session with
-// the AID from another address (X36): until there is a key only key requests (openers: a FULL without sensors) are sent, with
+// the AID from another address (X36): until there is a key only key requests (a FULL without sensors) are sent, with
 // delays of 2 s doubling to 60 s.
 
 import { type Clock, systemClock } from '../../lib/clock'

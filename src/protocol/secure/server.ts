@@ -16,7 +16,7 @@ import { buildNack, buildSecureChannelAck, buildSecureDictReady, buildTimeRespon
 import { addressText } from '../ids/service'
 import { type FrameName, refusedFrameText } from '../nack'
 import { SecureSessions } from './sessions'
-import { candidateOf, due, keysOf, NAMED, othersOf, rebuild, type Source } from './source'
+import { candidateOf, due, keysOf, NAMED, othersOf, rebuild, type SecureSource } from './source'
 
 export interface SecureServerOptions {
   /** sessions of this side only */
@@ -24,7 +24,7 @@ export interface SecureServerOptions {
   clock?: Clock
   /** UNIX seconds, sent to senders without a time */
   serverTime?: () => number
-  /** plaintext data is refused; senders get their key through a key request (opener), a FULL without sensors */
+  /** plaintext data is refused; senders get their key through a key request, a FULL without sensors */
   requireSecure?: boolean
   /** seconds without a valid packet from its address after which a confirmed key may be replaced from another address */
   rekeyAfterS?: number
@@ -71,7 +71,7 @@ export class SecureServer {
   readonly #onRekey: NonNullable<SecureServerOptions['onRekey']>
   /** the sender of the frame for which keys() is called; null: any */
   #sender: string | null = null
-  readonly #sources = new Map<number, Source>()
+  readonly #sources = new Map<number, SecureSource>()
 
   constructor({
     clock = systemClock,
@@ -248,7 +248,7 @@ export class SecureServer {
   }
 
   /** A packet encrypted with the session's key: the peer is at that address, unless it is a replayed copy. */
-  #under(source: Source, aid: number, addr: unknown, fresh: boolean, now: number): void {
+  #under(source: SecureSource, aid: number, addr: unknown, fresh: boolean, now: number): void {
     const address = addressText(addr) ?? ''
     if (source.address !== address) {
       const sender = senderOf(address)
@@ -264,14 +264,14 @@ export class SecureServer {
     this.sessions.heard(aid)
   }
 
-  #settle(source: Source, addr: unknown, now: number): void {
+  #settle(source: SecureSource, addr: unknown, now: number): void {
     source.address = addressText(addr) ?? ''
     source.home = senderOf(source.address)
     source.heardAt = now
   }
 
   /** Whether a key may be confirmed from there: the device is heard there, or was not heard anywhere for long (X37). */
-  #atHome(source: Source, aid: number, addr: unknown, now: number): boolean {
+  #atHome(source: SecureSource, aid: number, addr: unknown, now: number): boolean {
     const confirmed = this.sessions.confirmedPeer(aid) !== null
     if (!confirmed && this.requireSecure) return true
     const address = addressText(addr) ?? ''
@@ -285,7 +285,7 @@ export class SecureServer {
     return true
   }
 
-  #refuseKey(source: Source, aid: number, addr: unknown, now: number): null {
+  #refuseKey(source: SecureSource, aid: number, addr: unknown, now: number): null {
     this.counters.rekeyRefused++
     if (now - source.warnedAt >= WARN_INTERVAL_MS) {
       source.warnedAt = now
@@ -295,7 +295,7 @@ export class SecureServer {
   }
 
   /** Drops expired replaced keys. */
-  #outlived(source: Source): void {
+  #outlived(source: SecureSource): void {
     const now = this.#clock.mono()
     if (source.recent.every(({ until }) => until > now)) return
     source.recent = source.recent.filter(({ until }) => until > now)
@@ -310,7 +310,7 @@ export class SecureServer {
     return this.#sources.keys().next().value!
   }
 
-  #source(aid: number, sessionKey: Uint8Array | null): Source {
+  #source(aid: number, sessionKey: Uint8Array | null): SecureSource {
     let source = this.#sources.get(aid)
     if (!source) {
       if (this.#sources.size >= this.#maxSources) this.#sources.delete(this.#leastOf())

@@ -77,9 +77,9 @@ export class SessionStore {
     const { path, files } = this.#options
     try {
       files.rename(path, `${path}.damaged`)
-      return `kept aside as ${path}.damaged`
+      return `renamed to ${path}.damaged`
     } catch (error) {
-      return `not copied: ${asOsError(error).message}`
+      return `not renamed: ${asOsError(error).message}`
     }
   }
 }
@@ -93,7 +93,7 @@ function parseInto(found: Map<number, SecureSession>, text: string, peer?: strin
     return asOsError(error).message
   }
   const sessions = (content as { sessions?: unknown } | null)?.sessions
-  if (typeof sessions !== 'object' || sessions === null || Array.isArray(sessions)) return 'it holds no sessions'
+  if (typeof sessions !== 'object' || sessions === null || Array.isArray(sessions)) return 'it contains no sessions'
   if (peer !== undefined && (content as { peer?: unknown }).peer !== peer) return null
   let bad = 0
   for (const [aid, value] of Object.entries(sessions)) {

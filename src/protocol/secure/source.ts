@@ -26,7 +26,7 @@ interface RecentAnswer {
 }
 
 /** State of one AID in addition to its session. */
-export interface Source {
+export interface SecureSource {
   named: readonly RecentAnswer[]
   refused: readonly RecentAnswer[]
   /** keys of the last named timestamps, newest first, without the session's key; a replaced key last */
@@ -48,7 +48,7 @@ export interface Source {
 
 /** Whether that address got no answer of this kind within the interval; notes one now. */
 export function due(
-  source: Pick<Source, 'named' | 'refused'>,
+  source: Pick<SecureSource, 'named' | 'refused'>,
   kind: 'named' | 'refused',
   addr: unknown,
   now: number,
@@ -64,20 +64,20 @@ export function due(
 }
 
 /** The keys to try, best first, each once: a copy of a plaintext packet that came another way names the same key again. */
-export function keysOf({ sessionKey, recent }: Source, usable = recent): Uint8Array[] {
+export function keysOf({ sessionKey, recent }: SecureSource, usable = recent): Uint8Array[] {
   const keys = sessionKey ? [sessionKey] : []
   for (const { key } of usable) if (keys.every(other => Buffer.compare(other, key) !== 0)) keys.push(key)
   return keys
 }
 
 /** Call after a change of the session's key or of `recent`. */
-export function rebuild(source: Source): void {
+export function rebuild(source: SecureSource): void {
   source.settled = false
   source.keys = keysOf(source)
 }
 
 /** The candidates in the form that the session stores. */
-export const othersOf = ({ recent }: Source): OtherKey[] => recent.map(({ timestamp, from }) => [timestamp, from])
+export const othersOf = ({ recent }: SecureSource): OtherKey[] => recent.map(({ timestamp, from }) => [timestamp, from])
 
 /** A stored candidate, read at mono ms `now`. A replaced key gets its full time again: how much of it had passed is unknown. */
 export const candidateOf = (aid: number, [timestamp, from]: OtherKey, now: number): Candidate => ({

@@ -51,7 +51,7 @@ export class Outbox {
       this.#transporter ??= this.#open()
       if (!this.#transporter) return this.#failed('this medium is off or has no driver')
       if (!(await this.#transporter.send(packet)))
-        return this.#failed(this.#transporter.lastError?.message ?? 'not taken')
+        return this.#failed(this.#transporter.lastError?.message ?? 'not accepted')
       counters.sent++
       delete counters.last_error
       return true

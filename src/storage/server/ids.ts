@@ -318,7 +318,7 @@ async function write(
   keyOf: (request: IdRequest) => string,
 ): Promise<void> {
   const { now } = state
-  const asked = (list: Grants) => [list.map(({ request }) => request.address), list.map(({ request }) => request.seq)]
+  const requestColumns = (list: Grants) => [list.map(({ request }) => request.address), list.map(({ request }) => request.seq)]
   if (granted.length > 0) {
     const fresh = granted.filter(({ id }) => id >= state.next).length
     const expires = granted.map(({ request }) => now + (request.address === null ? leaseSeconds : OFFER_SECONDS))
@@ -336,7 +336,7 @@ async function write(
         granted.map(({ request }) => (request.address === null ? 'active' : 'offered')),
         granted.map(({ request }) => (request.pool > 0 ? '' : keyOf(request))),
         granted.map(({ request }) => request.meta.replaceAll('\0', '\u2400')),
-        ...asked(granted),
+        ...requestColumns(granted),
         granted.map(({ request }) => request.request),
         granted.map(({ request }) => String(request.pool > 0)),
         expires,
@@ -355,7 +355,7 @@ async function write(
        FROM unnest(?::bigint[], ?::text[], ?::int[], ?::text[], ?::text[]) AS t(id, net, seq, request, meta) WHERE i.id = t.id`,
       [
         renewed.map(({ id }) => id),
-        ...asked(renewed),
+        ...requestColumns(renewed),
         renewed.map(({ request }) => request.request),
         renewed.map(({ request }) => request.meta.replaceAll('\0', '\u2400')),
       ],

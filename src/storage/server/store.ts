@@ -65,7 +65,7 @@ export class ServerStore {
     })
   }
 
-  /** every record up to this seq is at the server; undefined: this process does not write */
+  /** every record up to this seq is stored on the server; undefined: this process does not write */
   get seq(): number | undefined {
     return this.#writer?.seq
   }

@@ -38,7 +38,7 @@ async function runServerWorker(): Promise<void> {
   const store = await ServerStore.open(dialect, setup, end).catch(end)
   const state = (): WorkerState => ({ counts: { ...store.counts }, heap: threadBytes(), hole: false })
   const query = questions(dialect, setup)
-  // with a separate connection, since a device waits for its id
+  // ids use a separate connection, because a device waits for its id
   const ids = questions(dialect, setup)
   const ask = (question: Question | IdQuestion) => (question.name === 'ids' ? ids : query)(question)
 

@@ -52,10 +52,10 @@ test('without listeners no events are kept', () => {
   const { options, waiting } = rig()
   const channel = new EventChannel<number>(options)
   channel.emit(1)
-  assert.deepEqual([channel.heard, waiting.length], [false, 0])
+  assert.deepEqual([channel.hasListeners, waiting.length], [false, 0])
   const got: number[] = []
   channel.subscribe(event => got.push(event))
-  assert.equal(channel.heard, true)
+  assert.equal(channel.hasListeners, true)
   assert.deepEqual(got, [])
 })
 
@@ -86,7 +86,7 @@ test('an exception in a listener is logged, and affects neither its later events
   events.links.emit({ name: 'b', state, before: state })
   run()
   assert.deepEqual(seen, ['a', 'b'])
-  assert.match(lines.join(''), /a listener of events failed: no a/)
+  assert.match(lines.join(''), /an event listener failed: no a/)
 })
 
 test('packets are reported immediately, and a listener may be removed', () => {
@@ -100,7 +100,7 @@ test('packets are reported immediately, and a listener may be removed', () => {
   const packet = Uint8Array.of(1, 2)
   events.packet(packet, { medium: 'UDP', address: '::1' })
   assert.deepEqual(seen, [{ packet, medium: 'UDP', address: '::1' }])
-  assert.match(lines.join(''), /a listener of packets failed: no/)
+  assert.match(lines.join(''), /a packet listener failed: no/)
   end()
   bad()
   events.packet(packet, { medium: 'UDP', address: '::1' })

@@ -49,7 +49,7 @@ test('state that the disk refuses is written again with growing intervals until 
   await timers.advance(10_000)
   assert.equal(unkept.report(), undefined)
   assert.deepEqual([told.filter(line => line.includes('WARN')).length, timers.pending], [1, 0])
-  assert.match(told.at(-1)!, /INFO .*the lock is saved again/)
+  assert.match(told.at(-1)!, /INFO .*the lock is on flash now/)
   // and once more
   code = 'EIO'
   unkept.write('the lock', write)

@@ -1,4 +1,4 @@
-// The floor rule of the house: a room imports only from lower floors, never upward, sideways or in cycles.
+// The import rule: a room imports only from lower floors, never upward, sideways or in cycles.
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'

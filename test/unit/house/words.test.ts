@@ -1,16 +1,17 @@
-// Comments and texts use the field's words: those that name no subject, and names of things that have a technical one, are
-// refused.
+// Comments, texts and docs use the field's words: those that name no subject, and names of things that have a technical one,
+// are refused.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { test } from 'node:test'
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 
 /** each word, and what to write instead */
 const REFUSED: readonly (readonly [word: RegExp, instead: string])[] = [
-  [/\b(?:nobody|somebody|whoever)\b/i, 'the subject: the caller, the sender, the user, no peer'],
-  [/\btold\b/i, 'logged, reported, called, sent'],
+  [/\b(?:nobody|somebody|anybody|whoever)\b/i, 'the subject: the caller, the sender, the user, no peer'],
+  [/\b(?:told|telling)\b/i, 'logged, reported, called, sent'],
+  [/\basked\b/i, 'requested, queried'],
   [/\bvouch\w*/i, 'time source, confirm'],
   [/\bpatience\b/i, 'timeout, backoff'],
   [/\bstand-ins?\b/i, 'local upstream, substitute'],
@@ -26,10 +27,11 @@ const NAMES: Readonly<Record<string, string>> = {
   pause: 'delay, interval, backoff, sleep',
   aside: 'oversized, quarantined',
   told: 'reported, sent',
+  asked: 'requested',
   patience: 'timeout',
 }
-/** names of configuration fields, of JSON formats, of valibot and of streams */
-const KEPT = new Set(['pause_ms', 'given_up', 'aside?', 'aside:', 'rest?', 'pause('])
+/** names of configuration fields, of JSON formats, of tables, of valibot and of streams */
+const KEPT = new Set(['asked_by', 'pause_ms', 'given_up', 'aside?', 'aside:', 'rest?', 'pause('])
 
 const partsOf = (name: string): string[] => name.split(/_|(?<=[a-z0-9])(?=[A-Z])/).map(part => part.toLowerCase())
 
@@ -57,6 +59,24 @@ function misnamed(line: string): [name: string, instead: string][] {
   })
 }
 
+/** The refused words in a text, and what to write instead. */
+const refused = (text: string): string[] =>
+  REFUSED.flatMap(([word, instead]) => {
+    const [found] = word.exec(text) ?? []
+    return found === undefined ? [] : [`${found} → ${instead}`]
+  })
+
+/** Every line of docs and of files without code, with where it is. */
+function* prose(): Generator<[at: string, line: string]> {
+  const within = (folder: string): string[] =>
+    readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+      .filter(entry => entry.isFile() && !/\.(?:png|svg|mjs|dtbo)$/.test(entry.name))
+      .map(({ parentPath, name }) => relative(root, join(parentPath, name)))
+  const pages = readdirSync(root).filter(name => name.endsWith('.md') && name !== 'CHANGELOG.md')
+  for (const file of [...pages, ...['docs', 'rootfs', 'board', 'src/build/image'].flatMap(within)])
+    for (const [at, line] of readFileSync(join(root, file), 'utf8').split('\n').entries()) yield [`${file}:${at + 1}`, line]
+}
+
 test('comments, texts and names use the words of the field', () => {
   const wrong: string[] = []
   let lines = 0
@@ -68,14 +88,18 @@ test('comments, texts and names use the words of the field', () => {
         .entries()) {
         const comment = comments(line)
         if (comment !== '') lines++
-        const read = `${comment} ${texts(line)}`
-        for (const [word, instead] of REFUSED)
-          if (word.test(read)) wrong.push(`${folder}/${name}:${at + 1}: ${word.exec(read)![0]} → ${instead}`)
+        for (const found of refused(`${comment} ${texts(line)}`)) wrong.push(`${folder}/${name}:${at + 1}: ${found}`)
         if (/\.tsx?$/.test(name))
           for (const [word, instead] of misnamed(line)) wrong.push(`${folder}/${name}:${at + 1}: ${word} → ${instead}`)
       }
     }
   assert.ok(lines > 9000, `${lines}`)
+  let read = 0
+  for (const [at, line] of prose()) {
+    read++
+    for (const found of refused(line)) wrong.push(`${at}: ${found}`)
+  }
+  assert.ok(read > 5000, `${read}`)
   assert.deepEqual(wrong, [])
   assert.equal(comments('  const told = 1 // told once'), 'told once')
   assert.deepEqual(

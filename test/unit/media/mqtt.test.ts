@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import MqttClient from 'mqtt/lib/client'
 import { systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
-import { turn } from '../../../src/lib/yield'
+import { yieldToLoop } from '../../../src/lib/yield'
 import type { OpenableEvents } from '../../../src/links/contracts'
 import { Link } from '../../../src/links/link'
 import { createMqtt, type MqttSender } from '../../../src/media/mqtt'
@@ -114,10 +114,10 @@ test('a packet whose answer the broker does not have yet is not acknowledged, an
   settles[0]!(new Promise<void>(resolve => (answered = resolve)))
   assert.equal(read, 2, 'the answer to our answer can be read')
   settles[1]!()
-  await turn()
+  await yieldToLoop()
   assert.deepEqual([sent, acks.unsettled], [[], 2])
   answered()
-  await turn()
+  await yieldToLoop()
   assert.deepEqual([sent, acks.unsettled], [[1, 2], 0])
   const more = [3, 4].map(messageId => {
     const settle = acks.hold()
@@ -141,7 +141,7 @@ test('packets behind one that waits for its answer do not stop reading: the ackn
   }
   assert.deepEqual([read, sent], [5, []])
   answered()
-  await turn()
+  await yieldToLoop()
   assert.deepEqual(sent, [1, 2, 3, 4, 5])
 })
 

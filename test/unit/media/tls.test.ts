@@ -211,7 +211,7 @@ test('unusable files are reported with the key and the reason', () => {
   const text = join(dir, 'text.pem')
   writeFileSync(text, 'hello')
   assert.throws(make({ ca: none }), { code: 'TLS_FILE', message: /tls\.ca: .*none\.pem: there is no such file/ })
-  assert.throws(make({ ca: text }), { code: 'TLS_FILE', message: /tls\.ca: .* holds no certificate/ })
+  assert.throws(make({ ca: text }), { code: 'TLS_FILE', message: /tls\.ca: .* contains no certificate/ })
   assert.throws(make({ cert: certs.clientCert }), { code: 'TLS_FILE', message: /without tls\.key/ })
   assert.throws(make({ cert: certs.clientCert, key: text }), { code: 'TLS_FILE', message: /no private key/ })
   assert.throws(make({ cert: certs.clientCert, key: certs.serverKey }), {

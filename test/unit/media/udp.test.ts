@@ -250,7 +250,7 @@ test('an exception in a handler loses only its packet', async t => {
   await client.send(Buffer.of(1))
   await until(() => server.counters.rx === 2)
   assert.equal(server.counters.errors, 1)
-  assert.match(lines.join(''), /a packet of 127\.0\.0\.1:\d+ was not handled: bad packet/)
+  assert.match(lines.join(''), /handling a packet from 127\.0\.0\.1:\d+ failed: bad packet/)
 })
 
 test('the sender moves to the new address of a name when its TTL has passed, and keeps the last one in an outage', async t => {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fusion, type FusionOptions } from '../../../src/pipeline/fuse'
-import { Metas } from '../../../src/pipeline/slot-meta-cache'
+import { SlotMetaCache } from '../../../src/pipeline/slot-meta-cache'
 import { readFull, SlotHistory, shapeOf } from '../../../src/pipeline/slots'
 import { ManualClock } from '../../lib/manual'
 import { peerFrame } from '../../lib/peer'
@@ -12,7 +12,7 @@ import { units } from './units'
 
 const T0 = 1_710_000_000_000
 const TEXT = 'D.1.AAAAAAAA|a>K.K:1|'
-const metas = new Metas('ucum', units)
+const metas = new SlotMetaCache('ucum', units)
 const weightOf = (text: string): number => {
   const read = readFull(text)
   const history = new SlotHistory(shapeOf(read))

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { packSource, unpackSource } from '../../../src/pipeline/packed'
 import { Packer, Unpacker } from '../../../src/pipeline/packed-bytes'
-import { type MetaOf, Metas } from '../../../src/pipeline/slot-meta-cache'
+import { type MetaOf, SlotMetaCache } from '../../../src/pipeline/slot-meta-cache'
 import { readFull, SlotHistory, shapeOf } from '../../../src/pipeline/slots'
 import { units } from './units'
 
-const metas = new Metas('ucum', units)
+const metas = new SlotMetaCache('ucum', units)
 const metaOf: MetaOf = (text, plain) => metas.of(text, plain)
 
 test('a number is restored after any previous number; one close to the previous takes few bytes', () => {

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Fusion } from '../../../src/pipeline/fuse'
 import { type Received, Receiver } from '../../../src/pipeline/receiver'
-import { OPENER_TID, UplinkEncoder } from '../../../src/pipeline/sender'
+import { KEY_REQUEST_TID, UplinkEncoder } from '../../../src/pipeline/sender'
 import { deriveSessionKey, xorPayload } from '../../../src/wire/cipher'
 import { baseCommand, isSecure } from '../../../src/wire/commands'
 import { crc8 } from '../../../src/wire/crc'
@@ -58,8 +58,8 @@ test("with a key the packets are the same as without, only encrypted: every kind
   )
   const again = secret.encodeFull(fact(5, [1, 2]), undefined, KEY)
   assert.ok(again.cmd === 0x40 && again.tid >= 200)
-  assert.equal(secret.encodeFull(fact(6, []), OPENER_TID).cmd, 0x3f)
-  assert.equal(OPENER_TID, 255, 'a TID that no template gets')
+  assert.equal(secret.encodeFull(fact(6, []), KEY_REQUEST_TID).cmd, 0x3f)
+  assert.equal(KEY_REQUEST_TID, 255, 'a TID that no template gets')
 })
 
 /** Wrong keys whose CRC-8 matches that frame. */

@@ -8,7 +8,7 @@ import { Fusion } from '../../../src/pipeline/fuse'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { maxFullSize, UplinkEncoder } from '../../../src/pipeline/sender'
 import { PacketSlab } from '../../../src/pipeline/slab'
-import { Metas } from '../../../src/pipeline/slot-meta-cache'
+import { SlotMetaCache } from '../../../src/pipeline/slot-meta-cache'
 import { Standardizer } from '../../../src/pipeline/standardize'
 import { SendStore } from '../../../src/pipeline/templates'
 import { sensorOf, splitText, tokenBytes } from '../../../src/pipeline/text'
@@ -178,7 +178,7 @@ test('texts of every kind are parsed as pipeline-trace.txt has it', () => {
       return units.fromToken(token)
     },
   }
-  const metas = new Metas('ucum', counted)
+  const metas = new SlotMetaCache('ucum', counted)
   for (const k of [8191, 8192, 8193, 8192]) {
     for (let n = 0; n < k; n++) metas.of(`1.u${n}`, n % 5000 === 1)
     for (const long of [255, 256]) for (let n = 0; n < 2; n++) metas.of('x'.repeat(long), false)

@@ -1,12 +1,12 @@
 // Descriptions of `state.unit` texts are shared, and their number is limited, since the texts come from peers.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { hashText, Metas } from '../../../src/pipeline/slot-meta-cache'
+import { hashText, SlotMetaCache } from '../../../src/pipeline/slot-meta-cache'
 import { literalUnits, WirePickers } from '../../../src/pipeline/wireunit'
 import { units } from './units'
 
 test('8,192 descriptions of each kind of sender are cached, then the cache starts over', () => {
-  const metas = new Metas('ucum', units)
+  const metas = new SlotMetaCache('ucum', units)
   const plain = metas.of('K.K', true)
   const first = metas.of('K.u0', false)
   for (let k = 1; k < 8192; k++) metas.of(`K.u${k}`, false)
@@ -17,7 +17,7 @@ test('8,192 descriptions of each kind of sender are cached, then the cache start
 })
 
 test('the description of a text of up to 255 characters is shared, a longer one is described on each use', () => {
-  const metas = new Metas('ucum', units)
+  const metas = new SlotMetaCache('ucum', units)
   const text = `K.${'u'.repeat(253)}`
   const shared = metas.of(text, false)
   assert.equal(metas.of(text, false), shared)
@@ -27,7 +27,7 @@ test('the description of a text of up to 255 characters is shared, a longer one 
 })
 
 test('a description has the parsed parts of its text', () => {
-  const ucum = new Metas('ucum', units)
+  const ucum = new SlotMetaCache('ucum', units)
   const kelvin = {
     text: 'K.K',
     status: 'OK',
@@ -49,7 +49,7 @@ test('a description has the parsed parts of its text', () => {
     failed: true,
   })
   assert.deepEqual(ucum.of('K.??', false), { ...kelvin, text: 'K.??', unit: '??', ambiguous: true })
-  const attribute = new Metas('attribute', units)
+  const attribute = new SlotMetaCache('attribute', units)
   assert.deepEqual(attribute.of('K.1e999,m', false), { ...kelvin, text: 'K.1e999,m', unit: '1e999,m', ambiguous: true })
 })
 

@@ -1,12 +1,12 @@
 // What a receiver keeps of one template, and the layout of the bodies that change it.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Metas } from '../../../src/pipeline/slot-meta-cache'
+import { SlotMetaCache } from '../../../src/pipeline/slot-meta-cache'
 import { EXACT, LAX, readFull, SlotHistory, shapeOf, WARY } from '../../../src/pipeline/slots'
 import { NO_VALUE } from '../../../src/wire/base62'
 import { units } from './units'
 
-const metas = new Metas('ucum', units)
+const metas = new SlotMetaCache('ucum', units)
 const bytesOf = (bytes: Uint8Array, from: number, to: number, plain: boolean) =>
   metas.of(Buffer.from(bytes.subarray(from, to)).toString(), plain)
 const textOf = (count: number): string =>

@@ -7,14 +7,14 @@ import { test } from 'node:test'
 import { isNewer, readUpdate } from '../../../src/update/file'
 import { installUpdate } from '../../../src/update/install'
 import { openSlots, type Slots, versionOn } from '../../../src/update/slots'
-import { openSource, type Source } from '../../../src/update/source'
+import { openSource, type UpdateSource } from '../../../src/update/source'
 import { beginTrial, confirm, giveUp, LastUpdates, settle } from '../../../src/update/trial'
 import { at, bootOf, card, MIB, pack, pem, publicKey, rootOf, running } from '../../lib/update-card'
 
 async function install(slots: Slots, path: string, keys = pem(publicKey)) {
   const opened = await openSource(path)
   let end = 0
-  const read: Source['read'] = (at, length) => {
+  const read: UpdateSource['read'] = (at, length) => {
     assert.ok(at >= end, 'a server without ranges would send the whole file again')
     end = at + length
     return opened.read(at, length)

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { OsError } from '../../../src/lib/errors'
 import { checkAutomatic, checked, checkText, checkTime, runsAlready } from '../../../src/update/automatic'
 import { scheduleOf, windowEnd } from '../../../src/update/schedule'
-import { beginTrial, giveUp, LastUpdates, wentBack } from '../../../src/update/trial'
+import { beginTrial, giveUp, LastUpdates, wasRolledBack } from '../../../src/update/trial'
 import { at, card, running } from '../../lib/update-card'
 
 const utc = (text: string): number => Date.parse(`${text}Z`)
@@ -65,7 +65,7 @@ test('a rolled-back update is not installed automatically again, whatever was in
     message: '1.2.0 was tried on this board and rolled back',
   })
   checkAutomatic(update('1.2.0', 201), slots, updates)
-  assert.equal(wentBack(updates, { version: '1.1.0', built_at: 200 }), false)
+  assert.equal(wasRolledBack(updates, { version: '1.1.0', built_at: 200 }), false)
   assert.throws(() => checkAutomatic(update('0.9.0', 200), slots, updates), {
     code: 'E_UPDATE',
     message: /has version 0\.9\.0/,

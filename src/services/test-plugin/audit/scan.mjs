@@ -113,7 +113,7 @@ const leafOf = key => key.slice(key.lastIndexOf('.') + 1)
  * Names that say which key is meant without the object around them: of several words, and no two keys share them (options of
  * media and sources count once).
  */
-export function tellingNames(keys) {
+export function unambiguousNames(keys) {
   const meant = new Map()
   for (const key of keys) {
     const one = plain(key)
@@ -139,16 +139,16 @@ function filesOfOption(key, keys) {
   return words.length > 0 ? new RegExp(words.join('|')) : null
 }
 
-function keyTest(key, { telling, keys }) {
+function keyTest(key, { unambiguous, keys }) {
   const wanted = plain(key)
   const text = new RegExp(`(?:^|[^\\w.])${wanted.split('.').map(escaped).join('(?:\\[\\]|\\.\\d+)?\\.')}(?:$|[^\\w])`)
   const leaf = leafOf(wanted)
-  const name = telling.has(leaf) ? leaf : wanted.split('.').slice(-2).join('.')
+  const name = unambiguous.has(leaf) ? leaf : wanted.split('.').slice(-2).join('.')
   const ofMedium = PLACES.test(wanted) ? filesOfOption(wanted, keys) : null
   const option = wanted.replace(PLACES, '')
   return ({ file, literals, paths }) =>
     paths.has(wanted) ||
-    ((name.includes('.') || telling.has(name)) && paths.has(name)) ||
+    ((name.includes('.') || unambiguous.has(name)) && paths.has(name)) ||
     (ofMedium?.test(file) && paths.has(option)) ||
     literals.some(l => text.test(l.text))
 }
@@ -255,7 +255,7 @@ export function scanTests(names, sources) {
   }
   const found = { files }
   const keys = names.keys ?? []
-  const known = { telling: tellingNames(keys), keys }
+  const known = { unambiguous: unambiguousNames(keys), keys }
   for (const [kind, make] of Object.entries(KINDS))
     found[kind] = [...(names[kind] ?? [])].sort().map(name => {
       const hits = sources.filter(make(name, known))

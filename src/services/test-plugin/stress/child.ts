@@ -5,7 +5,7 @@ import { parentPort } from 'node:worker_threads'
 import { compareCores } from '../compare'
 import { BUILT_IN_CORES } from '../cores'
 import { asOsError } from '../program'
-import { type FromChild, type Job, type Runner, runJob, type ToChild } from './runners'
+import { type FromChild, type StressJob, type Runner, runJob, type ToChild } from './runners'
 
 /** `script`: the file of the program, for threads of a process. */
 export function runStressChild(script: string): void {
@@ -18,7 +18,7 @@ export function runStressChild(script: string): void {
     post({ error: { code, message } })
   }
   let runner: Runner | undefined
-  const begin = (job: Job): void => {
+  const begin = (job: StressJob): void => {
     runner = runJob(job, { script, onProgress: done => post({ done }) })
     runner.ready.then(() => post({ ready: true }), fail)
     runner.results.then(results => post({ results }), fail)

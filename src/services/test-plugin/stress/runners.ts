@@ -11,7 +11,7 @@ import { OsError } from '../program'
 import { ROLE_VARIABLE, STRESS_ROLE } from '../role'
 import { prepareShare, type Share, type ShareResult } from './share'
 
-export interface Job {
+export interface StressJob {
   readonly shares: readonly Share[]
   /** worker threads, one per share; false: the shares alternate in the main thread of the process */
   readonly threads: boolean
@@ -19,7 +19,7 @@ export interface Job {
 
 /** Messages between parent and child. */
 export type ToChild =
-  | { readonly job: Job }
+  | { readonly job: StressJob }
   | { readonly go: true }
   | { readonly compare: { readonly precision: number } }
 export type FromChild =
@@ -67,7 +67,7 @@ interface Peer {
   kill(): void
 }
 
-function runOn(peer: Peer, job: Job, onProgress: (done: number) => void): Runner {
+function runOn(peer: Peer, job: StressJob, onProgress: (done: number) => void): Runner {
   let isReady: () => void = () => undefined
   let isOver: (results: ShareResult[]) => void = () => undefined
   let failed: (error: OsError) => void = () => undefined
@@ -133,7 +133,7 @@ function threadOf(script: string): Peer {
 }
 
 /** Runs shares in a separate process. */
-export function runProcess(job: Job, { script, onProgress }: RunnerOptions): Runner {
+export function runProcess(job: StressJob, { script, onProgress }: RunnerOptions): Runner {
   const child: ChildProcess = fork(script, [], {
     env: { ...process.env, [ROLE_VARIABLE]: STRESS_ROLE },
     execArgv: [],
@@ -181,7 +181,7 @@ export function together(
 }
 
 /** Runs a job in this process. */
-export const runJob = ({ shares, threads }: Job, options: RunnerOptions): Runner =>
+export const runJob = ({ shares, threads }: StressJob, options: RunnerOptions): Runner =>
   together(
     shares.map(share => onProgress => (threads ? runThread : runHere)(share, { ...options, onProgress })),
     options.onProgress,

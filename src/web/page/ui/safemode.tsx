@@ -12,18 +12,18 @@ export function SafeMode() {
   if (!reason) return null
   const leave = async (): Promise<string> => {
     await call('POST', '/api/safe-mode', { body: { leave: true }, timeoutMs: 30_000 })
-    return 'Left safe mode: links and database are open'
+    return 'Safe mode ended: links and database are open'
   }
   return (
     <section class="card notices gap" aria-label="Safe mode">
       <p data-bad="true">Safe mode: {reason}. Links, plugins and the database are off.</p>
       <p>
         {may('admin') ? (
-          <Button disabled={busy} onClick={() => void act('Still in safe mode', leave)}>
+          <Button disabled={busy} onClick={() => void act('Safe mode was not ended', leave)}>
             {busy ? 'Opening links …' : 'Leave safe mode'}
           </Button>
         ) : (
-          'An admin can leave it here, or by os-node safe-mode --leave on the gateway.'
+          'An admin can leave safe mode here, or with os-node safe-mode --leave on the gateway.'
         )}
       </p>
     </section>

@@ -46,7 +46,7 @@ test('status shows a failing database with its reason, but not one that works, i
   assert.deepEqual(lines({ state: 'down', reason: 'no worker' }), [`database: postgresql is down: no worker; ${why}`])
   assert.equal(lines({ state: 'down', reason: 'no worker', missed: 4 })[0], 'database: postgresql is down: no worker')
   assert.deepEqual(lines({ state: 'up', windows: { damaged: 2 } as never }), [
-    'database: 2 windows damaged and set aside; records are read from the log if it has them',
+    'database: 2 windows damaged and not used; records are read from the log if it has them',
   ])
 })
 

@@ -82,7 +82,7 @@ test('a name that matches no port, or several, is answered with the list of port
   await assert.rejects(names.resolve('usb:1a86:7523'), (error: OsError) => both(error))
   await assert.rejects(
     names.resolve('usb:0403:6001'),
-    (error: OsError) => /2 ports fit/.test(error.message) && /AAA.*BBB/.test(error.hint),
+    (error: OsError) => /2 ports match/.test(error.message) && /AAA.*BBB/.test(error.hint),
   )
   await assert.rejects(names.resolve(''), /no serial port is named/)
 })

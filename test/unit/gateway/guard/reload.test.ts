@@ -212,7 +212,7 @@ test('an invalid file is refused with path and reason, and changes nothing', asy
   assert.equal(links().b, undefined)
   assert.equal(opened.length, before)
   assert.match(gw.status().config_problem ?? '', /interval_ms/)
-  assert.match(lines.join(''), /interval_ms.*the running configuration stays/)
+  assert.match(lines.join(''), /interval_ms.*the running configuration stays in use/)
   // repaired: the problem is gone
   write(with_([{ name: 'a', type: 'fake' }]))
   assert.deepEqual((await gw.reload()).links.sources.kept, ['a'])

@@ -185,7 +185,7 @@ test('a fact the log can never accept is settled; one it cannot accept now, or l
 })
 
 test('with secure sessions a key request, refused plaintext and a frame that no key decrypts are settled', async () => {
-  for (const verdict of ['opener', 'refused'] as const) {
+  for (const verdict of ['key_request', 'refused'] as const) {
     const { give, commit } = world({ session: { judge: () => verdict } as never })
     const fate = give(encoder().encode(fact(1)).bytes)
     await commit()

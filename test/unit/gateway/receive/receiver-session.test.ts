@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ReceiveSession } from '../../../../src/gateway/receive/receiver-session'
 import { Receiver as PacketReceiver, type Received } from '../../../../src/pipeline/receiver'
-import { OPENER_TID, UplinkEncoder } from '../../../../src/pipeline/sender'
+import { KEY_REQUEST_TID, UplinkEncoder } from '../../../../src/pipeline/sender'
 import type { SecureServer } from '../../../../src/protocol/secure/server'
 import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
@@ -100,7 +100,7 @@ test('over a shared subscription plaintext gets no key, a key request does', () 
   assert.deepEqual(take(), [['onPlaintext', 9, T0, false, 'a:1', false]])
   receiving.decoded(PLAIN, received, shared)
   assert.deepEqual(take(), [['timeless', 9, 'a:1']])
-  const request = encoder.encodeFull({ ...fact(3), sensors: [] }, OPENER_TID).bytes.slice()
-  assert.equal(receiving.judge(request, shared), 'opener')
+  const request = encoder.encodeFull({ ...fact(3), sensors: [] }, KEY_REQUEST_TID).bytes.slice()
+  assert.equal(receiving.judge(request, shared), 'key_request')
   assert.deepEqual(take().at(1), ['onPlaintext', 9, T0 + 3, false, 'a:1', false])
 })

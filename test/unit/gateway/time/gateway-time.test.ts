@@ -14,7 +14,7 @@ import type { ClockSigns } from '../../../../src/gateway/time/time-sources'
 import { holding } from '../../../../src/gateway/uplink/build'
 import { realFiles } from '../../../../src/lib/files'
 import { silentLogger } from '../../../../src/lib/logger'
-import { turn } from '../../../../src/lib/yield'
+import { yieldToLoop } from '../../../../src/lib/yield'
 import { Registry } from '../../../../src/links/registry'
 import { FlashLog, type FlashLogOptions, type LogRecord } from '../../../../src/log'
 import { resolve } from '../../../../src/units/canonical'
@@ -243,7 +243,7 @@ test('a corrected time is sent upstream only when its correction record is on fl
   assert.equal(hold('synced'), 0)
   assert.ok(hold('unsynced') > 0, 'its correction is in RAM only')
   await log.flush()
-  await turn()
+  await yieldToLoop()
   assert.equal(hold('unsynced'), 0)
   assert.equal(pumps(), 2)
 })
@@ -262,17 +262,17 @@ test('a corrected time waits for its record while the disk refuses, too; a recor
   keeper.time.noteServerTime(TRUE / 1000)
   const moved = keeper.time.now() - before
   await log.flush()
-  await turn()
+  await yieldToLoop()
   assert.deepEqual([log.degraded, log.quality, hold('synced')], [true, 'synced', 0])
   assert.ok(hold('unsynced') > 0, 'a power cut would take the correction back')
   const first = log.lastSeq
   for (let k = 0; k < 100_000 && log.status().overflow === 0; k++) fact()
-  await turn()
+  await yieldToLoop()
   assert.ok(log.losses.some(({ from, to, reason }) => reason === 'overflow' && from <= first && first <= to))
   assert.ok(hold('unsynced') > 0)
   files.gate = () => undefined
   await log.flush()
-  await turn()
+  await yieldToLoop()
   assert.deepEqual([log.degraded, hold('unsynced')], [false, 0])
   assert.deepEqual(steps(log), [moved])
 })

@@ -51,21 +51,21 @@ test('a slow medium causes no retransmission storm: the timeout starts when a fr
   })
   const ping = sender.poll(now)!
   now = 4000
-  sender.left(now)
+  sender.sentAt(now)
   sender.onAnswer(Uint8Array.of(0x0a, ping[1]!, ping[2]!, 0x4f, 0x53, 0x4e, 1, 0, 0, 100), (now += 1000))
   assert.equal(sender.mode, 'acked')
   assert.equal(sender.roundTripMs, 1000, 'what the medium took is not the road')
   sender.submit(new Uint8Array(20), 1)
   assert.ok(sender.poll(now))
   now += 60_000 // the budget was used up meanwhile
-  sender.left(now)
+  sender.sentAt(now)
   assert.equal(sender.poll(now), null)
   const pauses: number[] = []
   for (let last = now; sender.mode === 'acked'; ) {
     now = sender.nextDeadline(now)
     const frame = sender.poll(now)
     if (!frame) break
-    sender.left(now)
+    sender.sentAt(now)
     pauses.push(now - last)
     last = now
   }

@@ -426,7 +426,7 @@ test('the timeout for an answer starts when the frame has left', () => {
   const { sender, resent } = open({}, 0)
   sender.submit(Uint8Array.of(1), 1)
   const due = sender.poll(0) && sender.nextDeadline(0)
-  sender.left(5000)
+  sender.sentAt(5000)
   assert.equal(sender.nextDeadline(5000), due! + 5000)
   assert.equal(sender.poll(due! + 4999), null)
   assert.ok(sender.poll(due! + 5000))
@@ -435,7 +435,7 @@ test('the timeout for an answer starts when the frame has left', () => {
   sender.submit(Uint8Array.of(2), 2)
   const now = due! + 5000
   assert.ok(sender.poll(now))
-  sender.left(now + 300)
+  sender.sentAt(now + 300)
   sender.onAnswer(answer(sender.epoch, 1), now + 400)
   assert.equal(sender.nextDeadline(now + 400) >= now + 300 + 2000, true)
 })

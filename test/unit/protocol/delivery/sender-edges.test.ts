@@ -108,7 +108,7 @@ test('the last eight probes may be answered, an older one not', () => {
 test('the round trip of a probe is measured, and its timeout starts, when it has left', () => {
   const { sender } = rig()
   const probe = sender.poll(0)!.slice()
-  sender.left(500)
+  sender.sentAt(500)
   assert.equal(sender.nextDeadline(500), 2500)
   assert.equal(sender.poll(2499), null)
   sender.onAnswer(new DeliveryReceiver().probeReply(probe)!, 720)

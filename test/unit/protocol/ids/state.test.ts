@@ -1,7 +1,7 @@
 // The allocator's state against a simple model of it: thousands of random steps, all of its answers compared.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { turn } from '../../../../src/lib/yield'
+import { yieldToLoop } from '../../../../src/lib/yield'
 import { IdRange } from '../../../../src/protocol/ids/range'
 import { type IdRecord, IdState } from '../../../../src/protocol/ids/state'
 import { prng } from '../../../lib/random'
@@ -201,7 +201,7 @@ test('ids are counted by the address they were granted to: only those that count
   let turns = 0
   let done = false
   const beside = (async () => {
-    for (; !done; turns++) await turn()
+    for (; !done; turns++) await yieldToLoop()
   })()
   const counted = await state.countGranted(id => id > 3000)
   done = true

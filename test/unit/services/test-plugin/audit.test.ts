@@ -7,7 +7,7 @@ import { digestOf, type Inventory, inventoryOf, KINDS } from '../../../../src/se
 // @ts-expect-error: a part of the build, in plain JavaScript
 import * as scanner from '../../../../src/services/test-plugin/audit/scan.mjs'
 
-const { propertyPaths, readSource, scanTests, tellingNames, testSources } = scanner
+const { propertyPaths, readSource, scanTests, unambiguousNames, testSources } = scanner
 
 let files = 0
 const source = (text: string, file = `unit/${files++}.test.ts`) => {
@@ -47,7 +47,7 @@ test('a key counts by its dotted name, inside its own object, or by a name that 
     'gateway.watchdog.enabled',
     'web_user.read_only',
   ]
-  assert.deepEqual([...tellingNames(keys)], ['commit_bytes', 'read_only'])
+  assert.deepEqual([...unambiguousNames(keys)], ['commit_bytes', 'read_only'])
   const found = scan(
     { keys },
     source(`open({ commit_bytes: 4 })`),
