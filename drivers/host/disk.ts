@@ -6,7 +6,7 @@ import { asOsError, OsError } from '../../src/lib/errors'
 import { safeName } from '../../src/links/names'
 import { percent } from './codec'
 import type { HostEnvironment } from './environment'
-import type { HostSensor, HostProbe } from './group'
+import type { HostProbe, HostSensor } from './group'
 import type { Space } from './slow'
 
 interface DiskPath {

@@ -6,7 +6,7 @@ import { checkOptions } from '../../src/links/driver-options'
 import { interval, strict } from '../kit/common-options'
 import { DiskProbe, diskPaths } from './disk'
 import { type HostEnvironment, hostEnvironment } from './environment'
-import { type GroupOptions, HostGroup, type HostSensor, type HostProbe } from './group'
+import { type GroupOptions, HostGroup, type HostProbe, type HostSensor } from './group'
 import { CpuProbe, MemoryProbe, NetworkProbe, UptimeProbe } from './proc'
 import { HwmonProbe, IioProbe, ThermalProbe } from './sysfs'
 

@@ -18,7 +18,7 @@ import {
   percent,
 } from './codec'
 import { type HostEnvironment, procText } from './environment'
-import type { HostSensor, HostProbe } from './group'
+import type { HostProbe, HostSensor } from './group'
 
 /** long enough for twenty clock ticks of one CPU */
 const SECOND_LOOK_MS = 200

@@ -8,7 +8,7 @@ import { safeName } from '../../src/links/names'
 import { hwmonChannel, iioChannel } from './channels'
 import { naturalOrder, oneNumber } from './codec'
 import type { HostEnvironment } from './environment'
-import { distinct, type HostSensor, type HostProbe } from './group'
+import { distinct, type HostProbe, type HostSensor } from './group'
 import { isGone } from './slow'
 
 interface FileSensor extends HostSensor {

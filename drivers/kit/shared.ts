@@ -7,13 +7,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { closedWhileOpening, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
-import type {
-  Airtime,
-  LinkCounters,
-  Medium,
-  OpenableEvents,
-  PacketOrigin,
-} from '../../src/links/contracts'
+import type { Airtime, LinkCounters, Medium, OpenableEvents, PacketOrigin } from '../../src/links/contracts'
 import { deliver, PacketReceiver } from '../../src/links/deliver'
 import { ANSWERS } from '../../src/wire/commands'
 

@@ -102,7 +102,8 @@ export class DutyBook {
       files.mkdir(dirname(path))
       atomicWrite(path, JSON.stringify({ ...others, [band]: page }), files)
     } catch (error) {
-      if (!this.#warned) logger.warn(`${path} cannot be written; a restart loses the recorded airtime: ${asOsError(error).message}`)
+      if (!this.#warned)
+        logger.warn(`${path} cannot be written; a restart loses the recorded airtime: ${asOsError(error).message}`)
       this.#warned = true
     }
   }

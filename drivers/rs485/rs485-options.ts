@@ -32,7 +32,9 @@ export const rs485Options = v.object({
     max: 10_000,
   }),
   turn_bytes: int(1024, 'role master: most bytes per turn of a slave', { min: 64, max: 65_535 }),
-  poll_interval_ms: int(100, 'role master: delay between two polling rounds when no slave has more packets', { max: 60_000 }),
+  poll_interval_ms: int(100, 'role master: delay between two polling rounds when no slave has more packets', {
+    max: 60_000,
+  }),
   max_packet: int(256, 'bytes of the largest packet', { min: 64, max: 4096 }),
   gap_ms: maybeInt('silence that ends a packet; left out: from the baud rate', {
     min: 2,

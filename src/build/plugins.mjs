@@ -38,10 +38,7 @@ export const packed = loading(
  * of them in the bundle makes V8 keep all of its text at two bytes a character, in every thread.
  */
 export const ascii = loading('ascii', /[\\/](src|drivers)[\\/].*\.ts$/, 'ts', path =>
-  readFileSync(path, 'utf8').replace(
-    /[^\0-\x7f]/g,
-    char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  ),
+  readFileSync(path, 'utf8').replace(/[^\0-\x7f]/g, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`),
 )
 
 /** The masks of log lines, where nothing logs: their patterns are made when the module is loaded, so that it is kept as it is. */

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs'
 import { isUnfinished } from '../backup/settle'
 import {
   type AnyVerb,
-  type CommandContext,
   alternativeTo,
+  type CommandContext,
   failureOf,
   groupHelp,
   holds,
@@ -26,7 +26,7 @@ import { acquireLock, type DataLock } from '../gateway/lock'
 import { asOsError, errorJson, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { createLogger, type Logger } from '../lib/logger'
-import { type ProgressBar, progressBar } from '../lib/progress'
+import { progressBar } from '../lib/progress'
 import { mapStacks } from '../lib/stacks'
 import { unpackInto } from '../native'
 import { bytesText } from '../units/display'

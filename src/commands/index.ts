@@ -37,7 +37,7 @@ import { tuiBios, tuiInteractive, tuiRender, tuiSections } from './verbs/tui'
 import { watch } from './verbs/watch'
 
 export type * from './context'
-export { elsewhere } from './foreign-commands'
+export { alternativeTo } from './foreign-commands'
 export { groupHelp, programHelp, shortHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
 export { commandLine, PROGRAMS } from './program-names'

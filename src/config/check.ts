@@ -52,11 +52,7 @@ export function check(schema: Schema, tree: Tree, document?: Document): Checked 
   return faults.length === 0 ? { config: result.output as Config, faults } : { faults }
 }
 
-function faultsOf(
-  schema: AnySchema,
-  issues: readonly v.BaseIssue<unknown>[],
-  document: Document | undefined,
-): Fault[] {
+function faultsOf(schema: AnySchema, issues: readonly v.BaseIssue<unknown>[], document: Document | undefined): Fault[] {
   return issues.slice(0, MAX_FAULTS).map(issue => {
     const path = (issue.path ?? []).map(item => item.key as string | number)
     const known = schemaAt(schema, path)

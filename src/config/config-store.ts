@@ -365,7 +365,11 @@ export class ConfigStore {
       const document = known?.text === text ? known : yield* parsing(this.path, text)
       const before = this.#snapshot.config
       yield
-      const outcome = yield* editing(this.#schema, document, edits, { list, strict: strict === true, effective: before })
+      const outcome = yield* editing(this.#schema, document, edits, {
+        list,
+        strict: strict === true,
+        effective: before,
+      })
       yield
       if (outcome.text === text && document === known && !this.#problem && this.#files.exists(this.path))
         return { before, after: before }

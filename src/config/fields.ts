@@ -108,8 +108,5 @@ export const list = <S extends v.GenericSchema>(item: S, help: string, meta: Mor
 }
 
 /** A port of TCP or UDP; 0 lets the system choose. */
-export const port = (
-  standard: number,
-  help = 'port of the peer, or to listen on (0: any free one)',
-  meta: More = {},
-) => int(standard, help, { ...meta, max: 65535 })
+export const port = (standard: number, help = 'port of the peer, or to listen on (0: any free one)', meta: More = {}) =>
+  int(standard, help, { ...meta, max: 65535 })

@@ -59,11 +59,7 @@ export class EventChannel<T> {
   readonly #defer: (run: () => void) => void
   readonly #what: string
 
-  constructor({
-    logger = silentLogger,
-    defer = run => void setImmediate(run),
-    what = 'events',
-  }: ChannelOptions = {}) {
+  constructor({ logger = silentLogger, defer = run => void setImmediate(run), what = 'events' }: ChannelOptions = {}) {
     this.#logger = logger
     this.#defer = defer
     this.#what = what
@@ -137,11 +133,11 @@ export class GatewayEvents {
   }
 
   packet(packet: Uint8Array, { medium, address }: { readonly medium: string; readonly address: string }): void {
-    if (this.#received.heard) this.#received.emit({ packet, medium, address })
+    if (this.#received.hasListeners) this.#received.emit({ packet, medium, address })
   }
 
   sent(packet: Uint8Array, medium: string): void {
-    if (this.#sent.heard) this.#sent.emit({ packet, medium })
+    if (this.#sent.hasListeners) this.#sent.emit({ packet, medium })
   }
 
   /** Facts when they are logged, from own sensors and received. Returns a function that unsubscribes. */

@@ -19,7 +19,10 @@ const ANSWER_MS = 1000
 
 /** The kernel accepts 107 bytes, and the path may be longer. The folder may not exist. */
 const nameOf = (dataDir: string): string =>
-  `\0os-node-lock:${createHash('sha256').update(realPath(resolve(dataDir))).digest('hex').slice(0, 32)}`
+  `\0os-node-lock:${createHash('sha256')
+    .update(realPath(resolve(dataDir)))
+    .digest('hex')
+    .slice(0, 32)}`
 
 /** Takes the name; null if another process has it. `text` returns the content sent to clients. Throws the system's errors. */
 export function listenAsOwner(dataDir: string, text: () => string): Promise<LockSocket | null> {

@@ -108,7 +108,11 @@ export const ERRORS = {
   LOCKED: again(409, 4, 'a gateway already runs on this data directory; stop it or choose another --data-dir'),
   DISK_FULL: again(507, 4, 'free space, or lower gateway.log.max_bytes'),
   STORAGE: again(500, 4, 'check the disk; see os-node log verify'),
-  NO_DESCRIPTORS: again(503, 4, 'raise LimitNOFILE of the service, or ulimit -n; status --json shows the use under guard.files'),
+  NO_DESCRIPTORS: again(
+    503,
+    4,
+    'raise LimitNOFILE of the service, or ulimit -n; status --json shows the use under guard.files',
+  ),
   DB_NOT_CONFIGURED: final(503, 4, 'set storage.sql.enabled to true'),
   DB_STARTING: again(503, 4, 'the SQL view is being rebuilt; ask again in a few seconds'),
   DB_UNAVAILABLE: again(503, 4, 'see os-node status for the reason'),

@@ -23,12 +23,7 @@ export class FileReader {
    * it is settled. Throws the error of the kernel, TIMEOUT, BUS_STUCK.
    */
   read(path: string, into: Uint8Array, deadlineMs: number): Promise<number> {
-    return this.#bus.call(
-      (addon, bus) => addon.fileRead(bus, path, into.length),
-      `read of ${path}`,
-      deadlineMs,
-      into,
-    )
+    return this.#bus.call((addon, bus) => addon.fileRead(bus, path, into.length), `read of ${path}`, deadlineMs, into)
   }
 
   /** Writes a short text into an existing file (a switch in sysfs). Throws like read(). */

@@ -30,8 +30,12 @@ function adapterAt(path: string, options: I2cOptions): Adapter {
   if (there) return there
   const bus = new NativeThread(path, options)
   const { deadlineMs = DEFAULT_DEADLINE_MS } = options
-  const opened = bus.call((addon, handle) => addon.i2cOpen(handle, path), 'open', deadlineMs, null, error =>
-    noBus(error, path),
+  const opened = bus.call(
+    (addon, handle) => addon.i2cOpen(handle, path),
+    'open',
+    deadlineMs,
+    null,
+    error => noBus(error, path),
   )
   const adapter = { bus, opened, users: 0 }
   adapters.set(path, adapter)

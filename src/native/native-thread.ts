@@ -125,10 +125,7 @@ export class NativeThread {
    * specific one. `opened` gets the file of a job that opens one, before the promise resolves; a file that arrives late
    * is closed.
    */
-  finish(
-    job: number,
-    ...[what, deadlineMs, answer = null, explain = null, opened = null]: Waiting
-  ): Promise<number> {
+  finish(job: number, ...[what, deadlineMs, answer = null, explain = null, opened = null]: Waiting): Promise<number> {
     if (job === AGAIN) return Promise.reject(new OsError('BUS_BUSY', `${this.path}: ${BUS_JOBS} calls are waiting`))
     if (job < 0) return Promise.reject(this.#error(job, what, null))
     const deadlineAt = this.#clock.mono() + deadlineMs

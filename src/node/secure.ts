@@ -176,4 +176,3 @@ export class NodeSecurity implements SessionKeys {
 
 const required = (aid: number): OsError =>
   new OsError('SECURE_REQUIRED', `no secure session for id ${aid} yet, and security_settings.require_secure is on`)
-

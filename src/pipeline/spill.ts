@@ -169,7 +169,8 @@ export class Spill {
   /** The packed source; null if its record cannot be read or is damaged. */
   #read(aid: number, { segment, at, length }: SpilledEntry): Buffer | null {
     try {
-      const record = segment.bytes?.subarray(at, at + length) ?? this.#o.files.readAt(this.#path(segment.id), at, length)
+      const record =
+        segment.bytes?.subarray(at, at + length) ?? this.#o.files.readAt(this.#path(segment.id), at, length)
       return record.length === length && sound(record, aid) ? record.subarray(HEADER) : null
     } catch (error) {
       this.#failed(error)

@@ -206,7 +206,8 @@ export class Standardizer {
       if (key === 'id' || key === 's' || /^s\d+_/.test(key))
         throw new OsError('BAD_READING', `${key} is a key of the fact itself and not allowed as an extra key`)
     const { geohash } = kwargs
-    if (typeof geohash === 'string' && /[|@]/.test(geohash)) throw new OsError('BAD_ID', 'geohash must not contain | or @')
+    if (typeof geohash === 'string' && /[|@]/.test(geohash))
+      throw new OsError('BAD_ID', 'geohash must not contain | or @')
     return this.#stamp(kwargs)
   }
 

@@ -21,18 +21,10 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError, orElse } from '../lib/errors'
-import {
-  checkAutomatic,
-  checked,
-  checkText,
-  checkTime,
-  type LastCheck,
-  lineOf,
-  runsAlready,
-} from './automatic'
+import { checkAutomatic, checked, checkText, checkTime, type LastCheck, lineOf, runsAlready } from './automatic'
 import { disksText, removableDisks } from './disks'
 import { readUpdate } from './file'
-import { type Installed, installUpdate, type InstallProgress } from './install'
+import { type Installed, type InstallProgress, installUpdate } from './install'
 import { askForReset, heldAtStart, kernelButton } from './reset-button'
 import { type Schedule, scheduleOf, windowEnd } from './schedule'
 import { openSlots, type Slots, versionOn } from './slots'

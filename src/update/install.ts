@@ -78,7 +78,11 @@ class PartWriter {
     fsyncSync(this.#fd)
   }
 
-  async write(local: ReadonlyMap<string, WritePosition>, source: UpdateSource, report: (bytes: number) => void): Promise<void> {
+  async write(
+    local: ReadonlyMap<string, WritePosition>,
+    source: UpdateSource,
+    report: (bytes: number) => void,
+  ): Promise<void> {
     for (const chunk of this.#part.chunks) {
       report(chunk.at)
       if (this.#has(chunk)) continue

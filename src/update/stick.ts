@@ -36,7 +36,8 @@ export function mountStick(name: string, folder: string, mount = mountIt): void 
       return true
     }),
   )
-  if (!mounted) throw cannot('the stick cannot be read', 'format it with FAT32 or exFAT, and copy the update to it again')
+  if (!mounted)
+    throw cannot('the stick cannot be read', 'format it with FAT32 or exFAT, and copy the update to it again')
 }
 
 /** The names of the updates in the root folder of a stick. */

@@ -58,7 +58,10 @@ async function both(
   const clock = new ManualClock()
   const own = new ManualTimers(clock)
   // as that code expects them
-  const timers = { set: (ms: number, run: () => void) => own.after(ms, run), clear: (cancel?: () => void) => cancel?.() }
+  const timers = {
+    set: (ms: number, run: () => void) => own.after(ms, run),
+    clear: (cancel?: () => void) => cancel?.(),
+  }
   const log = await older.open({ dir: DIR, files, clock, timers: timers as never, ...SMALL })
   assert.deepEqual(factsOf(log), upTo(facts), where)
   const { torn, damaged, state } = log.status()

@@ -40,7 +40,10 @@ export const engineEntries = {
     SensorId: flag(true, 'unit_dialect attribute: whether sensors keep their ids in what a node transmits', atStart),
   }),
   security_settings: section({
-    secure_session_expire_seconds: num(86400, 'a secure session without traffic ends after this long', { min: 1, restart: true }),
+    secure_session_expire_seconds: num(86400, 'a secure session without traffic ends after this long', {
+      min: 1,
+      restart: true,
+    }),
     secure_session_store: optionalText('file of the sessions of receivers; else <data>/secure_sessions.json', atStart),
     time_sync_threshold: num(1_000_000, 'a UNIX time below this counts as unsynchronised'),
     max_time_step_seconds: num(300, 'largest step of the node time per hour after the first sync'),

@@ -71,7 +71,7 @@ async function typedOptions(configured: Entry, listens: boolean, config: Config,
 /** Adds the driver-specific checks to a configuration store. */
 export function adviseOn(store: ConfigStore, registry: Registry): void {
   store.unknown = () => unknownLinkOptions(store.config, registry)
-  store.advice = () => ((store.config.gateway.sources ?? []) as readonly CheckedEntry[]).flatMap(unitWarnings)
+  store.advice = () => ((store.config.gateway.sources ?? []) as readonly SourceEntry[]).flatMap(unitWarnings)
 }
 
 /** Link options that their drivers do not know, by their paths in the configuration. */
@@ -206,7 +206,7 @@ export async function linkProblems(config: Config, registry: Registry): Promise<
         found.push({ kind, text: `${entry.name}: ${message}`, hint, warns })
       }
     }
-  const sources = (config.gateway.sources ?? []) as readonly CheckedEntry[]
+  const sources = (config.gateway.sources ?? []) as readonly SourceEntry[]
   for (const { source, text, others, proposed, fixed } of bySource(await clashesOf(sources, registry, LOOKING)))
     found.push({
       ...{ kind: 'sources', warns: true, text: `${source}: ${text}` },

@@ -32,7 +32,7 @@ function unitsOf(options: unknown, path: readonly string[] = []): UnitAt[] {
 }
 
 /** Throws CONFIG_INVALID for the first unknown unit of a source, and suggests the nearest known one. */
-export function refuseUnknownUnits(entry: CheckedEntry, dialect: string): void {
+export function refuseUnknownUnits(entry: SourceEntry, dialect: string): void {
   const known = dialect === 'attribute' ? resolveAttribute : resolve
   for (const { key, unit } of unitsOf(entry)) {
     if (known(unit)) continue
@@ -48,7 +48,7 @@ export function refuseUnknownUnits(entry: CheckedEntry, dialect: string): void {
 const TEMPERATURE = /temp|therm|celsius|boiler|heat|cool|freez|fridge|room|outdoor|indoor/i
 
 /** Units that need a warning: C is the coulomb, but the sensor looks like a thermometer. */
-export function unitWarnings(entry: CheckedEntry): string[] {
+export function unitWarnings(entry: SourceEntry): string[] {
   return unitsOf(entry)
     .filter(({ unit, near }) => unit === 'C' && TEMPERATURE.test(`${entry.name} ${near}`))
     .map(({ key }) => `source ${entry.name}, ${key}: C is the coulomb; degrees Celsius are Cel`)
@@ -65,7 +65,7 @@ export async function sourceOf(
 
 /** The sensor ids that several sources share; a source that cannot be created has none. */
 export async function clashesOf(
-  entries: readonly CheckedEntry[],
+  entries: readonly SourceEntry[],
   registry: Registry,
   context: DriverContext,
 ): Promise<(Clash & { readonly fixed?: boolean })[]> {

@@ -14,11 +14,11 @@ import type { Fact } from '../../pipeline/fact'
 import { type EncodedFrame, type EncodeOptions, KEY_REQUEST_TID, UplinkEncoder } from '../../pipeline/sender'
 import { PacketSlab } from '../../pipeline/slab'
 import type { UnitDialect, WireUnits } from '../../pipeline/wireunit'
+import type { SentFrames } from '../../protocol/handshake/refusals'
 import type { RefusedFrame } from '../../protocol/nack'
 import type { SecureClient } from '../../protocol/secure/client'
 import { baseCommand, COMMAND, isSecure } from '../../wire/commands'
 import { KeyFramePlan } from './keyframes'
-import type { SentFrames } from '../../protocol/handshake/refusals'
 import { TidCounters } from './tids'
 
 export interface PackSettings {

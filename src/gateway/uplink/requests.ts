@@ -140,7 +140,9 @@ export class UpstreamRequests {
       await pool.granted(ids)
       await send(buildAck(seq))
     } catch (error) {
-      logger.error(`${counted(ids.length, 'id')} from the upstream's pool could not be stored: ${asOsError(error).message}`)
+      logger.error(
+        `${counted(ids.length, 'id')} from the upstream's pool could not be stored: ${asOsError(error).message}`,
+      )
     }
   }
 

@@ -7,7 +7,11 @@ import { tlsOption } from '../tls/tls-options'
 export const MAX_STREAM_PACKET = 65_535
 
 export const tcpOptions = object({
-  mode: choice(['send', 'listen'], 'send', 'send: connects to host and port; listen: accepts connections at listen_host and port'),
+  mode: choice(
+    ['send', 'listen'],
+    'send',
+    'send: connects to host and port; listen: accepts connections at listen_host and port',
+  ),
   host: optionalText('address of the peer'),
   port: port(8888),
   listen_host: text('0.0.0.0', 'address to listen on'),

@@ -131,7 +131,8 @@ export class IssueBook {
       const file = JSON.parse(this.#files.read(this.#path).toString('utf8')) as { issues?: unknown }
       return v.parse(v.array(ISSUE), file.issues)
     } catch (error) {
-      if (errno(error) !== 'ENOENT') this.#logger.warn(`${this.#path} cannot be read and is replaced: ${asOsError(error).message}`)
+      if (errno(error) !== 'ENOENT')
+        this.#logger.warn(`${this.#path} cannot be read and is replaced: ${asOsError(error).message}`)
       return []
     }
   }

@@ -318,7 +318,10 @@ async function write(
   keyOf: (request: IdRequest) => string,
 ): Promise<void> {
   const { now } = state
-  const requestColumns = (list: Grants) => [list.map(({ request }) => request.address), list.map(({ request }) => request.seq)]
+  const requestColumns = (list: Grants) => [
+    list.map(({ request }) => request.address),
+    list.map(({ request }) => request.seq),
+  ]
   if (granted.length > 0) {
     const fresh = granted.filter(({ id }) => id >= state.next).length
     const expires = granted.map(({ request }) => now + (request.address === null ? leaseSeconds : OFFER_SECONDS))

@@ -39,7 +39,10 @@ test('the doctor has every check that the issue lists, each once', () => {
     'buses',
   ])
     assert.ok(NAMES.includes(name), name)
-  assert.equal(NAMES.length, [HOUSE, BODY, WAYS].reduce((sum, checks) => sum + Object.keys(checks).length, 0))
+  assert.equal(
+    NAMES.length,
+    [HOUSE, BODY, WAYS].reduce((sum, checks) => sum + Object.keys(checks).length, 0),
+  )
 })
 
 test('on a healthy machine no check fails or warns', async () => {

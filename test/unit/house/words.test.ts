@@ -74,7 +74,8 @@ function* prose(): Generator<[at: string, line: string]> {
       .map(({ parentPath, name }) => relative(root, join(parentPath, name)))
   const pages = readdirSync(root).filter(name => name.endsWith('.md') && name !== 'CHANGELOG.md')
   for (const file of [...pages, ...['docs', 'rootfs', 'board', 'src/build/image'].flatMap(within)])
-    for (const [at, line] of readFileSync(join(root, file), 'utf8').split('\n').entries()) yield [`${file}:${at + 1}`, line]
+    for (const [at, line] of readFileSync(join(root, file), 'utf8').split('\n').entries())
+      yield [`${file}:${at + 1}`, line]
 }
 
 test('comments, texts and names use the words of the field', () => {

@@ -1,5 +1,5 @@
-import type { FlashLogOptions, LogRecord } from '../../../src/log'
 import type { Timers } from '../../../src/lib/timers'
+import type { FlashLogOptions, LogRecord } from '../../../src/log'
 import { FlashLog } from '../../../src/log'
 import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
 import { ManualClock } from '../../lib/manual'

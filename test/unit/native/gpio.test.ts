@@ -37,7 +37,8 @@ const without = (): void => {
   })
 
   test('wrong arguments are refused, whatever they are', { skip }, () => {
-    const { gpio, buses } = native()
+    const { addon: gpio } = native()
+    const buses = gpio
     const bytes = new Uint8Array(64)
     const words = new Uint32Array(12)
     const bus = buses.busStart() as never

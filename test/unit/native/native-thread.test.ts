@@ -248,9 +248,12 @@ test('a missing path, a path that is no bus, and one without permission are repo
   await assert.rejects(SpiBus.open('/dev/null'), code('UNSUPPORTED'))
   await assert.rejects(I2cBus.open('/dev/null'), code('UNSUPPORTED'))
   await assert.rejects(onTty('/dev/ttyNONE', getRs485), code('NOT_FOUND'))
-  await assert.rejects(onTty('/dev/ptmx', bus => setRs485(bus, {})), (error: OsError) => {
-    return error.code === 'UNSUPPORTED' && /cannot switch the direction/.test(error.hint)
-  })
+  await assert.rejects(
+    onTty('/dev/ptmx', bus => setRs485(bus, {})),
+    (error: OsError) => {
+      return error.code === 'UNSUPPORTED' && /cannot switch the direction/.test(error.hint)
+    },
+  )
   await assert.rejects(onTty('/dev/ptmx', getRs485), code('UNSUPPORTED'))
 })
 

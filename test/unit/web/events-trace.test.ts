@@ -151,8 +151,8 @@ class Sky extends DisplayProvider {
 test('the page gets the data of a gateway that events-trace.txt has', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-web-given-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
-  const settings = { session_idle_seconds: 61, allowed_hosts: ['shed.lan'], read_only: true }
-  writeFileSync(join(dir, 'Config.json'), JSON.stringify({ web_user: settings }))
+  const web_user = { session_idle_seconds: 61, allowed_hosts: ['shed.lan'], read_only: true }
+  writeFileSync(join(dir, 'Config.json'), JSON.stringify({ web_user }))
   const config = ConfigStore.load({ path: join(dir, 'Config.json'), dataDir: join(dir, 'data'), env: {} })
   const asked: unknown[][] = []
   let ready: OsError | Error | undefined
@@ -181,12 +181,7 @@ test('the page gets the data of a gateway that events-trace.txt has', async t =>
   trace.say('has', Object.keys(context))
   const { sections, settings, sessionTimes, hosts, log } = context
   for (const [name, read] of Object.entries(sections)) trace.say(`section ${name}`, await read())
-  trace.say('says', [
-    settings(),
-    sessionTimes(),
-    hosts().map(name => name.replace(hostname(), 'HOST')),
-    log(),
-  ])
+  trace.say('says', [settings(), sessionTimes(), hosts().map(name => name.replace(hostname(), 'HOST')), log()])
   for (const [what, error, left] of [
     ['well', undefined, undefined],
     ['full', Object.assign(new Error('x'), { code: 'ENOSPC' }), { reason: 'r' }],

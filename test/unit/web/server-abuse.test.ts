@@ -87,22 +87,12 @@ test('S15: of a flood of pipelined requests little is parsed, and its address le
 
 test('S15: unread data is limited in total, and a reader that stalls is cut off, also one of events', async t => {
   const megabytes = 'x'.repeat(6_000_000)
-  const context = fakeContext()
+  const context = fakeContext({ latest: () => [{ device_id: megabytes, sensors: [] }] as never })
   const server = await serve(t, context, {
     stallMs: 60,
     routes: [
       { method: 'GET', path: '/big', role: 'open', summary: '', run: () => new Text('text/plain', megabytes) },
-      {
-        method: 'GET',
-        path: '/stream',
-        role: 'open',
-        summary: '',
-        run: () => ({}),
-        stream: (_, res) => {
-          res.writeHead(200, { 'Content-Type': 'text/event-stream' })
-          res.write(megabytes)
-        },
-      },
+      { method: 'GET', path: '/stream', role: 'open', summary: '', stream: true, run: () => ({}) },
     ],
   })
   const stalled = [silent(server, GET('/big')), silent(server, GET('/stream'))]

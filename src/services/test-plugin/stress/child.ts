@@ -5,7 +5,7 @@ import { parentPort } from 'node:worker_threads'
 import { compareCores } from '../compare'
 import { BUILT_IN_CORES } from '../cores'
 import { asOsError } from '../program'
-import { type FromChild, type StressJob, type Runner, runJob, type ToChild } from './runners'
+import { type FromChild, type Runner, runJob, type StressJob, type ToChild } from './runners'
 
 /** `script`: the file of the program, for threads of a process. */
 export function runStressChild(script: string): void {

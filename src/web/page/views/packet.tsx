@@ -56,11 +56,7 @@ function OnTheWire({ packet }: { packet: Packet }) {
             The log keeps the readings of a packet, not its bytes. The gateway can encode the same readings as a FULL
             packet with the current time.
           </p>
-          <Button
-            class="primary"
-            disabled={busy || !may('operator')}
-            onClick={() => void ask(() => bytesOf(packet))}
-          >
+          <Button class="primary" disabled={busy || !may('operator')} onClick={() => void ask(() => bytesOf(packet))}>
             {busy ? 'Encoding …' : 'Encode packet'}
           </Button>
         </>

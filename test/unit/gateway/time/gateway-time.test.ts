@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { ConfigStore } from '../../../../src/config'
 import { Gateway } from '../../../../src/gateway/gateway'
-import { remember } from '../../../../src/gateway/restore'
+import { restoreMemory } from '../../../../src/gateway/restore'
 import { TimeCorrections } from '../../../../src/gateway/time/corrections'
 import { TimeKeeper } from '../../../../src/gateway/time/gateway-time'
 import type { ClockSigns } from '../../../../src/gateway/time/time-sources'
@@ -192,7 +192,7 @@ test('facts older than what a start reads back are corrected when an uplink reac
     noteSaved: () => undefined,
     noteStamp: () => undefined,
     take: () => undefined,
-    remember: () => undefined,
+    restoreMemory: () => undefined,
   }
   const memories = {
     time: nobody,
@@ -202,7 +202,7 @@ test('facts older than what a start reads back are corrected when an uplink reac
     local: () => undefined,
     packet: () => undefined,
   }
-  remember(log, memories as never, 10)
+  restoreMemory(log, memories as never, 10)
   log.appendClock({ trueWallMs: 0, offsetMs: 9_000_000, source: 'server' }, 'synced')
   corrections.note(log.boot, log.lastSeq, 9_000_000, true)
   const reader = log.reader(1, { kinds: ['fact'], committedOnly: false })

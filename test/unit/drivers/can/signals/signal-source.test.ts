@@ -292,7 +292,10 @@ test('frames lost to overload are counted and reported for a minute, with what t
   bus.arrive([291, '0000000000000000'])
   bus.dropped = 1
   await source.read()
-  assert.match(told.at(-1)!, /8 frames .*the receive buffer has 425984 bytes instead of 4194304: raise net.core.rmem_max/)
+  assert.match(
+    told.at(-1)!,
+    /8 frames .*the receive buffer has 425984 bytes instead of 4194304: raise net.core.rmem_max/,
+  )
 })
 
 test('a source that is closed while its file is read stays closed', async () => {
