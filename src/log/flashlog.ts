@@ -351,8 +351,7 @@ export class FlashLog {
     if (!lost) return
     for (const range of this.#state.ledger.add('overflow', lost.from, lost.to, lost.facts))
       joinRange(this.#unreported, range)
-    if (!this.#overflows)
-      this.#o.logger.warn('the log drops records: RAM is full, and the disk refuses writes or is too slow')
+    if (!this.#overflows) this.#o.logger.warn('the log drops records: RAM is full and the disk refuses writes')
     this.#overflows = true
     this.#writer.lost(lost.from, lost.to)
   }
