@@ -80,19 +80,19 @@ function phraseOf(core: AnySchema, pipe: readonly PipeItem[]): string {
 }
 
 /** Types of the other kinds of schemas. */
-const TYPES: Readonly<Record<string, ValueType>> = {
-  boolean: 'bool',
-  string: 'str',
-  array: 'list',
-  loose_object: 'object',
-  object_with_rest: 'object',
-  strict_object: 'object',
-  record: 'object',
-}
+const TYPES = new Map<string, ValueType>([
+  ['boolean', 'bool'],
+  ['string', 'str'],
+  ['array', 'list'],
+  ['loose_object', 'object'],
+  ['object_with_rest', 'object'],
+  ['strict_object', 'object'],
+  ['record', 'object'],
+])
 
 function typeOf({ type, options }: AnySchema, pipe: readonly PipeItem[]): ValueType {
   if (type === 'number') return pipe.some(item => item.type === 'integer') ? 'int' : 'float'
-  if (type !== 'picklist') return TYPES[type] ?? 'any'
+  if (type !== 'picklist') return TYPES.get(type) ?? 'any'
   if (options?.every(Number.isInteger)) return 'int'
   return options?.every(option => typeof option === 'number') ? 'float' : 'str'
 }
