@@ -68,12 +68,12 @@ export interface BusAddon {
 export interface CanAddon extends SocketAddon {
   openCanRaw(
     name: string,
-    fdFrames: number,
+    flags: number,
     errors: number,
     receiveBuffer: number,
     filters: Uint32Array | null,
   ): Descriptor | number
-  receiveCan(socket: Descriptor, frames: Uint8Array): number
+  receiveCan(socket: Descriptor, frames: Uint8Array, times: Float64Array, hardware: Float64Array | null): number
   sendCan(socket: Descriptor, frames: Uint8Array, first: number, count: number): number
   openIsotp(name: string, settings: Uint32Array, receiveBuffer: number): Descriptor | number
   socketError(socket: Descriptor): number

@@ -19,7 +19,7 @@ export const CAN_EFF_MASK = 0x1fff_ffff
 /** flags of an FD frame: data at the higher bit rate; it is an FD frame */
 export const CANFD_BRS = 1
 export const CANFD_FDF = 4
-/** bytes of a slot: id u32, length, flags, 0, 0, data */
+/** bytes of a slot: id u32, length, flags, way, 0, data */
 export const CAN_SLOT = 72
 /** maximum frames per call */
 export const CAN_BATCH = 64
@@ -27,12 +27,21 @@ export const CAN_BATCH = 64
 /** Frames in one buffer, as the kernel writes and reads them. Slots are numbered from 0. */
 export class CanFrames {
   readonly bytes: Uint8Array
+  /** time of reception: ms since 1970, with fractions */
+  readonly times: Float64Array
+  /** the same by the controller's own clock, with any origin; 0 if it has none. Empty unless requested */
+  readonly hardware: Float64Array | null
   readonly #words: Uint32Array
   /** views of the data of each slot, by length */
   readonly #views: (Uint8Array | undefined)[]
 
-  constructor(readonly capacity = CAN_BATCH) {
+  constructor(
+    readonly capacity = CAN_BATCH,
+    { hardware = false }: { hardware?: boolean } = {},
+  ) {
     this.bytes = new Uint8Array(capacity * CAN_SLOT)
+    this.times = new Float64Array(capacity)
+    this.hardware = hardware ? new Float64Array(capacity) : null
     this.#words = new Uint32Array(this.bytes.buffer)
     this.#views = new Array(capacity * 65)
   }
@@ -49,6 +58,11 @@ export class CanFrames {
   /** CANFD_… bits; 0 for a classic frame */
   flags(slot: number): number {
     return this.bytes[slot * CAN_SLOT + 5]!
+  }
+
+  /** 0: from the bus; 1: from this machine; 3: from this socket */
+  way(slot: number): number {
+    return this.bytes[slot * CAN_SLOT + 6]!
   }
 
   /** The data of a slot: a view, valid until the slot is filled again. Allocates once per slot and length. */
@@ -92,9 +106,16 @@ export interface CanRawOptions {
   errorMask?: number
   /** size of the kernel's receive buffer; a frame takes about 800 bytes */
   receiveBuffer?: number
+  /** also receives what this socket sends, when it is on the bus */
+  own?: boolean
+  /** false: other sockets of this machine do not receive what it sends */
+  loopback?: boolean
 }
 
 const INVERT = 0x2000_0000
+const OPEN_FD = 1
+const OPEN_OWN = 2
+const OPEN_NO_LOOPBACK = 4
 
 /** Shared by raw and ISO-TP sockets. */
 class CanSocket {
@@ -139,15 +160,16 @@ export class CanRaw extends CanSocket {
   /** A raw socket on one interface ('can0'). Throws NOT_FOUND, E_NO_ADDON or LINK_DOWN. */
   static open(name: string, options: CanRawOptions = {}): CanRaw {
     const { addon } = native()
-    const { filters, fd = false, errorMask = 0, receiveBuffer = 0 } = options
+    const { filters, fd = false, own = false, loopback = true, errorMask = 0, receiveBuffer = 0 } = options
+    const flags = (fd ? OPEN_FD : 0) | (own ? OPEN_OWN : 0) | (loopback ? 0 : OPEN_NO_LOOPBACK)
     const pairs = filters?.flatMap(({ id, mask, invert }) => [(invert ? id | INVERT : id) >>> 0, mask >>> 0])
     const list = pairs ? Uint32Array.from(pairs) : null
-    return new CanRaw(addon, addon.openCanRaw(name, fd ? 1 : 0, errorMask | 0, receiveBuffer, list), name)
+    return new CanRaw(addon, addon.openCanRaw(name, flags, errorMask | 0, receiveBuffer, list), name)
   }
 
   /** Receives up to `frames.capacity` (at most CAN_BATCH) frames into slots 0, 1 … Returns their number, or minus errno. */
   receive(frames: CanFrames): number {
-    return this.addon.receiveCan(this.descriptor, frames.bytes)
+    return this.addon.receiveCan(this.descriptor, frames.bytes, frames.times, frames.hardware)
   }
 
   /**

@@ -25,6 +25,8 @@ interface Heard {
   id: number
   data: string
   flags: number
+  way: number
+  time: number
 }
 
 inTheRig(() => {
@@ -53,6 +55,8 @@ inTheRig(() => {
           id: frames.id(k),
           data: Buffer.from(frames.data(k)).toString('hex'),
           flags: frames.flags(k),
+          way: frames.way(k),
+          time: frames.times[k]!,
         })
     })
     return { socket, heard }
@@ -71,19 +75,24 @@ inTheRig(() => {
     return dumped
   }
 
-  test('classic and FD frames are received with id, data and flags', async () => {
+  test('classic and FD frames are received with id, data, flags and their arrival time', async () => {
     const { heard } = listen('vcan0', { fd: true })
+    const before = Date.now()
     send('123#DEADBEEF')
     send('1ABCDEF0#0102030405060708')
     send('5A1##1' + '11'.repeat(64))
     send('7FF#R4')
     await until('all are received', () => heard.length === 4)
-    assert.deepEqual(heard, [
-      { id: 0x123, data: 'deadbeef', flags: 0 },
-      { id: 0x1abcdef0 + CAN_EFF, data: '0102030405060708', flags: 0 },
-      { id: 0x5a1, data: '11'.repeat(64), flags: CANFD_FDF | CANFD_BRS },
-      { id: 0x7ff + 0x4000_0000, data: '00000000', flags: 0 },
-    ])
+    assert.deepEqual(
+      heard.map(({ time: _, ...frame }) => frame),
+      [
+        { id: 0x123, data: 'deadbeef', flags: 0, way: 1 },
+        { id: 0x1abcdef0 + CAN_EFF, data: '0102030405060708', flags: 0, way: 1 },
+        { id: 0x5a1, data: '11'.repeat(64), flags: CANFD_FDF | CANFD_BRS, way: 1 },
+        { id: 0x7ff + 0x4000_0000, data: '00000000', flags: 0, way: 1 },
+      ],
+    )
+    for (const { time } of heard) assert.ok(time >= before - 1 && time <= Date.now() + 1, `${time}`)
   })
 
   test('filters pass the named frames; without FD no FD frame is received', async () => {
@@ -126,8 +135,7 @@ inTheRig(() => {
 
   test('candump receives what we send: batches of classic and FD frames, in order', async () => {
     const dumped = await dump('vcan0')
-    const socket = CanRaw.open('vcan0', { fd: true })
-    open.push(socket)
+    const { socket, heard } = listen('vcan0', { fd: true, own: true })
     const frames = new CanFrames(100)
     for (let k = 0; k < 100; k++) {
       const fd = k % 3 === 0
@@ -149,6 +157,8 @@ inTheRig(() => {
       dumped.lines.map(line => line.split(' ')[2]!.replace('##4', '##0')),
       want,
     )
+    await until('we receive our own packets', () => heard.length === 100)
+    assert.ok(heard.every(frame => frame.way === 3))
   })
 
   test('an interface that is missing, down, or vanishes is reported', async () => {

@@ -16,6 +16,7 @@ test('wrong arguments are refused and touch nothing', { skip }, () => {
   const can = calls()
   const changes = can.openLinkChanges()
   const frames = new Uint8Array(2 * CAN_SLOT)
+  const times = new Float64Array(2)
   const wrong: (() => number)[] = [
     () => can.openCanRaw(),
     () => can.openCanRaw('lo', 0, 0, 0, new Uint32Array(3)),
@@ -23,9 +24,10 @@ test('wrong arguments are refused and touch nothing', { skip }, () => {
     () => can.openCanRaw('x'.repeat(40), 0, 0, 0, null),
     () => can.openIsotp('lo', new Uint32Array(3), 0),
     () => can.openIsotp('lo', new Uint8Array(44), 0),
-    () => can.receiveCan(undefined, frames),
-    () => can.receiveCan(changes, new Uint8Array(CAN_SLOT - 1)),
-    () => can.receiveCan(changes, new Float64Array(CAN_SLOT)),
+    () => can.receiveCan(undefined, frames, times, null),
+    () => can.receiveCan(changes, new Uint8Array(CAN_SLOT - 1), times, null),
+    () => can.receiveCan(changes, frames, new Float64Array(0), null),
+    () => can.receiveCan(changes, frames, times, new Float64Array(1)),
     () => can.sendCan(changes, frames, 0, 3),
     () => can.sendCan(changes, frames, 2, 1),
     () => can.sendCan(changes, frames, -1, 1),
@@ -55,12 +57,13 @@ test('watching for link changes 500 times leaves no descriptor open', { skip }, 
 })
 
 test('frames are written and read in their slots', () => {
-  const frames = new CanFrames(2)
+  const frames = new CanFrames(2, { hardware: true })
   frames.set(0, 0x123 + CAN_EFF, Uint8Array.of(1, 2, 3))
   frames.set(1, 0x7ff, new Uint8Array(64).fill(9), CANFD_FDF)
-  assert.deepEqual([frames.id(0), frames.length(0), frames.flags(0)], [0x8000_0123, 3, 0])
+  assert.deepEqual([frames.id(0), frames.length(0), frames.flags(0), frames.way(0)], [0x8000_0123, 3, 0, 0])
   assert.deepEqual([...frames.data(0)], [1, 2, 3])
   const view = frames.data(0)
   assert.equal(frames.data(0), view, 'the view of a slot is made once')
   assert.deepEqual([frames.length(1), frames.flags(1), frames.data(1)[63]], [64, CANFD_FDF, 9])
+  assert.equal(frames.hardware?.length, 2)
 })
