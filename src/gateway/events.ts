@@ -59,7 +59,11 @@ export class EventChannel<T> {
   readonly #defer: (run: () => void) => void
   readonly #what: string
 
-  constructor({ logger = silentLogger, defer = run => void setImmediate(run), what = 'events' }: ChannelOptions = {}) {
+  constructor({
+    logger = silentLogger,
+    defer = run => void setImmediate(run),
+    what = 'an event listener',
+  }: ChannelOptions = {}) {
     this.#logger = logger
     this.#defer = defer
     this.#what = what
@@ -100,7 +104,7 @@ export class EventChannel<T> {
         try {
           subscriber.listener(event)
         } catch (error) {
-          this.#logger.error(`a listener of ${this.#what} failed: ${asOsError(error).message}`)
+          this.#logger.error(`${this.#what} failed: ${asOsError(error).message}`)
         }
       }
     }
@@ -117,7 +121,7 @@ export class GatewayEvents {
     this.facts = new EventChannel(options)
     this.links = new EventChannel(options)
     // immediately, since the bytes are only valid during the call
-    const atOnce = { ...options, defer: (run: () => void): void => run(), what: 'packets' }
+    const atOnce = { ...options, defer: (run: () => void): void => run(), what: 'a packet listener' }
     this.#received = new EventChannel(atOnce)
     this.#sent = new EventChannel(atOnce)
   }

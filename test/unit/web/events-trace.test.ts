@@ -66,7 +66,7 @@ test('readers of several kinds and roles get the events of events-trace.txt, at 
     viewer: open({}),
     operator: open({ units: 'display' }, 'operator'),
     links: open({ kinds: ' links ,' }, 'admin'),
-    alone: open({}, 'admin', { context: { latest: context.latest, status: context.status }, remote: '10.0.0.2' }),
+    alone: open({}, 'admin', { remote: '10.0.0.2' }),
   }
   const look = (what: string): void => {
     trace.say(what, [streams.size, streams.dropped, timers.pending, hub.listenerCount('reading')])

@@ -148,6 +148,7 @@ function byHand() {
         },
         onLink: () => () => undefined,
       },
+      jobs: { onJob: () => () => undefined },
     },
     query: {},
     session: { role: 'admin', username: 'admin' },

@@ -68,6 +68,8 @@ test('the dashboard contains the service, every section and the status, or the r
     'plugins',
     'users',
     'overview_metrics',
+    'display_providers',
+    'display_sections',
     'status',
     'latest',
     'timestamp',
