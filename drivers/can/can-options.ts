@@ -101,7 +101,9 @@ export const canOptions = v.object({
         const fault = dataset.typed ? peersFault(dataset.value) : undefined
         if (fault) addIssue({ message: fault })
       }),
-      v.metadata({ help: 'the peers: their CAN ids tx_id and rx_id, and aid, ext, fd, padding where needed' }),
+      v.metadata({
+        help: 'the peers: tx_id, the CAN id we send with, and rx_id, the one we receive; aid, ext, fd, padding where needed',
+      }),
     ),
     [],
   ),

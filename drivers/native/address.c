@@ -59,7 +59,7 @@ void address_clean(uint8_t *slot, socklen_t length) {
 /* addressText(addresses, slot) → '192.0.2.1', '::1', 'fe80::1%eth0'; '' for anything else */
 static napi_value address_text(napi_env env, napi_callback_info info) {
     char text[INET6_ADDRSTRLEN + 1 + IF_NAMESIZE] = "";
-    napi_value args[2], out;
+    napi_value args[2] = {NULL, NULL}, out;
     size_t count = 2;
     union address address;
     void *data;

@@ -10,7 +10,7 @@
 #include "addon.h"
 
 /* limits: queued and finished jobs together; words and bytes of one job */
-enum { BUS_JOBS = 64, BUS_WORDS = 5, BUS_BYTES = 65536 };
+enum { BUS_JOBS = 64, BUS_WORDS = 128, BUS_BYTES = 65536 };
 
 struct bus_job;
 

@@ -89,7 +89,7 @@ static int64_t pass_descriptor(napi_env env, napi_value *args) {
 
 /* takeDescriptor(connection) → the descriptor in the next packet; without one, minus the errno in the packet, or 0 */
 static napi_value take_descriptor(napi_env env, napi_callback_info info) {
-    napi_value connection;
+    napi_value connection = NULL;
     size_t count = 1;
     napi_get_cb_info(env, info, &count, &connection, NULL, NULL);
     int fd = descriptor_fd(env, connection);

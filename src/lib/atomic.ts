@@ -9,15 +9,17 @@ export function atomicWrite(path: string, content: string | Uint8Array, files: F
   const temporary = `${path}.${process.pid}.tmp`
   const fd = files.open(temporary, 'w')
   try {
-    files.write(fd, data)
-    files.syncNow(fd)
+    try {
+      files.write(fd, data)
+      files.syncNow(fd)
+    } finally {
+      files.close(fd)
+    }
+    files.rename(temporary, path)
   } catch (error) {
-    files.close(fd)
     files.remove(temporary)
     throw error
   }
-  files.close(fd)
-  files.rename(temporary, path)
   files.syncDir(dirname(path))
 }
 

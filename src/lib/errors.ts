@@ -74,7 +74,11 @@ export const ERRORS = {
   TLS_NOT_YET_VALID: again(503, 5, 'check the clocks of this machine and of the one that made the certificate'),
   TLS_HANDSHAKE: again(503, 5, 'check that the peer speaks TLS at this port, and its log'),
   NO_ACCESS: final(503, 5, 'make the user a member of the group that owns the device (ls -l shows it)'),
-  UNSUPPORTED: final(503, 5, 'the device or its kernel driver does not support this: leave that option out'),
+  UNSUPPORTED: final(
+    503,
+    5,
+    'the device or its kernel driver does not support this: check the path, or leave out the option that needs it',
+  ),
   BUS_BUSY: again(503, 5, 'too many calls wait for this bus: read less often'),
   BUS_STUCK: again(503, 5, 'a device keeps the kernel waiting: check wiring and power; it is used again automatically'),
   E_NO_ADDON: final(503, 5, 'os-node deps doctor shows why it does not load; os-node deps repair restores it'),

@@ -42,7 +42,7 @@ export interface BusAddon {
   descriptorNumber(descriptor: Descriptor): number
   close(descriptor: Descriptor): number
   spiOpen(bus: BusHandle, path: string, mode: number, speedHz: number, bitsPerWord: number): number
-  spiTransfer(bus: BusHandle, bytes: Uint8Array, receives: number): number
+  spiTransfer(bus: BusHandle, segments: Uint32Array, bytes: Uint8Array, length: number): number
   i2cOpen(bus: BusHandle, path: string): number
   i2cTransfer(bus: BusHandle, address: number, write: Uint8Array | null, readLength: number): number
   ttyOpen(bus: BusHandle, path: string): number

@@ -1,7 +1,7 @@
 // One thread for one thing that can block: calls run on the thread in order, at most 64 pending, each with a deadline
 // counted from the call. Errors: a call that misses its deadline rejects with TIMEOUT. If it had not started, it has no
 // effect; if it had, the bus is stuck (BUS_STUCK for every call) until the kernel returns, because a kernel call cannot
-// be cancelled. Late results are discarded. close() never waits: a stuck thread ends when its call returns,
+// be cancelled. Late results are discarded and counted. close() never waits: a stuck thread ends when its call returns,
 // and until then the same path cannot be reopened (BUS_STUCK), so that retries do not accumulate threads.
 import { constants } from 'node:os'
 import { type Clock, systemClock } from '../lib/clock'
@@ -24,25 +24,18 @@ const CLOSING_MS = 1000
 const READABLE = 1
 const AGAIN = -constants.errno.EAGAIN
 
-/** A pending job. */
+/** A pending job; one object per job number, reused. */
 interface Call {
-  resolve: (result: number) => void
-  reject: (error: OsError) => void
+  resolve: ((result: number) => void) | null
+  reject: ((error: OsError) => void) | null
   what: string
   deadlineAt: number
   deadlineMs: number
   answer: Uint8Array | null
-  explain: ((error: OsError) => OsError) | null
   opened: ((file: Descriptor) => void) | null
+  explain: ((error: OsError) => OsError) | null
+  busy: boolean
 }
-
-type Waiting = [
-  what: string,
-  deadlineMs: number,
-  answer?: Call['answer'],
-  explain?: Call['explain'],
-  opened?: Call['opened'],
-]
 
 /** A closed bus whose thread may still be in a call. */
 interface Left {
@@ -65,15 +58,18 @@ export function stuckThreads(path: string, now = systemClock.mono()): number {
 export class NativeThread {
   readonly addon: Addon
   readonly handle: BusHandle
+  /** results after their deadline */
+  late = 0
+  timeouts = 0
   readonly #clock: Clock
   readonly #events: Descriptor
   readonly #onStuck: (stuck: boolean) => void
-  /** by job number */
-  readonly #calls = new Map<number, Call>()
+  readonly #calls: Call[] = []
   #open = true
   #stuck = false
   #timer: NodeJS.Timeout | undefined
   #timerAt = Number.POSITIVE_INFINITY
+  #pending = 0
 
   /**
    * Starts the thread; its first call opens the device. Throws E_NO_ADDON, BUS_STUCK when an earlier bus at this path
@@ -107,16 +103,24 @@ export class NativeThread {
     return this.#stuck
   }
 
-  /** Why no call can start now, or null. */
+  /** Why no call can start now, or null; check it before passing a call to the addon, or use call(). */
   refusal(): OsError | null {
     if (!this.#open) return new OsError('LINK_DOWN', `${this.path}: closed`)
     return this.#stuck ? this.#stuckError() : null
   }
 
   /** Starts a job by `start`, if a call can start now, and waits for it like finish(). */
-  call(start: (addon: Addon, handle: BusHandle) => number, ...waiting: Waiting): Promise<number> {
+  call(
+    start: (addon: Addon, handle: BusHandle) => number,
+    what: string,
+    deadlineMs: number,
+    answer: Uint8Array | null = null,
+    explain: ((error: OsError) => OsError) | null = null,
+    opened: ((file: Descriptor) => void) | null = null,
+  ): Promise<number> {
     const refusal = this.refusal()
-    return refusal ? Promise.reject(refusal) : this.finish(start(this.addon, this.handle), ...waiting)
+    if (refusal) return Promise.reject(refusal)
+    return this.finish(start(this.addon, this.handle), what, deadlineMs, answer, explain, opened)
   }
 
   /**
@@ -125,14 +129,39 @@ export class NativeThread {
    * specific one. `opened` gets the file of a job that opens one, before the promise resolves; a file that arrives late
    * is closed.
    */
-  finish(job: number, ...[what, deadlineMs, answer = null, explain = null, opened = null]: Waiting): Promise<number> {
+  finish(
+    job: number,
+    what: string,
+    deadlineMs: number,
+    answer: Uint8Array | null = null,
+    explain: ((error: OsError) => OsError) | null = null,
+    opened: ((file: Descriptor) => void) | null = null,
+  ): Promise<number> {
     if (job === AGAIN) return Promise.reject(new OsError('BUS_BUSY', `${this.path}: ${BUS_JOBS} calls are waiting`))
     if (job < 0) return Promise.reject(this.#error(job, what, null))
-    const deadlineAt = this.#clock.mono() + deadlineMs
-    this.#arm(deadlineAt)
-    if (this.#calls.size === 0) this.#timer?.ref()
+    const call = (this.#calls[job] ??= {
+      resolve: null,
+      reject: null,
+      what,
+      deadlineAt: 0,
+      deadlineMs,
+      answer,
+      opened,
+      explain,
+      busy: false,
+    })
+    call.what = what
+    call.deadlineMs = deadlineMs
+    call.deadlineAt = this.#clock.mono() + deadlineMs
+    call.answer = answer
+    call.explain = explain
+    call.opened = opened
+    call.busy = true
+    this.#arm(call.deadlineAt)
+    if (this.#pending++ === 0) this.#timer?.ref()
     return new Promise<number>((resolve, reject) => {
-      this.#calls.set(job, { resolve, reject, what, deadlineAt, deadlineMs, answer, explain, opened })
+      call.resolve = resolve
+      call.reject = reject
     })
   }
 
@@ -144,12 +173,12 @@ export class NativeThread {
     this.addon.close(this.#events)
     if (this.addon.busClose(this.handle) === 0) {
       const now = this.#clock.mono()
-      const last = Math.max(now + CLOSING_MS, ...[...this.#calls.values()].map(({ deadlineAt }) => deadlineAt))
+      const last = this.#calls.reduce((at, call) => (call?.busy ? Math.max(at, call.deadlineAt) : at), now + CLOSING_MS)
       const left = { bus: this.handle, dueAt: this.#stuck ? now : last }
       leftBehind.set(this.path, [...(leftBehind.get(this.path) ?? []), left])
     }
-    for (const [job, { what }] of this.#calls)
-      this.#reject(job, new OsError('LINK_DOWN', `${this.path}: closed during ${what}`))
+    for (const call of this.#calls)
+      if (call?.busy) this.#settle(call, new OsError('LINK_DOWN', `${this.path}: closed during ${call.what}`), 0)
   }
 
   #collect(): void {
@@ -157,30 +186,27 @@ export class NativeThread {
       if (!this.#open) return
       const job = this.addon.busDone(this.handle)
       if (job < 0) return
-      const call = this.#calls.get(job)
-      const file = call?.opened ? this.addon.busFile(this.handle, job) : null
-      const result = this.addon.busResult(this.handle, job, call?.answer ?? null)
-      if (!call) {
-        // a late result: the thread has returned
+      const call = this.#calls[job]
+      const file = call?.busy && call.opened ? this.addon.busFile(this.handle, job) : null
+      const result = this.addon.busResult(this.handle, job, call?.busy ? call.answer : null)
+      if (!call?.busy) {
+        this.late++
         if (this.#stuck) this.#moveTo(false)
-      } else if (result < 0) this.#reject(job, this.#error(result, call.what, call.explain))
+      } else if (result < 0) this.#settle(call, this.#error(result, call.what, call.explain), 0)
       else {
         if (file !== null && typeof file !== 'number') call.opened?.(file)
-        this.#forget(job)
-        call.resolve(result)
+        this.#settle(call, null, result)
       }
     }
   }
 
-  #reject(job: number, error: OsError): void {
-    const { reject } = this.#calls.get(job)!
-    this.#forget(job)
-    reject(error)
-  }
-
-  #forget(job: number): void {
-    this.#calls.delete(job)
-    if (this.#calls.size === 0) this.#timer?.unref()
+  #settle(call: Call, error: OsError | null, result: number): void {
+    const { resolve, reject } = call
+    call.busy = false
+    call.resolve = call.reject = call.answer = call.opened = call.explain = null
+    if (--this.#pending === 0) this.#timer?.unref()
+    if (error) reject?.(error)
+    else resolve?.(result)
   }
 
   /** One timer for all calls: it is moved only for an earlier deadline, and checks all calls when it fires. */
@@ -199,30 +225,33 @@ export class NativeThread {
     const now = this.#clock.mono()
     let next = Number.POSITIVE_INFINITY
     let stuck = false
-    const notBegun: number[] = []
-    for (const [job, { deadlineAt }] of this.#calls)
-      if (deadlineAt > now) next = Math.min(next, deadlineAt)
-      else if (this.addon.busCancel(this.handle, job) === 0) notBegun.push(job)
+    const notBegun: Call[] = []
+    this.#calls.forEach((call, job) => {
+      if (!call.busy) return
+      if (call.deadlineAt > now) next = Math.min(next, call.deadlineAt)
+      else if (this.addon.busCancel(this.handle, job) === 0) notBegun.push(call)
       else {
         stuck = true
-        this.#miss(job)
+        this.#miss(call)
       }
-    for (const job of notBegun)
-      if (stuck) this.#reject(job, this.#stuckError())
-      else this.#miss(job)
+    })
+    for (const call of notBegun)
+      if (stuck) this.#settle(call, this.#stuckError(), 0)
+      else this.#miss(call)
     if (!stuck) {
       if (next < Number.POSITIVE_INFINITY) this.#arm(next)
       return
     }
     // calls queued after one that does not return would wait forever
-    for (const job of this.#calls.keys())
-      if (this.addon.busCancel(this.handle, job) === 0) this.#reject(job, this.#stuckError())
+    this.#calls.forEach((call, job) => {
+      if (call.busy && this.addon.busCancel(this.handle, job) === 0) this.#settle(call, this.#stuckError(), 0)
+    })
     this.#moveTo(true)
   }
 
-  #miss(job: number): void {
-    const { what, deadlineMs } = this.#calls.get(job)!
-    this.#reject(job, new OsError('TIMEOUT', `${this.path}: no end of ${what} in ${deadlineMs} ms`))
+  #miss(call: Call): void {
+    this.timeouts++
+    this.#settle(call, new OsError('TIMEOUT', `${this.path}: no end of ${call.what} in ${call.deadlineMs} ms`), 0)
   }
 
   #moveTo(stuck: boolean): void {

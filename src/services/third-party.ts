@@ -101,7 +101,8 @@ function whyNot(name: string, link: string, path: string): { refused?: string } 
 async function load({ name, path, refused, root }: FoundPlugin): Promise<PluginDefinition> {
   // checked again: a file may have changed between the start and a load by a user
   const why = refused ?? distrust(path, root !== path && statSync(root).isDirectory() ? root : undefined)
-  if (why !== undefined) throw new OsError('FORBIDDEN', `plugin ${name}: ${why}`)
+  if (why !== undefined)
+    throw new OsError('FORBIDDEN', `plugin ${name}: ${why}`, { hint: 'correct that, then load the plugin again' })
   watchRequire(own)
   const { href } = pathToFileURL(path)
   const load = typeof __importModule === 'function' ? __importModule : (url: string) => import(url)

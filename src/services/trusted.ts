@@ -105,7 +105,10 @@ export function watchRequire(program: string): void {
     const from = parent?.filename
     if (resolving || !from || from === program || isBuiltin(file)) return file
     const why = fault(file, process.geteuid?.() ?? 0)
-    if (why !== undefined) throw new OsError('FORBIDDEN', `${from} requires ${request}: ${why}`)
+    if (why !== undefined)
+      throw new OsError('FORBIDDEN', `${from} requires ${request}: ${why}`, {
+        hint: 'correct that, then load the plugin again',
+      })
     return file
   }
 }

@@ -83,7 +83,7 @@ function onTheBoard(): void {
     chip.close()
   })
 
-  test("SPI: a transfer reads what the line says, on the kernel's spidev", async () => {
+  test("SPI: a message of two segments reads what the line says, on the kernel's spidev", async () => {
     const driver = '/sys/bus/platform/drivers/spi_gpio'
     if (!existsSync(driver)) execFileSync('busybox', ['insmod', INSIDE.spi])
     const chip = ownChip()
@@ -97,10 +97,10 @@ function onTheBoard(): void {
       await lines.close()
       writeFileSync(`${driver}/bind`, 'spi')
       const bus = await SpiBus.open('/dev/spidev0.0')
-      const read = new Uint8Array(7)
-      assert.equal(await bus.transfer(Uint8Array.of(0x42, 0x17, 0, 0, 0, 0, 0), read, MS), 7)
+      const read = new Uint8Array(5)
+      assert.equal(await bus.transferAll([{ tx: Uint8Array.of(0x42, 0x17) }, { rx: read }], MS), 7)
       bus.close()
-      assert.deepEqual([...read], Array(7).fill(level * 0xff))
+      assert.deepEqual([...read], Array(5).fill(level * 0xff))
     }
     chip.close()
   })

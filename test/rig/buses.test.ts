@@ -31,6 +31,21 @@ inTheRig(() => {
     await assert.rejects(spi.transfer(rx, null, MS), code('LINK_DOWN'))
   })
 
+  test('a message of several segments is one selection of the chip, or several where the segments deselect it', async () => {
+    const spi = await SpiBus.open(chip.path)
+    const [a, b, version] = [new Uint8Array(2), new Uint8Array(1), new Uint8Array(2)]
+    await spi.transferAll([{ tx: Uint8Array.of(0x80 | 0x20) }, { tx: Uint8Array.of(7, 8, 9) }], MS)
+    const segments = [
+      { tx: Uint8Array.of(0x20) },
+      { rx: a, speedHz: 1_000_000, delayUs: 5 },
+      { rx: b, csChange: true },
+      { tx: Uint8Array.of(0x42, 0), rx: version },
+    ]
+    assert.equal(await spi.transferAll(segments, MS), 6)
+    assert.deepEqual([...a, ...b, ...version], [7, 8, 9, 0, 0x12])
+    spi.close()
+  })
+
   test('transfers started together are done in order', async () => {
     const spi = await SpiBus.open(chip.path)
     const seen = Array.from({ length: 20 }, () => new Uint8Array(2))

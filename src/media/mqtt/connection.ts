@@ -305,7 +305,7 @@ const reasonText = (code: number | undefined): string => {
     case 147:
     case 150:
     case 151:
-      return ': quota or message rate exceeded'
+      return ': too many messages at once, or a quota exceeded'
     default:
       return code ? ` (reason ${code})` : ''
   }

@@ -134,7 +134,13 @@ function place(path: string, bytes: Buffer, mode: number): void {
   mkdirSync(dirname(path), { recursive: true })
   const open: typeof realFiles.open = (temporary, flags) => {
     const fd = realFiles.open(temporary, flags)
-    fchmodSync(fd, mode)
+    try {
+      fchmodSync(fd, mode)
+    } catch (error) {
+      realFiles.close(fd)
+      realFiles.remove(temporary)
+      throw error
+    }
     return fd
   }
   atomicWrite(path, bytes, { ...realFiles, open })

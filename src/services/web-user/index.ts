@@ -184,7 +184,7 @@ export class WebUserService implements Service {
 
   get #display(): DisplayAccess {
     const { display } = this.#host
-    if (!display) throw new OsError('UNSUPPORTED', 'no display here')
+    if (!display) throw new OsError('UNSUPPORTED', 'no display here', { hint: 'start a gateway with os-node run' })
     return display
   }
 }

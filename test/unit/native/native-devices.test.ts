@@ -12,7 +12,7 @@ import type { OsError } from '../../../src/lib/errors'
 import { nativeOrNull } from '../../../src/native'
 import { I2C_FUNC_I2C, I2cBus } from '../../../src/native/i2c'
 import { getRs485, setRs485 } from '../../../src/native/rs485'
-import { SpiBus } from '../../../src/native/spi'
+import { SpiBus, type SpiSegment } from '../../../src/native/spi'
 import { until } from '../../lib/gateway'
 import { heldClock } from '../../lib/hanging'
 import { onTty } from '../../lib/on-tty'
@@ -47,15 +47,32 @@ const around = (): void => {
 }
 
 const inside = (): void => {
-  test('SPI transfers bytes, and none', async t => {
+  test('SPI transfers one segment, many, and none', async t => {
     heldClock(t)
     const spi = await SpiBus.open('/fake/spi', { mode: 3, speedHz: 1_000_000 })
     const rx = new Uint8Array(3)
     assert.equal(await spi.transfer(Uint8Array.of(1, 2, 3), rx, MS), 3)
     assert.deepEqual([...rx], [254, 253, 252])
-    assert.equal(await spi.transfer(Uint8Array.of(4, 5), null, MS), 2)
+    const most = 31
+    const segments: SpiSegment[] = Array.from({ length: most }, (_, k) => ({
+      tx: Uint8Array.of(k, k),
+      ...(k % 2 && { rx: new Uint8Array(2) }),
+    }))
+    assert.equal(await spi.transferAll(segments, MS), 2 * most)
+    for (const [k, { rx }] of segments.entries()) if (rx) assert.deepEqual([...rx], [255 - k, 255 - k])
     assert.equal(await spi.transfer(new Uint8Array(0), null, MS), 0)
     await assert.rejects(spi.transfer(rx, new Uint8Array(2), MS), code('INTERNAL'))
+    await assert.rejects(spi.transferAll([...segments, { tx: rx }], MS), code('INTERNAL'))
+    await assert.rejects(spi.transferAll([], MS), code('INTERNAL'))
+    // values beyond the kernel's fields are refused, never truncated
+    for (const wrong of [
+      { delayUs: 65_536 },
+      { delayUs: 0.5 },
+      { bitsPerWord: 256 },
+      { speedHz: 2 ** 32 },
+      { speedHz: -1 },
+    ])
+      await assert.rejects(spi.transferAll([{ tx: Uint8Array.of(1), ...wrong }], MS), code('INTERNAL'))
     await assert.rejects(spi.transfer(new Uint8Array(70_000), null, MS), /EMSGSIZE/)
     spi.close()
   })
