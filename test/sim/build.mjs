@@ -67,6 +67,7 @@ OWN_STATE.push(
  */
 const COMMON = new Set([
   'src/config/config-store.ts owners', // by the configuration itself
+  'src/config/keys.ts pathsOfKeys', // keys of the shipped schema
   'src/cores/native.ts made', // no call leaves anything in its memory
   'src/cores/native.ts problem',
   'src/gateway/receive/content-hash.ts double',
