@@ -29,11 +29,11 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { SourceMap } from 'node:module'
 import { availableParallelism, cpus, tmpdir, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { allNeeds, install, lacking, needsOf, quicNode, remedies, runsInBoth } from './needs.mjs'
+import { atSource, failures } from './output.mjs'
 import { turnOf } from './turn.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
@@ -189,30 +189,6 @@ const running = new Map()
 let starts = 0
 const started = performance.now()
 const seconds = (ms, digits = 1) => `${(ms / 1000).toFixed(digits)} s`
-
-/**
- * Output with the lines of the sources instead of those of the bundles; a map is read only here, because it costs a third of a
- * second.
- */
-function atSource(output) {
-  const maps = new Map()
-  return output.replace(
-    /(?:file:\/\/)?(\/[^\s():]*\/\.build\/test\/[^\s():]+\.js):(\d+):(\d+)/g,
-    (place, file, line, column) => {
-      if (!maps.has(file))
-        maps.set(file, existsSync(`${file}.map`) && new SourceMap(JSON.parse(readFileSync(`${file}.map`, 'utf8'))))
-      const { originalSource, originalLine, originalColumn } =
-        (maps.get(file) || undefined)?.findEntry(line - 1, column - 1) ?? {}
-      return originalSource ? `${join(dirname(file), originalSource)}:${originalLine + 1}:${originalColumn + 1}` : place
-    },
-  )
-}
-
-/** The failures, as the reporter sums them up at the end: the first lines. */
-function failures(output) {
-  const [, ...sums] = output.split(/^✖ failing tests:$/m)
-  return (sums.at(-1) ?? output.slice(-4000)).trim().split('\n').slice(0, 60).join('\n')
-}
 
 /** Also ends the processes that a file started. */
 const end = (child, signal) => {

@@ -12,6 +12,7 @@ import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
 import { root, sleep } from '../lib/gateway'
 import { QUARTER } from '../lib/random'
+import { closed, joinAccessPoint, noteAccessPoint } from './access-point'
 import { BOOT_MS, Board, MIB, PLACES, type Power, shown, until, use } from './board'
 import { Lan } from './lan'
 import { timeServer } from './time-server'
@@ -229,47 +230,6 @@ test('after a power cut and damage to the data partition the next boot has the s
   }
 })
 
-/** The actions of a board with a second radio: it joins the Wi-Fi, requests an address and then the page. Run without the cable. */
-const JOIN = `
-wire=$(ls /sys/class/net | grep '^e')
-printf '[Match]\\nName=wlan1\\n\\n[Link]\\nUnmanaged=yes\\n' >/run/systemd/network/10-client.network
-systemctl reload systemd-networkd
-ip link set "$wire" down
-systemctl start os-node-access-point@wlan0
-wpa_passphrase "$(cat /data/access-point/name)" "$(cat /data/access-point/password)" >/run/client.conf
-ip link set wlan1 up
-wpa_supplicant -B -i wlan1 -c /run/client.conf
-printf '#!/bin/sh\\n[ "$1" != bound ] || echo "lease $ip $subnet router=$router dns=$dns"\\n' >/run/lease
-chmod 700 /run/lease
-busybox udhcpc -i wlan1 -n -q -t 60 -s /run/lease
-/usr/lib/os-node/node -e "require('https').get({host:'192.168.4.1',rejectUnauthorized:false},res=>console.log('page',res.statusCode))"
-ip link set "$wire" up
-`
-
-const closed = async (): Promise<boolean> =>
-  (await board.shell('[ -e /run/os-node-access-point ] || echo closed')).text.trim() === 'closed'
-
-/** The console and the card show the Wi-Fi that the board opened. */
-function noteAccessPoint(said: string, fresh: string): void {
-  const opened = /opens this Wi-Fi:\n+Wi-Fi: (os-node-[0-9a-f]{4})\nPassword: (\w{12})\n/.exec(said)
-  assert.ok(opened, said.slice(-3000))
-  const [, name, password] = opened
-  assert.match(said, new RegExp(`open https://192\\.168\\.4\\.1/#/\\?token=${fresh}`))
-  const label = board.read('os-node-label.txt')
-  assert.match(label, new RegExp(`Wi-Fi: ${name}\nPassword: ${password}\n`))
-}
-
-async function joinAccessPoint(): Promise<void> {
-  await board.shell(`cat >/run/join <<'END'\n${JOIN}END\nsetsid sh /run/join >/run/joined 2>&1 </dev/null & exit`)
-  const joined = await until('the second radio', async () => {
-    const { text } = await board.shell('cat /run/joined; ip -o link show up')
-    return text.includes('page') ? text : null
-  })
-  assert.match(joined, /^lease 192\.168\.4\.\d+ 255\.255\.255\.0 router= dns=$/m)
-  assert.match(joined, /^page 200$/m)
-  await until('the access point to close', closed)
-}
-
 async function resetByButton(power: Power): Promise<void> {
   // the emulated board has a chip whose lines are all grounded
   const { text: held } = await board.shell('os-node-update reset-button 5 9030000.pl061')
@@ -337,12 +297,12 @@ if (!QUARTER) {
     const fresh = await tokenOn(power)
     assert.match(power.said(), /factory reset: everything on the data partition is erased/)
     assert.notEqual(fresh, token)
-    if (whole) noteAccessPoint(power.said(), fresh)
+    if (whole) noteAccessPoint(board, power.said(), fresh)
     await until('the login file', () => loginFile()?.includes(fresh))
     assert.ok(!startPartition().includes('an old secret'))
     if (whole) {
       await power.cable(true)
-      await until('the access point to close', closed)
+      await until('the access point to close', () => closed(board))
     }
     await until('the page of the board', () => board.health())
     const refused = await board.ask('/api/dashboard', { token })
@@ -350,7 +310,7 @@ if (!QUARTER) {
     assert.notEqual(deviceIdOf((await board.ask('/api/dashboard', { token: fresh })).text), deviceId)
 
     if (whole) {
-      await joinAccessPoint()
+      await joinAccessPoint(board)
       await resetByButton(power)
     }
     await power.cut()

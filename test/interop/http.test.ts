@@ -1,90 +1,14 @@
-// The HTTP service of real gateways: every answer matches the table of routes, and the security tests that need a complete
-// gateway: fresh installs (S1), ten thousand idle sockets (S9), hostile queries on the real database (S10), secrets (S11).
+// The HTTP service of real gateways: every answer matches the table of routes, with hostile queries on the real database (S10) and secrets
+// (S11).
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import http from 'node:http'
-import net from 'node:net'
-import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import * as v from 'valibot'
 import { ROUTES } from '../../src/web/routes'
-import { freePort, Machine, removeDir, tempDir, until } from '../lib/gateway'
+import { until } from '../lib/gateway'
 import { answerProblems, documentProblems } from '../lib/openapi'
-
-interface Answer {
-  status: number
-  text: string
-  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the route gives
-  json: any
-}
-
-const SECRET = 'hunter2-correct-horse'
-
-/** A gateway with two fast sources and an uplink whose broker is absent. */
-async function world(t: TestContext) {
-  const dir = tempDir()
-  const port = await freePort()
-  const uplink = { name: 'cloud', medium: 'MQTT', host: '127.0.0.1', port: 9, username: 'u', password: SECRET }
-  // the two files of the SD image (src/web/system-update.ts)
-  process.env.OS_NODE_SLOTS = join(dir, 'slots.json')
-  process.env.OS_NODE_UPDATE_REQUEST = join(dir, 'request')
-  writeFileSync(process.env.OS_NODE_SLOTS, '{"ok":true,"board":"rpi-4","slots":[]}')
-  const gw = new Machine(join(dir, 'gw'), 'run', {
-    device_id: 'GW1',
-    assigned_id: 5,
-    RESOURCES: { service_plugins: { web_user: { port } }, application_status: { mqtt: true } },
-    gateway: {
-      sources: [
-        { name: 'up', type: 'uptime', interval_ms: 100 },
-        { name: 'mem', type: 'memory', interval_ms: 200 },
-        // its state names the type as the reason
-        { name: 'hook', type: `https://me:${SECRET}@host/` },
-      ],
-      uplinks: [uplink],
-      log: { commit_interval_ms: 50 },
-    },
-  })
-  t.after(async () => {
-    await gw.stop('SIGKILL')
-    removeDir(dir)
-  })
-  const { token } = gw.json('token', '--new') as { token: string }
-  await gw.start([], port)
-  const send = (method: string, path: string, body?: unknown, as: string | null = token): Promise<Answer> =>
-    request(port, method, path, body, as)
-  await until('packets in the database', async () => (await send('GET', '/api/data/devices')).json.total > 0)
-  return { gw, port, token, send }
-}
-
-function request(port: number, method: string, path: string, body?: unknown, token?: string | null): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const asked = http.request(
-      {
-        host: '127.0.0.1',
-        port,
-        path,
-        method,
-        agent: false,
-        headers: {
-          ...(token && { 'X-Admin-Token': token }),
-          ...(body !== undefined && { 'Content-Type': 'application/json' }),
-        },
-      },
-      response => {
-        let text = ''
-        response.setEncoding('utf8').on('data', chunk => {
-          text += chunk
-        })
-        response.on('end', () => {
-          const isJson = String(response.headers['content-type']).startsWith('application/json')
-          resolve({ status: response.statusCode ?? 0, text, json: isJson && text ? JSON.parse(text) : {} })
-        })
-      },
-    )
-    asked.on('error', reject)
-    asked.end(body === undefined ? undefined : JSON.stringify(body))
-  })
-}
+import { type Answer, SECRET, world } from './http-world'
 
 test('a running gateway answers every GET according to its schema, keeps its secrets (S11) and its database (S10)', async t => {
   const { gw, send, token, port } = await world(t)
@@ -367,93 +291,4 @@ test('a running gateway answers every GET according to its schema, keeps its sec
     for (const old of [token, session]) assert.equal((await send('GET', '/api/session', undefined, old)).status, 401)
     assert.equal((await send('GET', '/api/session', undefined, next)).status, 200)
   })
-})
-
-test('S9: ten thousand idle sockets stop neither the sensors nor the page', async t => {
-  const { port, send } = await world(t)
-  const sockets: net.Socket[] = []
-  t.after(() => {
-    for (const socket of sockets) socket.destroy()
-  })
-  let dropped = 0
-  // a few hundred at a time: the accept queue of the kernel is short
-  for (let k = 0; k < 100; k++) {
-    await Promise.all(
-      Array.from(
-        { length: 100 },
-        () =>
-          new Promise<void>(resolve => {
-            const socket = net.connect(port, '127.0.0.1', resolve)
-            socket.once('error', () => resolve())
-            socket.on('close', () => dropped++)
-            sockets.push(socket)
-          }),
-      ),
-    )
-  }
-  const readings = async (): Promise<number> =>
-    (await send('GET', '/api/dashboard?sections=status')).json.dashboard.status.intake.readings
-  const first = await readings()
-  await until('readings continue', async () => (await readings()) > first + 10)
-  assert.equal((await send('GET', '/health')).status, 200)
-  assert.equal(sockets.length, 10_000)
-  await until('the limit is kept', () => dropped >= 10_000 - 256)
-  const { dropped_connections } = (await send('GET', '/api/dashboard?sections=overview_metrics')).json.dashboard
-    .overview_metrics.http_stats
-  assert.ok(dropped_connections >= 10_000 - 256)
-})
-
-/** Every file of a folder as one text. */
-const contents = (dir: string): string =>
-  readdirSync(dir, { recursive: true, withFileTypes: true })
-    .filter(entry => entry.isFile())
-    .map(entry => readFileSync(join(entry.parentPath ?? entry.path, entry.name), 'latin1'))
-    .join('\n')
-
-test('S1: auth is on, no secret is predictable, and two fresh installs share no secret and no id', async t => {
-  const dir = tempDir()
-  t.after(() => removeDir(dir))
-  const installs = []
-  for (const name of ['one', 'two']) {
-    const port = await freePort()
-    const machine = new Machine(join(dir, name), 'run', {
-      RESOURCES: { service_plugins: { web_user: { port } } },
-      gateway: { sources: [{ name: 'up', type: 'uptime', interval_ms: 200 }] },
-    })
-    t.after(() => machine.stop('SIGKILL'))
-    await machine.start(['--json'], port)
-    const info = await until('its output', () => JSON.parse(/^\{.*\}$/m.exec(machine.output)?.[0] ?? 'null'))
-    for (const token of ['', 'admin', 'password', 'token', 'os-node', 'changeme', 'default', 'os-session-'])
-      assert.equal((await request(port, 'GET', '/api/config', undefined, token || null)).status, 401, token)
-    for (const [username, password] of [
-      ['admin', 'admin'],
-      ['admin', ''],
-      ['root', 'root'],
-    ])
-      assert.equal((await request(port, 'POST', '/api/login', { username, password })).status, 401)
-    assert.equal((await request(port, 'GET', '/users', undefined, info.token)).json.users.length, 0)
-    await machine.stop()
-    installs.push({ token: info.token as string, files: contents(machine.dataDir), output: machine.output })
-  }
-  const [one, two] = installs
-  assert.match(one!.token, /^[\w-]{43}$/)
-  assert.notEqual(one!.token, two!.token)
-  for (const { token, files, output } of installs) {
-    assert.ok(!files.includes(token), 'the token itself is not kept')
-    const told = output.split('\n').filter(line => line.includes(token))
-    assert.equal(told.length, 1, 'the token is printed once, with its link')
-  }
-  // random-looking text of one install is nowhere in the other: hashes, salts, keys, ids of the install. Both know the same
-  // boot id of this machine.
-  const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
-  const random = (text: string): string[] =>
-    (text.match(/[\w-]{22,}|[0-9a-f]{16,}/g) ?? []).filter(
-      word => /\d/.test(word) && /[a-z]/i.test(word) && word !== boot,
-    )
-  const theirs = new Set(random(two!.files))
-  assert.ok(theirs.size > 2)
-  assert.deepEqual(
-    random(one!.files).filter(word => theirs.has(word)),
-    [],
-  )
 })

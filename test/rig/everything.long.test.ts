@@ -18,40 +18,18 @@ import { inTheRig } from '../lib/rig'
 import { assertSame } from '../lib/same'
 import { growth, type Sample, Steady } from '../lib/steady'
 import { buildModel, Sx127x } from '../lib/sx127x'
-import { BOARD_IDS, type Bus, buildSlave, CAN, DBC, DIR, Field, startSlave } from './field'
+import { type Link, SLAVE, SOURCES, sourcesOf, TOLD } from './everything'
+import { BOARD_IDS, type Bus, buildSlave, CAN, DIR, Field, startSlave } from './field'
 
 const SECONDS = Number(process.env.OS_NODE_HOUR_SECONDS ?? (QUARTER ? 150 : 360))
 const WARM_UP = SECONDS / 6
 const WEB = 8001
-const SLAVE = 1502
-/** a tenth of the intervals these sources have by default, or less */
-const interval_ms = 100
 const log = { commit_interval_ms: 200 }
 const air = { region: 'none', frequency_hz: 869_525_000, bandwidth_khz: 125, spreading_factor: 7 }
 const physical_status = { lora: true, uart: true, can: true }
 
 /** growth of the resident memory that is no leak: an open window of the SQL view (6 MB), machine code, garbage not collected yet */
 const MORE_MB = 24
-
-/** The state of a link whose plug was pulled, and of one that is up before its devices send again. */
-const TOLD: Record<string, RegExp> = {
-  engine: /vcan0|no sensor answers|of \d+ sensors?:/,
-  bus: /vcan0/,
-  meter: /unplugged|no serial port|no sensor answers|of \d+ sensors?:/,
-  wire: /unplugged|no serial port/,
-  shed: /gpiochip|no GPIO chip/,
-  beacon: /adapter|hci0|no sensor answers|of \d+ sensors?:/,
-}
-
-/** The first sensor of each source: identifies the source of a fact. */
-const SOURCES = {
-  shed: 'pulses',
-  chip: 'chip',
-  engine: 'Count',
-  meter: 'energy',
-  plc: 'h1',
-  beacon: 'beacon_count',
-}
 
 buildModel()
 buildSlave()
@@ -100,45 +78,7 @@ inTheRig(
         device_id: 'GW',
         gateway: {
           log,
-          sources: [
-            {
-              name: 'shed',
-              type: 'gpio',
-              interval_ms,
-              min_gap_ms: 0,
-              pins: [
-                { chip: 'shed-pins', line: 0, name: 'pulses', mode: 'counter' },
-                { chip: 'shed-pins', line: 1, name: 'door', mode: 'edge' },
-              ],
-            },
-            { name: 'chip', type: 'ds3231', bus: field.i2cPath, interval_ms },
-            { name: 'engine', type: 'can', interface: CAN, dbc: DBC, interval_ms },
-            {
-              name: 'meter',
-              type: 'modbus_rtu',
-              port: field.meterPort,
-              baudrate: 115_200,
-              slave: 3,
-              interval_ms,
-              registers: [{ id: 'energy', address: 0, type: 'u32' }],
-            },
-            {
-              name: 'plc',
-              type: 'modbus_tcp',
-              host: '127.0.0.1',
-              port: SLAVE,
-              interval_ms,
-              registers: [1, 2, 50].map(address => ({ id: `h${address}`, address })),
-            },
-            {
-              name: 'beacon',
-              type: 'bthome',
-              address: '00:aa:01:01:00:01',
-              interval_ms,
-              max_age_ms: 5000,
-              channels: { count: {} },
-            },
-          ],
+          sources: sourcesOf(field),
           receivers: [
             { name: 'radio', medium: 'LoRa', ...near.wiring, ...air },
             { name: 'wire', medium: 'UART', port: field.boardPort },
@@ -406,13 +346,3 @@ inTheRig(
   },
   { memory: 2048, seconds: SECONDS + 1000 },
 )
-
-interface Link {
-  state: string
-  reason?: string
-  opens: number
-  reads?: number
-  dropped?: number
-  last_error?: string
-  detail?: Record<string, number>
-}

@@ -2,6 +2,7 @@
 // the way, or in a loss ledger by its number; no value, unit or time ever differs; times of a device only grow; a cursor passes
 // only what the next machine has committed; logs and queues stay within their limits.
 import { beyond } from './bounds'
+import { insertCard, memoryOf, refuseOn, settleOn } from './cards'
 import { Device, LATE_ANSWER_MS, type Logged, type Memory, type Place } from './device'
 import { become } from './engine'
 import { differs, type Row, rowsOf } from './reading'
@@ -9,6 +10,7 @@ import type { Machine, World } from './world'
 
 type Gateway = NonNullable<Machine['gateway']>
 type Fact = Parameters<Gateway['log']['appendFact']>[0]
+
 export class Truth {
   readonly devices = new Map<string, Device>()
   /** counters for the summary of a run */
@@ -83,61 +85,20 @@ export class Truth {
     }
   }
 
-  /** For a copy of its card. */
   memory(machine: Machine): Memory {
-    return new Map(
-      [...this.#of(machine)].map(([device, { list, committed, refused }]) => [
-        device,
-        { list: new Map(list), committed: new Set(committed), refused: new Set(refused) },
-      ]),
-    )
+    return memoryOf(this.#of(machine))
   }
 
-  /**
-   * A machine has another card: what only the previous one had is lost, and everything else is as it was when the copy
-   * was made.
-   */
   inserted(machine: Machine, memory?: Memory): void {
-    for (const [device, place] of this.#of(machine)) {
-      const { before, list, numbers, committed, gone, refused, forgotten } = place
-      numbers.clear()
-      const then = memory?.get(device)
-      place.ahead.clear()
-      place.goneAt = this.world.engine.now
-      if (before) {
-        for (const n of committed) if (!then?.committed.has(n)) gone.add(n)
-        // with a broker: until a later reading has arrived
-        place.blindUntil = place.byBroker ? Number.POSITIVE_INFINITY : place.goneAt + LATE_ANSWER_MS
-        // the sender resends what it still has, unless it was acknowledged
-        for (const [n, logged] of before.list) if (gone.has(n) && before.committed.has(n)) before.ahead.set(n, logged)
-      }
-      list.clear()
-      committed.clear()
-      for (const n of refused) if (!then?.refused.has(n)) forgotten.add(n)
-      for (const [n, logged] of then?.list ?? []) {
-        list.set(n, logged)
-        numbers.set(logged.seq, n)
-      }
-      for (const n of then?.committed ?? []) committed.add(n)
-    }
+    insertCard(this.#of(machine), this.world.engine.now, memory)
   }
 
-  /** The uplinks of a machine are done with a record. */
   settled(machine: Machine, seq: number): void {
-    for (const [, { numbers, settled }] of this.#of(machine)) {
-      const n = numbers.get(seq)
-      if (n !== undefined && !settled.has(n)) settled.set(n, this.world.engine.now)
-    }
+    settleOn(this.#of(machine), seq, this.world.engine.now)
   }
 
-  /** The upstream refused a record of a machine, which a broker had acknowledged: its card notes that. */
   refused(machine: Machine, seq: number): void {
-    for (const [, { numbers, refused, forgotten }] of this.#of(machine)) {
-      const n = numbers.get(seq)
-      if (n === undefined) continue
-      refused.add(n)
-      forgotten.delete(n)
-    }
+    refuseOn(this.#of(machine), seq)
   }
 
   /** A disk that lies, or an older card, may lose the step of the time that corrected a reading already sent: then it is sent with another time. */

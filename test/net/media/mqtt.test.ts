@@ -1,64 +1,12 @@
-// The MQTT medium against a real broker: both versions, every QoS, acknowledgements that wait, sessions, states, refusals.
+// The MQTT medium against a real broker: both versions, every QoS, acknowledgements that wait, sessions, states, names.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
-import { join } from 'node:path'
+import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { systemClock } from '../../../src/lib/clock'
-import { silentLogger } from '../../../src/lib/logger'
-import type { NodeIdentity, OpenableEvents, PacketOrigin } from '../../../src/links/contracts'
-import { createMqtt, type MqttListener, type MqttSender } from '../../../src/media/mqtt'
+import type { PacketOrigin } from '../../../src/links/contracts'
+import { createMqtt, type MqttListener } from '../../../src/media/mqtt'
 import { connectBroker } from '../../../src/media/mqtt/connection'
-import { removeDir, sleep, tempDir, until } from '../../lib/gateway'
-import { type Server, type ServerOptions, startMosquitto } from '../../lib/servers'
-
-const QUEUE = ['max_queued_messages 0']
-
-async function broker(t: TestContext, options: ServerOptions = {}): Promise<Server> {
-  const server = await startMosquitto({ ...options, lines: [...QUEUE, ...(options.lines ?? [])] })
-  t.after(() => server.stop())
-  return server
-}
-
-const identity = (aid: number | null, installId: string): NodeIdentity & { assign(aid: number): void } => {
-  const listeners = new Set<(aid: number) => void>()
-  return {
-    aid,
-    installId,
-    onAssigned(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
-    assign(id) {
-      ;(this as { aid: number | null }).aid = id
-      for (const listener of listeners) listener(id)
-    },
-  }
-}
-
-interface Heard {
-  readonly texts: string[]
-  readonly events: OpenableEvents
-}
-const heard = (): Heard => {
-  const texts: string[] = []
-  return {
-    texts,
-    events: {
-      lost: (reason, wanted) => texts.push(`${wanted ? 'wanted' : 'lost'} ${reason}`),
-      degraded: reason => texts.push(`degraded ${reason}`),
-    },
-  }
-}
-
-const context = { clock: systemClock, logger: silentLogger }
-
-function sender(t: TestContext, port: number, options: object = {}, who = identity(7, 'gateway00001')): MqttSender {
-  const medium = createMqtt('up', { host: '127.0.0.1', port, ...options }, { ...context, identity: who })
-  t.after(() => medium.close())
-  return medium as MqttSender
-}
+import { sleep, until } from '../../lib/gateway'
+import { broker, context, heard, identity, sender } from './mqtt-world'
 
 function listener(t: TestContext, port: number, options: object = {}): MqttListener {
   const medium = createMqtt(
@@ -360,70 +308,4 @@ test('custom topics, compatible topics and shared receivers work', async t => {
   await sleep(50)
   assert.equal(counts[0]! + counts[1]!, 100)
   assert.ok(counts[0]! > 20 && counts[1]! > 20, String(counts))
-})
-
-test("without user and password the broker's refusal is shown in words", async t => {
-  const dir = tempDir()
-  t.after(() => removeDir(dir))
-  const passwords = join(dir, 'passwords')
-  writeFileSync(passwords, 'node:secret\n')
-  execFileSync('mosquitto_passwd', ['-U', passwords])
-  const guarded = await broker(t, { lines: ['allow_anonymous false', `password_file ${passwords}`] })
-  for (const version of [4, 5])
-    await assert.rejects(sender(t, guarded.port, { protocol_version: version }).open(heard().events), {
-      code: 'LINK_DOWN',
-      message: /the broker refuses the connection: Not authorized/,
-    })
-  const up = sender(t, guarded.port, { username: 'node', password: 'secret' })
-  await up.open(heard().events)
-  assert.ok(await up.send(Buffer.from('x')))
-})
-
-test('when a broker goes away the link is lost, and packets in flight are answered false', async t => {
-  const server = await broker(t)
-  const up = sender(t, server.port)
-  const { texts, events } = heard()
-  await up.open(events)
-  assert.ok(await up.send(Buffer.from('x')))
-  await server.kill()
-  await until('lost', () => texts.length > 0)
-  assert.equal(await up.send(Buffer.from('y')), false)
-  await assert.rejects(up.open(events), { code: 'NETWORK' })
-  await server.restart()
-  await up.open(events)
-  assert.ok(await up.send(Buffer.from('z')))
-})
-
-test('when the network swallows everything the keep-alive detects it, and packets in flight are answered false', async t => {
-  const { port } = await broker(t)
-  let swallow = false
-  const sockets: Socket[] = []
-  const far = createServer(near => {
-    const onward = connect(port, '127.0.0.1')
-    sockets.push(near, onward)
-    for (const [from, to] of [
-      [near, onward],
-      [onward, near],
-    ] as const) {
-      from.on('data', bytes => swallow || to.write(bytes))
-      from.on('error', () => to.destroy())
-      // a broker that closes is not heard either
-      from.on('close', () => swallow || to.destroy())
-    }
-  })
-  await new Promise<void>(done => far.listen(0, '127.0.0.1', done))
-  t.after(() => {
-    for (const socket of sockets) socket.destroy()
-    far.close()
-  })
-  const up = sender(t, (far.address() as AddressInfo).port, { keepalive_s: 5 })
-  const { texts, events } = heard()
-  await up.open(events)
-  assert.ok(await up.send(Buffer.from('a')))
-  swallow = true
-  assert.equal(await up.send(Buffer.from('b')), false)
-  await until('lost', () => texts.at(-1) === 'lost Keepalive timeout')
-  swallow = false
-  await up.open(events)
-  assert.ok(await up.send(Buffer.from('c')))
 })

@@ -23,6 +23,7 @@ import { checkOptions } from '../../../src/links/driver-options'
 import { ManualClock } from '../../lib/manual'
 import { dice, digest, outcome, Trace } from '../../lib/trace'
 import { MemFiles, systemError } from '../log/memfiles'
+import { raws } from './drivers-options'
 
 const trace = new Trace('unit/drivers/drivers-tables.txt')
 const root = mkdtempSync(join(tmpdir(), 'drivers-tables-'))
@@ -152,36 +153,6 @@ test('boards, their pins and the users of pins match drivers-tables.txt', () => 
 test('the values computed from options match drivers-tables.txt', async () => {
   const logger = { ...silentLogger, child: () => logger } as never
   const context = { clock: new ManualClock(), logger, dataDir: root }
-  const peers = [{ tx_id: 1, rx_id: 2 }]
-  const raws = [
-    {},
-    { mode: 'listen', port: '/dev/ttyX', host: '127.0.0.1', address: '10.0.0.1' },
-    { mode: 'send', port: '/dev/ttyX', host: '10.0.0.2', peer_address: '10.0.0.2', peers: ['a'] },
-    { mode: 'listen', host: 'no address', address: '300.1.1.1', peers },
-    { mode: 'send', host: '10.0.0.2', port: 7, mtu: 200, peers },
-    ...['master', 'slave', 'point_to_point'].map(role => ({
-      role,
-      port: 'x',
-      address: 3,
-      slaves: [{ address: 4, aid: 9 }],
-    })),
-    {
-      address: 'a4:c1:38:8d:18:b2',
-      uuid: 'e2c56db5dffb48d2b060d0f5a71096e0',
-      slave: 3,
-      registers: [{ id: 'a', address: 1 }],
-      port: 'x',
-    },
-    {
-      pins: [{ pin: 'GPIO4' }],
-      bus: 1,
-      chip: 'bme280',
-      dbc: '/x',
-      match: ['*'],
-      patterns: ['(?<a>\\d)'],
-      lines: ['x'],
-    },
-  ]
   for (const [name, load] of Object.entries({ ...mediaTable, ...sourceTable }).sort()) {
     const driver = (await load()) as unknown as {
       create(name: string, raw: unknown, context: unknown): Record<string, unknown>

@@ -1,7 +1,8 @@
 // A unit test is where its source is: test/unit/<folder of src, or drivers/…>/<name>.test.ts, where <name> is a file or folder
 // there, or the folder's own name, alone or with `-<aspect>`. So the test of a file is found without a search.
+// And a file has a length that can be read: at most 400 lines.
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
 
@@ -26,4 +27,15 @@ test('every unit test is where its source is, and has its name', () => {
     [],
   )
   assert.ok(!mirrors('log/faults.test.ts') && !mirrors('faults.test.ts'), 'a name that no source has')
+})
+
+test('no source and no test has more than 400 lines', () => {
+  const files = ['src', 'drivers', 'test']
+    .flatMap(dir => readdirSync(join(root, dir), { recursive: true }).map(name => `${dir}/${String(name)}`))
+    .filter(name => /\.(tsx?|mjs|c|h|css)$/.test(name))
+  assert.ok(files.length > 1000, `${files.length}`)
+  const long = [...files, 'build.mjs']
+    .map(name => ({ name, lines: readFileSync(join(root, name), 'utf8').split('\n').length - 1 }))
+    .filter(({ lines }) => lines > 400)
+  assert.deepEqual(long, [], 'move a coherent part to a file of its own')
 })

@@ -1,4 +1,4 @@
-// MQTT with a broker played by the test: topics, the order of acknowledgements, and a misbehaving broker.
+// MQTT with a broker played by the test: topics, versions, and a misbehaving broker.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -7,17 +7,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import MqttClient from 'mqtt/lib/client'
 import { systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
-import { yieldToLoop } from '../../../src/lib/yield'
 import type { OpenableEvents } from '../../../src/links/contracts'
 import { Link } from '../../../src/links/link'
 import { createMqtt, type MqttSender } from '../../../src/media/mqtt'
-import { HeldAcks } from '../../../src/media/mqtt/acks'
 import { connectBroker } from '../../../src/media/mqtt/connection'
 import { filterOf, levelsOf, partyOf, senderOf, topicOf } from '../../../src/media/mqtt/topics'
 import { until } from '../../lib/gateway'
 import { ManualClock, ManualTimers } from '../../lib/manual'
 import { type Answers, FakeBroker, welcome } from '../../lib/mqttbroker'
-import { prng } from '../../lib/random'
 
 test('topics are built from a template, matched by a filter, and parsed again', () => {
   const template = 'plant/<install>/<aid>/in'
@@ -50,99 +47,6 @@ test('a version of mqtt.js whose internals were not reviewed is refused before i
     code: 'NO_DRIVER',
     message: /mqtt\.js 5\.16\.0, this build has 5\.17\.0/,
   })
-})
-
-test('acknowledgements are sent in the order of the packets, each once, whatever the order of settling', () => {
-  const next = prng(5)
-  const sent: number[] = []
-  const acks = new HeldAcks(answer => sent.push((answer as { messageId: number }).messageId), 10_000)
-  const open: (() => void)[] = []
-  let read = 0
-  for (let k = 1; k <= 2000; k++) {
-    const settle = acks.hold()
-    open.push(settle)
-    // some are settled before mqtt.js answers
-    if (next() < 0.3) settle()
-    acks.catch({ cmd: 'puback', messageId: k }, () => read++)
-    while (open.length > 0 && next() < 0.5) open.splice(Math.floor(next() * open.length), 1)[0]!()
-  }
-  for (const settle of open) {
-    settle()
-    settle()
-  }
-  assert.deepEqual(
-    sent,
-    Array.from({ length: 2000 }, (_, k) => k + 1),
-  )
-  assert.equal(read, 2000)
-  assert.equal(acks.unsettled, 0)
-})
-
-test('at the limit of unsettled packets nothing is read until one is settled, and that is reported', () => {
-  const told: boolean[] = []
-  const acks = new HeldAcks(
-    () => undefined,
-    3,
-    paused => told.push(paused),
-  )
-  const settle: (() => void)[] = []
-  let read = 0
-  for (let k = 0; k < 3; k++) {
-    settle.push(acks.hold())
-    acks.catch({ cmd: 'puback', messageId: k }, () => read++)
-  }
-  assert.equal(read, 2)
-  assert.deepEqual(told, [true])
-  settle[1]!()
-  assert.equal(read, 2, 'the first is still there, and keeps the second')
-  settle[0]!()
-  assert.equal(read, 3)
-  assert.deepEqual(told, [true, false])
-})
-
-test('a packet whose answer the broker does not have yet is not acknowledged, and does not stop reading', async () => {
-  const sent: number[] = []
-  const acks = new HeldAcks(answer => sent.push((answer as { messageId: number }).messageId), 2)
-  let read = 0
-  const settles = [1, 2].map(messageId => {
-    const settle = acks.hold()
-    acks.catch({ cmd: 'puback', messageId }, () => read++)
-    return settle
-  })
-  assert.equal(read, 1)
-  let answered: () => void = assert.fail
-  settles[0]!(new Promise<void>(resolve => (answered = resolve)))
-  assert.equal(read, 2, 'the answer to our answer can be read')
-  settles[1]!()
-  await yieldToLoop()
-  assert.deepEqual([sent, acks.unsettled], [[], 2])
-  answered()
-  await yieldToLoop()
-  assert.deepEqual([sent, acks.unsettled], [[1, 2], 0])
-  const more = [3, 4].map(messageId => {
-    const settle = acks.hold()
-    acks.catch({ cmd: 'puback', messageId }, () => read++)
-    return settle
-  })
-  assert.equal(read, 3, 'the limit is what it was')
-  for (const settle of more) settle()
-  assert.equal(read, 4)
-})
-
-test('packets behind one that waits for its answer do not stop reading: the acknowledgement of the answer comes behind them', async () => {
-  const sent: number[] = []
-  const acks = new HeldAcks(answer => sent.push((answer as { messageId: number }).messageId), 2)
-  let read = 0
-  let answered: () => void = assert.fail
-  for (let messageId = 1; messageId <= 5; messageId++) {
-    const settle = acks.hold()
-    acks.catch({ cmd: 'puback', messageId }, () => read++)
-    settle(messageId === 1 ? new Promise<void>(resolve => (answered = resolve)) : undefined)
-  }
-  assert.deepEqual([read, sent], [5, []])
-  answered()
-  await yieldToLoop()
-  assert.deepEqual(sent, [1, 2, 3, 4, 5])
 })
 
 const context = { clock: systemClock, logger: silentLogger }

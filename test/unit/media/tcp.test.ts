@@ -1,70 +1,17 @@
+// TCP both ways: framed and plain packets, limits, slow, silent and misbehaving peers, names, ports, reopenings.
 import assert from 'node:assert/strict'
-import { connect, createServer, type Server, type Socket } from 'node:net'
+import { createServer, type Server, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { join } from 'node:path'
-import { after, before, type TestContext, test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
-import type { OpenableEvents, PacketOrigin } from '../../../src/links/contracts'
 import { HostResolver } from '../../../src/links/resolve'
-import { createTcp, TcpListener, TcpSender, tcpDriver } from '../../../src/media/tcp'
+import { createTcp, tcpDriver } from '../../../src/media/tcp'
 import { buildProbe, buildProbeReply } from '../../../src/protocol/delivery/frame'
-import { type Certs, makeCerts } from '../../lib/certs'
-import { removeDir, tempDir, until as waitUntil } from '../../lib/gateway'
 import { ManualClock } from '../../lib/manual'
+import { context, data, listener, quiet, raw, sender, until } from './tcp-world'
 
-const context = { clock: systemClock, logger: silentLogger }
-const quiet: OpenableEvents = { lost: () => undefined, degraded: () => undefined }
 const hasIPv6 = Object.values(networkInterfaces()).some(list => list?.some(a => a.address === '::1'))
-const dir = tempDir()
-let certs: Certs
-before(() => {
-  certs = makeCerts(join(dir, 'certs'))
-})
-after(() => removeDir(dir))
-
-const until = (holds: () => boolean): Promise<boolean> => waitUntil(String(holds), holds)
-
-interface Got {
-  medium: TcpListener
-  packets: Buffer[]
-  origins: PacketOrigin[]
-}
-
-/** Answers probes as a receiver does, and keeps all packets. */
-async function listener(t: TestContext, options: object = {}, more: object = {}): Promise<Got> {
-  const medium = createTcp(
-    'in',
-    { mode: 'listen', listen_host: '127.0.0.1', port: 0, ...options },
-    { ...context, ...more },
-  )
-  assert.ok(medium instanceof TcpListener)
-  const got: Got = { medium, packets: [], origins: [] }
-  medium.onPacket((packet, origin) => {
-    got.packets.push(Buffer.from(packet))
-    got.origins.push(origin)
-    if (packet[0] === 9) void origin.reply(buildProbeReply(1, 100))
-  })
-  t.after(() => medium.close())
-  await medium.open(quiet)
-  return got
-}
-
-async function sender(t: TestContext, options: object, events = quiet, more: object = {}): Promise<TcpSender> {
-  const medium = createTcp('up', { host: '127.0.0.1', ...options }, { ...context, ...more })
-  assert.ok(medium instanceof TcpSender)
-  t.after(() => medium.close())
-  await medium.open(events)
-  return medium
-}
-
-async function raw(t: TestContext, port: number | undefined, host = '127.0.0.1'): Promise<Socket> {
-  const socket = connect({ port: port!, host, allowHalfOpen: true })
-  socket.on('error', () => undefined)
-  t.after(() => socket.destroy())
-  await new Promise(resolve => socket.once('connect', resolve))
-  return socket
-}
 
 async function stubborn(t: TestContext, onSocket: (socket: Socket) => void): Promise<number> {
   const sockets: Socket[] = []
@@ -82,7 +29,6 @@ async function stubborn(t: TestContext, onSocket: (socket: Socket) => void): Pro
 }
 
 const framed = (packet: Uint8Array): Buffer => Buffer.from([packet.length >> 8, packet.length & 255, ...packet])
-const data = (text: string): Buffer => Buffer.from(`\x3f${text}`)
 
 test('after the probe, framed packets go both ways over one connection', async t => {
   const server = await listener(t)
@@ -393,74 +339,4 @@ test('IPv6 works, and an IPv4 peer of an IPv6 listener is written as IPv4', { sk
   const addresses = server.origins.map(origin => origin.address).sort()
   assert.match(addresses[0]!, /^127\.0\.0\.1:\d+$/)
   assert.match(addresses[1]!, /^\[::1\]:\d+$/)
-})
-
-test('TLS carries framed and plain packets, with a client certificate where one is required', async t => {
-  const server = await listener(t, { tls: { cert: certs.serverCert, key: certs.serverKey, client_ca: certs.ca } })
-  const own = { cert: certs.clientCert, key: certs.clientKey }
-  const { port } = server.medium
-  const client = await sender(t, { host: 'localhost', port, tls: { ca: certs.ca, ...own } })
-  const answers: Buffer[] = []
-  client.onPacket(packet => answers.push(Buffer.from(packet)))
-  await client.send(buildProbe(1))
-  await client.sendBatch([data('one'), Buffer.alloc(65_535, 3)])
-  await until(() => server.packets.length === 3 && answers.length === 1)
-  const plain = await sender(t, { host: 'localhost', port, delivery: 'best_effort', tls: { ca: certs.ca, ...own } })
-  assert.equal(await plain.send(data('plain')), true)
-  await until(() => server.packets.length === 4)
-  assert.deepEqual(server.packets[3], data('plain'))
-})
-
-test('a refused client gets the reason, and none of its packets is accepted', async t => {
-  const server = await listener(t, { tls: { cert: certs.serverCert, key: certs.serverKey, client_ca: certs.ca } })
-  const { port } = server.medium
-  const tries: [object, RegExp][] = [
-    [{}, /client certificate is required/],
-    [{ cert: certs.foreignCert, key: certs.foreignKey }, /./],
-    [{ cert: certs.expiredCert, key: certs.expiredKey }, /./],
-  ]
-  for (const [k, [own, reason]] of tries.entries()) {
-    const lost: string[] = []
-    const client = createTcp('up', { host: 'localhost', port, tls: { ca: certs.ca, ...own } }, context)
-    t.after(() => client.close())
-    try {
-      await client.open({ ...quiet, lost: why => lost.push(why) })
-      await client.send(buildProbe(1))
-    } catch (error) {
-      lost.push((error as Error).message)
-    }
-    await until(() => lost.length >= 1 && server.medium.tally.tls === k + 1)
-    assert.match(lost[0]!, reason)
-  }
-  const socket = await raw(t, port)
-  socket.write(data('no TLS at all'))
-  await until(() => server.medium.tally.tls === 4)
-  assert.equal(server.packets.length, 0)
-  await until(() => server.medium.connections === 0)
-})
-
-test('with a clock that is behind, a listener checks client certificates at the best known time (R22)', async t => {
-  const tls = { cert: certs.serverCert, key: certs.serverKey, client_ca: certs.ca }
-  const trueNow = () => Date.now() + 730 * 86_400_000
-  const server = await listener(t, { tls }, { trueNow })
-  const { port } = server.medium
-  const young = { ca: certs.ca, cert: certs.futureCert, key: certs.futureKey }
-  const client = await sender(t, { host: 'localhost', port, tls: young })
-  await client.send(buildProbe(1))
-  await until(() => server.packets.length === 1)
-  const foreign = { ca: certs.ca, cert: certs.foreignCert, key: certs.foreignKey }
-  const refused = createTcp('up', { host: 'localhost', port, tls: foreign }, context)
-  t.after(() => refused.close())
-  await refused.open(quiet).catch(() => undefined)
-  await until(() => server.medium.tally.tls === 1)
-  await refused.send(buildProbe(1))
-  assert.equal(server.packets.length, 1)
-})
-
-test('a TLS listener does not open without its certificate', async () => {
-  for (const tls of [true, { cert: '/no/such.pem', key: '/no/such.key' }]) {
-    const medium = createTcp('in', { mode: 'listen', listen_host: '127.0.0.1', port: 0, tls }, context)
-    await assert.rejects(medium.open(quiet), { code: 'TLS_FILE' })
-    await medium.close()
-  }
 })

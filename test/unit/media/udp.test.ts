@@ -1,22 +1,20 @@
+// UDP both ways: packets, addresses, busy ports, absent peers, names that move, and a thousand reopenings.
 import assert from 'node:assert/strict'
-import { createSocket } from 'node:dgram'
 import { existsSync, readdirSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '../../../src/lib/clock'
 import type { OsError } from '../../../src/lib/errors'
-import { createLogger, silentLogger } from '../../../src/lib/logger'
+import { createLogger } from '../../../src/lib/logger'
 import type { Medium, OpenableEvents } from '../../../src/links/contracts'
 import { HostResolver } from '../../../src/links/resolve'
 import { Supervisor } from '../../../src/links/supervisor'
 import { createUdp, request, UdpListener, UdpSender, udpDriver } from '../../../src/media/udp'
 import { until as waitUntil } from '../../lib/gateway'
 import { ManualClock } from '../../lib/manual'
+import { context, freePort, listener, silentEvents } from './udp-world'
 
-const context = { clock: systemClock, logger: silentLogger }
 const hasIPv6 = Object.values(networkInterfaces()).some(list => list?.some(a => a.address === '::1'))
-
-const silentEvents: OpenableEvents = { lost: () => undefined, degraded: () => undefined }
 
 /** Events as a list of texts. */
 function heard(): { events: OpenableEvents; texts: string[] } {
@@ -29,29 +27,12 @@ function heard(): { events: OpenableEvents; texts: string[] } {
 
 const until = (holds: () => boolean): Promise<boolean> => waitUntil(String(holds), holds)
 
-async function listener(t: TestContext, options: object = {}): Promise<UdpListener> {
-  const medium = createUdp('in', { mode: 'listen', listen_host: '127.0.0.1', port: 0, ...options }, context)
-  assert.ok(medium instanceof UdpListener)
-  t.after(() => medium.close())
-  await medium.open(silentEvents)
-  return medium
-}
-
 async function sender(t: TestContext, options: object, events = silentEvents, more = {}): Promise<UdpSender> {
   const medium = createUdp('up', options, { ...context, ...more })
   assert.ok(medium instanceof UdpSender)
   t.after(() => medium.close())
   await medium.open(events)
   return medium
-}
-
-/** A loopback port that is free at this moment. */
-async function freePort(): Promise<number> {
-  const socket = createSocket('udp4')
-  await new Promise<void>(resolve => socket.bind(0, '127.0.0.1', resolve))
-  const { port } = socket.address()
-  await new Promise<void>(resolve => socket.close(() => resolve()))
-  return port
 }
 
 test('packets go both ways between a sender and a listener, and are counted', async t => {
@@ -339,67 +320,6 @@ test('options are checked and a wrong key is named', () => {
   refused({ host: 'x', mode: 'both' }, /mode/)
   const medium: Medium = udpDriver.create('up', { host: 'x' }, context)
   assert.equal(medium.medium, 'UDP')
-})
-
-test('request returns the first reply that is accepted', async t => {
-  const server = await listener(t)
-  server.onPacket((packet, origin) => {
-    void origin.reply(Buffer.from('noise'))
-    void origin.reply(Buffer.from(`seq ${packet[0]}`))
-  })
-  const port = server.port!
-  const reply = await request('localhost', port, Buffer.of(7), 60_000, r => r.toString() === 'seq 7')
-  assert.equal(reply?.toString(), 'seq 7')
-  assert.equal((await request('127.0.0.1', port, Buffer.of(7), 60_000))?.toString(), 'noise')
-})
-
-test('request returns null with the reason: no answer, absent peer, unknown name, a failing accept', async t => {
-  const server = await listener(t)
-  const why: OsError[] = []
-  const onFailure = (error: OsError): void => void why.push(error)
-  const packet = Buffer.of(1)
-  assert.equal(await request('127.0.0.1', server.port!, packet, 30, undefined, { onFailure }), null)
-  assert.equal(await request('127.0.0.1', await freePort(), packet, 60_000, undefined, { onFailure }), null)
-  const resolver = new HostResolver({ readText: () => '', query: () => Promise.reject(new Error('no DNS')) })
-  assert.equal(await request('nas', 1, packet, 60_000, undefined, { onFailure, resolver }), null)
-  assert.deepEqual(
-    why.map(error => error.code),
-    ['NO_REPLY', 'NETWORK', 'NETWORK'],
-  )
-  assert.match(why[1]!.message, /nothing listens at/)
-  assert.match(why[2]!.message, /cannot resolve nas/)
-})
-
-test('request ends in time when the name server hangs, and sends nothing later', async t => {
-  const server = await listener(t)
-  let answer = (): void => undefined
-  const resolver = new HostResolver({
-    readText: () => '',
-    query: async (_name, family) => {
-      if (family === 6) return []
-      await new Promise<void>(resolve => {
-        answer = resolve
-      })
-      return [{ address: '127.0.0.1', ttl: 60 }]
-    },
-  })
-  assert.equal(await request('up.example', server.port!, Buffer.of(1), 30, undefined, { resolver }), null)
-  answer()
-  await new Promise(resolve => setTimeout(resolve, 30))
-  assert.equal(server.counters.rx, 0)
-})
-
-test('an answer from another address is ignored', async t => {
-  const server = await listener(t, { listen_host: '127.0.0.1' })
-  const stranger = createSocket('udp4')
-  t.after(() => stranger.close())
-  server.onPacket((_packet, origin) => {
-    const [host, port] = origin.address.split(':')
-    stranger.send('forged', Number(port), host)
-    setTimeout(() => void origin.reply(Buffer.from('true')), 20)
-  })
-  const reply = await request('127.0.0.1', server.port!, Buffer.of(1), 60_000)
-  assert.equal(reply?.toString(), 'true')
 })
 
 test('a thousand reopenings and requests leave no descriptor open', {

@@ -5,7 +5,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LONG, rounds } from '../../lib/random'
 import { Trace } from '../../lib/trace'
-import { FULL_EVERY, type Scenario, World } from './diffworld'
+import { FULL_EVERY, type Scenario } from './diffsender'
+import { World } from './diffworld'
 
 const SCENARIOS: Scenario[] = [
   {

@@ -1,22 +1,15 @@
-// The list of uplinks as one: failover and handback without loss (R12), an outage of an hour (R8), alarms first, pacing,
-// hot reload, and a kill in the middle of it.
+// The list of uplinks as one: failover and handback without loss (R12), an outage of an hour (R8), alarms first, pacing, and a kill in the
+// middle of it.
 // Long: an hour without upstream
 import assert from 'node:assert/strict'
-import { readdirSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { alarmCheck } from '../../../../src/gateway/uplink/alarms'
 import { HostResolver } from '../../../../src/links/resolve'
 import { COMMAND } from '../../../../src/wire/commands'
 import { ManualClock } from '../../../lib/manual'
 import { rounds } from '../../../lib/random'
-import { type RoadSpec, UplinkWorld } from '../../../lib/uplinkworld'
-
-function world(t: TestContext, settings: Record<string, unknown> = {}): UplinkWorld {
-  const w = new UplinkWorld(settings)
-  t.after(() => w.end())
-  return w
-}
+import { UplinkWorld } from '../../../lib/uplinkworld'
+import { world } from './uplinks-world'
 
 const dataSent = (w: UplinkWorld, name: string): number => w.road(name).sent.filter(({ bytes }) => bytes > 20).length
 
@@ -56,68 +49,6 @@ test('the first uplink is active, the next takes over after 5 s and hands back a
   await w.run(3000)
   assert.deepEqual(w.arrived, w.logged)
   assert.ok(w.road('two').sent.every(({ bytes }) => bytes <= 120))
-})
-
-/** The session keys are lost. */
-async function newCard(w: UplinkWorld): Promise<void> {
-  await w.kill()
-  rmSync(join(w.dir, 'data'), { recursive: true })
-}
-
-test('an uplink that gets no key hands over to the one the upstream has the session with, and continues with its key', async t => {
-  const w = world(t)
-  await w.apply({ name: 'other' })
-  const ticks = async (s: number): Promise<void> => {
-    for (let k = 0; k < s; k++) {
-      w.fact()
-      await w.run(1000, 50)
-    }
-  }
-  await ticks(15)
-  assert.equal(w.uplinks.status()['other']!.secure, 'secure')
-  await newCard(w)
-  await w.apply({ name: 'one' }, { name: 'other' })
-  await ticks(8)
-  assert.equal(w.uplinks.active?.name, 'one')
-  assert.ok(w.uplinks.backlog > 0, 'the upstream has the session with the address of the other one')
-  await ticks(15)
-  assert.equal(w.uplinks.active?.name, 'other')
-  assert.match(w.uplinks.forwarding().reason!, /^one is degraded: no secure session/)
-  assert.ok(w.uplinks.backlog <= 1)
-  await ticks(200)
-  assert.equal(w.uplinks.active?.name, 'one')
-  assert.equal(w.uplinks.forwarding().reason, undefined)
-  assert.equal(w.uplinks.status()['one']!.secure, 'secure')
-  assert.ok(
-    w.said.some(text => text.endsWith('one: AID 5 uses the session of another uplink')),
-    w.said.join('\n'),
-  )
-  await w.run(3000)
-  assert.deepEqual([...new Set(w.arrived)], w.logged)
-})
-
-test('where every uplink gets no key, each is tried in turn', async t => {
-  const w = world(t, { failover: { after_s: 1, back_s: 5 } })
-  await w.apply({ name: 'third' })
-  for (let k = 0; k < 15; k++) {
-    w.fact()
-    await w.run(1000, 50)
-  }
-  await newCard(w)
-  await w.apply({ name: 'one' }, { name: 'other' })
-  const active: string[] = []
-  for (let k = 0; k < 540; k++) {
-    w.fact()
-    await w.run(1000, 100)
-    const { name = '' } = w.uplinks.active ?? {}
-    if (active.at(-1) !== name) active.push(name)
-  }
-  assert.ok(active.length >= 4 && active.length <= 12, active.join())
-  assert.ok(w.uplinks.backlog > 500)
-  // the address of the session is silent for rekey_after_s
-  await w.run(200_000, 100)
-  assert.equal(w.uplinks.backlog, 0)
-  assert.deepEqual([...new Set(w.arrived)], w.logged)
 })
 
 test('a peer that becomes silent is replaced too, and its unanswered packets are sent over the other uplink', async t => {
@@ -287,87 +218,6 @@ test('a batch waits for its window, and no longer', async t => {
   assert.ok(dataSent(w, 'up') - before <= 9, `${dataSent(w, 'up') - before} frames for 3 s`)
 })
 
-test('hot reload: an unchanged uplink keeps its connection; the active one is replaced without loss', async t => {
-  const w = world(t)
-  await w.apply({ name: 'a' }, { name: 'b' })
-  await w.run(500)
-  for (let k = 0; k < 10; k++) w.fact()
-  await w.run(2000)
-  const applied = await w.apply({ name: 'c' }, { name: 'b', entry: { full_every: 50 } }, { name: 'a' })
-  assert.deepEqual(applied, { added: ['c'], removed: [], changed: ['b'], kept: ['a'] })
-  assert.equal(w.road('a').opens, 1)
-  assert.equal(w.uplinks.active?.name, 'a', 'until the new first one was stable')
-  for (let k = 0; k < 10; k++) w.fact()
-  await w.run(70_000, 100)
-  assert.equal(w.uplinks.active?.name, 'c')
-  const pending = w.apply({ name: 'b', entry: { full_every: 50 } })
-  for (let k = 0; k < 10; k++) w.fact()
-  await w.run(20_000, 100)
-  assert.deepEqual(await pending, { added: [], removed: ['c', 'a'], changed: [], kept: ['b'] })
-  assert.deepEqual(Object.keys(w.supervisor.links()), ['b'])
-  assert.deepEqual([...new Set(w.arrived)], w.logged)
-})
-
-test('hot reload: a record whose frame is refused after its uplink was replaced, or just before, is sent again', async t => {
-  for (const early of [true, false]) {
-    const w = world(t)
-    const apply = (full_every: number): ReturnType<typeof w.apply> =>
-      w.apply({ name: 'm', medium: 'MQTT', acknowledges: true, entry: { full_every } })
-    await apply(100)
-    await w.run(500)
-    for (let k = 0; k < 5; k++) w.fact()
-    await w.run(2000)
-    // the upstream has lost its templates, and its answers are late
-    w.startServer()
-    const answers: Uint8Array[] = []
-    w.road('m').lose = (packet, up) => !up && packet[0] === COMMAND.HANDSHAKE_NACK && answers.push(packet) > 0
-    w.fact()
-    await w.run(1000)
-    assert.equal(answers.length, 1)
-    assert.equal(w.uplinks.backlog, 0, 'the broker has it')
-    w.road('m').lose = () => false
-    const old = w.road('m')
-    if (early) {
-      old.refuses = true
-      old.answer(answers[0]!)
-    }
-    await apply(50)
-    await w.run(500)
-    if (!early) w.road('m').answer(answers[0]!)
-    // the new uplink learns by a second refusal that its key is lost, and waits 1 s
-    await w.run(5000)
-    assert.equal(w.got.facts.length, 6, early ? 'before' : 'after')
-  }
-})
-
-test('without uplinks the local upstream is active with its own cursor; the first real uplink gets the complete log', async t => {
-  const w = world(t)
-  await w.apply()
-  assert.equal(w.localUpstreams, 1)
-  for (let k = 0; k < 10; k++) w.fact()
-  await w.run(3000)
-  assert.equal(w.arrived.length, 10)
-  assert.equal(w.uplinks.active?.name, 'loopback')
-  await w.apply({ name: 'real' })
-  assert.equal(w.localUpstreams, 0)
-  w.startServer()
-  w.got.records.length = 0
-  await w.run(3000)
-  assert.equal(w.arrived.length, 10)
-})
-
-test('with old cursors, one for each uplink, the lowest of the configured ones counts, once', async t => {
-  const w = world(t)
-  for (let k = 0; k < 30; k++) w.fact()
-  w.log.appendCursor('uplink:a', 20)
-  w.log.appendCursor('uplink:b', 10)
-  w.log.appendCursor('uplink:gone', 3)
-  await w.apply({ name: 'a' }, { name: 'b' }, { name: 'new' })
-  await w.run(5000)
-  assert.equal(w.arrived.length, 20)
-  assert.deepEqual(w.log.cursorNames(), ['uplinks'])
-})
-
 test('a kill in the middle of a backlog with live data loses nothing, and little is sent twice', async t => {
   const w = world(t)
   const entry = { rate_packets_s: 200 }
@@ -397,102 +247,6 @@ test('the progress token returns with every uplink dead, and without any uplink'
   await w.uplinks.token()
 })
 
-test('groups are split for the smallest uplink of the list, whichever is active', async t => {
-  const w = world(t)
-  await w.apply({ name: 'udp' }, { name: 'tiny', medium: 'LoRa', maxPacket: 60 })
-  assert.equal(w.uplinks.maxPacket, 60 - 18)
-  await w.apply({ name: 'udp' }, { name: 'tiny', medium: 'LoRa', maxPacket: 60, entry: { delivery: 'best_effort' } })
-  assert.equal(w.uplinks.maxPacket, 60)
-  await w.apply({ name: 'udp' })
-  assert.equal(w.uplinks.maxPacket, 1200)
-})
-
-test('a fact too large for the active uplink waits for a larger one, over a restart too, and blocks nothing', async t => {
-  const w = world(t, { failover: { after_s: 1, back_s: 4 } })
-  const specs = [{ name: 'wide' }, { name: 'tiny', medium: 'LoRa', maxPacket: 140 }]
-  await w.apply(...specs)
-  await w.run(500)
-  w.road('wide').unplug()
-  await w.run(3000)
-  assert.equal(w.uplinks.active?.name, 'tiny')
-  const large: number[] = []
-  for (let k = 0; k < 40; k++) {
-    if (k % 4 === 0) large.push(w.fact(9, 'OK', 8).tRaw)
-    w.fact()
-    if (k % 10 === 0) w.fact(9)
-    await w.run(200)
-  }
-  await w.run(3000)
-  const status = (): ReturnType<typeof w.uplinks.forwarding> => w.uplinks.forwarding()
-  assert.equal(w.got.facts.length, w.log.facts.length - large.length)
-  assert.deepEqual([status().backlog, status().aside], [10, 10])
-  assert.equal(w.uplinks.status()['tiny']!.refused, 0)
-  assert.equal(w.uplinks.draining, false, 'a stop need not wait for what cannot go')
-
-  await w.kill()
-  w.road('wide').dead = true
-  await w.apply(...specs)
-  w.road('wide').unplug()
-  for (let k = 0; k < 20; k++) {
-    w.fact()
-    await w.run(500)
-  }
-  assert.equal(w.uplinks.active?.name, 'tiny')
-  assert.equal(status().aside, 10)
-  w.road('wide').dead = false
-  for (let k = 0; k < 200; k++) {
-    w.fact()
-    await w.run(500, 50)
-  }
-  assert.equal(w.uplinks.active?.name, 'wide')
-  assert.deepEqual([status().backlog, status().aside], [0, undefined])
-  assert.deepEqual([...new Set(w.arrived)], w.logged)
-  assert.ok(w.receive.counters.duplicates < 20, `${w.receive.counters.duplicates} went twice`)
-  assert.deepEqual(
-    [...w.log.counters].filter(([key, value]) => key.includes('aside') && value > 0),
-    [],
-  )
-})
-
-test('a fact too large for the active uplink is sent over a larger one in parallel, immediately', async t => {
-  const w = world(t)
-  await w.apply({ name: 'tiny', medium: 'LoRa', maxPacket: 140 }, { name: 'wide' }, { name: 'wider', maxPacket: 4000 })
-  await w.run(500)
-  for (let k = 0; k < 30; k++) {
-    w.fact()
-    w.fact(9, 'OK', 8)
-    w.fact(10, 'OK', 90)
-    await w.run(100)
-  }
-  await w.run(3000)
-  assert.equal(w.uplinks.active?.name, 'tiny')
-  assert.deepEqual(w.arrived, w.logged)
-  assert.equal(w.uplinks.backlog, 0)
-  const { wide, wider } = w.uplinks.status() as Record<string, { acked: number }>
-  assert.deepEqual([wide!.acked, wider!.acked], [30, 30])
-  // the larger one loses its packets in flight
-  w.road('wide').cut = true
-  for (let k = 0; k < 5; k++) w.fact(9, 'OK', 8)
-  await w.run(200)
-  assert.ok(w.uplinks.backlog > 0)
-  w.road('wide').unplug()
-  await w.run(10_000)
-  assert.deepEqual([...new Set(w.arrived)], w.logged)
-  assert.equal(w.uplinks.backlog, 0)
-})
-
-test('a fact too large for every uplink of the list is refused and counted, and does not wait', async t => {
-  const w = world(t)
-  await w.apply({ name: 'one', maxPacket: 200 }, { name: 'tiny', medium: 'LoRa', maxPacket: 140 })
-  await w.run(500)
-  w.fact(9, 'OK', 30)
-  w.fact()
-  await w.run(3000)
-  assert.equal(w.uplinks.status()['one']!.refused, 1)
-  assert.equal(w.uplinks.backlog, 0)
-  assert.equal(w.got.facts.length, 1)
-})
-
 test('when more is logged than the uplink carries, without any loss: live data is not starved, all of it arrives', async t => {
   const w = world(t)
   await w.apply({ name: 'up', entry: { rate_packets_s: 10, batch_max_items: 1 } })
@@ -516,69 +270,6 @@ test('when more is logged than the uplink carries, without any loss: live data i
   assert.deepEqual([...new Set(w.arrived)], w.logged)
   assert.ok(w.receive.counters.duplicates < 0.3 * w.logged.length, `${w.receive.counters.duplicates} went twice`)
 })
-
-for (const delivery of ['auto', 'best_effort'] as const)
-  test(`another path with the same key continues immediately, also after a kill of the gateway (X37, ${delivery})`, async t => {
-    const w = world(t, { failover: { after_s: 1, back_s: 4 } })
-    const roads: RoadSpec[] = [{ name: 'one' }, { name: 'two', medium: 'TCP', entry: { delivery } }]
-    await w.apply(...roads)
-    await w.run(500)
-    // until the key is used, before any save interval of the session file has passed
-    for (let k = 0; k < 50 && w.receive.session!.status().confirmed === 0; k++) {
-      w.fact()
-      await w.run(10)
-    }
-    await w.kill()
-    w.road('one').dead = true
-    await w.apply(...roads)
-    await w.run(2000)
-    assert.equal(w.uplinks.active?.name, 'two')
-    for (let k = 0; k < 30; k++) {
-      w.fact()
-      await w.run(20, 5)
-    }
-    await w.run(5000)
-    assert.deepEqual([...new Set(w.arrived)], w.logged)
-    const { moved, keys_replaced } = w.receive.session!.status()
-    assert.deepEqual([moved, keys_replaced], [1, 0])
-    // refused packets are resent in the exchange only: without it nothing is sent in plaintext
-    assert.equal(w.receive.report()['refused_elsewhere']! > 0, delivery === 'auto')
-  })
-
-for (const spec of [
-  { name: 'other' },
-  { name: 'other', medium: 'MQTT', acknowledges: true },
-  { name: 'other', entry: { delivery: 'best_effort' } },
-] satisfies RoadSpec[])
-  test(`a gateway that moved and lost its keys keeps its data until it has a new key (X37, ${JSON.stringify(spec)})`, async t => {
-    const w = world(t)
-    await w.apply({ name: 'one' })
-    await w.run(500)
-    for (let k = 0; k < 3; k++) {
-      w.fact()
-      await w.run(1000)
-    }
-    assert.equal(w.receive.session!.status().confirmed, 1)
-    await w.kill()
-    for (const name of readdirSync(w.dir)) if (name.startsWith('secure_sessions')) rmSync(join(w.dir, name))
-    await w.apply(spec)
-    await w.run(1000)
-    const inLog = w.arrived.length
-    for (let k = 0; k < 120; k++) {
-      w.fact()
-      await w.run(4000, 100)
-    }
-    assert.equal(w.arrived.length, inLog, 'no plaintext of it is taken')
-    assert.ok(w.receive.report()['refused_elsewhere']! <= 20, 'nor sent any more')
-    const { openers } = w.receive.session!.counters
-    assert.ok(openers >= 8 && openers < 30, `${openers} openers in eight minutes`)
-    assert.match(JSON.stringify(w.supervisor.links()['other']), /no secure session/)
-    assert.equal(w.uplinks.status()['other']!.secure, 'pending')
-    await w.run(200_000, 100)
-    assert.deepEqual([...new Set(w.arrived)], w.logged)
-    assert.deepEqual(w.receive.session!.status().keys_replaced, 1)
-    assert.equal(w.uplinks.status()['other']!.secure, 'secure')
-  })
 
 test('a packet from the peer ends the backoff of its uplink: a name stands for its last resolved address', async t => {
   const answers = ['10.9.8.7', '10.9.8.9']

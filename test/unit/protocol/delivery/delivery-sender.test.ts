@@ -1,3 +1,4 @@
+// The sender of the delivery exchange (X29): its probe, its frames, the window, and answers that acknowledge packets and measure the link.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DeliveryReceiver, isProbe } from '../../../../src/protocol/delivery'
@@ -127,36 +128,6 @@ test('answers of another epoch, of packets never sent, or damaged, change nothin
   assert.deepEqual(acked, [])
 })
 
-test('unanswered packets are resent with the bytes that the owner supplies, after 2 s at least', () => {
-  const { sender, resent } = open()
-  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
-  sender.poll(1000)
-  sender.onAnswer(answer(sender.epoch, 0, 1), 1040)
-  assert.equal(sender.nextDeadline(1040), 3000)
-  assert.equal(sender.poll(2999), null)
-  const first = sender.poll(3000)!
-  assert.equal(hex(first).slice(2 + 8, -4), '00000001' + '00000001' + '01' + '0002f001')
-  const second = sender.poll(3000)!
-  assert.equal(hex(second).slice(2 + 8, -4), '00000001' + '00000003' + '01' + '0002f003')
-  assert.equal(sender.poll(3000), null)
-  assert.deepEqual(resent, [
-    [1, 1],
-    [3, 1],
-  ])
-  assert.equal(sender.counters.resent, 2)
-})
-
-test('on a slow link the timeout grows to 4 round trips and the commit time', () => {
-  const { sender } = open({}, 300)
-  sender.submit(Uint8Array.of(1), 1)
-  sender.poll(0)
-  sender.onAnswer(answer(sender.epoch, 1), 5000)
-  assert.equal(sender.roundTripMs, 5000)
-  sender.submit(Uint8Array.of(2), 2)
-  sender.poll(6000)
-  assert.equal(sender.nextDeadline(6000), 6000 + 4 * 5000 + 300)
-})
-
 test('a packet sent twice gives no round-trip time, and neither does one that was named late because of it', () => {
   const { sender } = open()
   for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
@@ -192,77 +163,6 @@ test('a peer that answers and names nothing is slow: the timeout doubles to 16 s
   sender.submit(Uint8Array.of(3), 3)
   sender.poll(300_200)
   assert.equal(sender.nextDeadline(300_200), 302_200)
-})
-
-test('a lost packet does not lengthen the timeout', () => {
-  const { sender } = open({ silentAfter: 50 })
-  sender.submit(Uint8Array.of(1), 1)
-  const times: number[] = []
-  for (let now = 0; now < 9000; now += 500) while (sender.poll(now)) times.push(now)
-  assert.deepEqual(times, [0, 2000, 4000, 6000, 8000])
-})
-
-test('only packets that an answer could name are resent, the others wait for an answer with something new', () => {
-  const { sender, resent } = open()
-  for (let k = 1; k <= 100; k++) sender.submit(Uint8Array.of(k), k)
-  while (sender.poll(0));
-  while (sender.poll(2000));
-  assert.equal(resent.length, 33)
-  sender.onAnswer(answer(sender.epoch, 60), 2100)
-  while (sender.poll(2100));
-  assert.deepEqual(
-    resent.slice(33).map(([token]) => token),
-    Array.from({ length: 33 }, (_, k) => 61 + k),
-  )
-})
-
-test('a resent packet that no longer fits the frame starts the next one', () => {
-  const sent: number[] = []
-  const { sender } = open({
-    maxPacket: 60,
-    onResend: (token: number) => {
-      sent.push(token)
-      return new Uint8Array(30).fill(token)
-    },
-  })
-  for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
-  sender.poll(0)
-  const frames: string[] = []
-  for (let f = sender.poll(2000); f; f = sender.poll(2000)) {
-    assert.ok(parseFrame(f))
-    frames.push(hex(f).slice(18, 28))
-  }
-  assert.deepEqual(frames, ['0000000101', '0000000201', '0000000301', '0000000401'])
-  assert.deepEqual(sent, [1, 2, 3, 4], 'the owner is called once per transmission')
-})
-
-test('an acknowledged packet that waited for the next frame does not delay the others', () => {
-  const { sender } = open({ maxPacket: 60, onResend: (token: number) => new Uint8Array(30).fill(token) })
-  for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
-  sender.poll(0)
-  sender.poll(2000) // 1 is sent, 2 waits
-  sender.onAnswer(answer(sender.epoch, 0, 1), 2001) // 2 has arrived
-  const seqs: string[] = []
-  for (let now = 2001; now < 20_000; now += 500)
-    for (let f = sender.poll(now); f; f = sender.poll(now)) seqs.push(hex(f).slice(18, 26))
-  for (const seq of ['00000001', '00000003', '00000004']) assert.ok(seqs.includes(seq), seq)
-  assert.ok(!seqs.includes('00000002'))
-})
-
-test('a record that no longer exists is dropped and the base advances', () => {
-  const { sender, acked } = open({ gone: new Set([1, 2]) })
-  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
-  sender.poll(0)
-  const frame = sender.poll(2000)!
-  assert.equal(hex(frame).slice(10, 28), '00000003' + '00000003' + '01')
-  assert.equal(sender.counters.abandoned, 2)
-  assert.equal(sender.inFlight, 1)
-  const receiver = new DeliveryReceiver()
-  receiver.onFrame(frame, 'a', (_packet, seq, peer) => {
-    sender.onAnswer(receiver.committed(peer, [seq]), 2100)
-  })
-  assert.deepEqual(acked, [3])
-  assert.equal(sender.inFlight, 0)
 })
 
 test('the window limits packets and bytes in flight', () => {
@@ -301,103 +201,6 @@ test('bytes in flight count each packet at the size it may have when it is resen
   assert.equal(sender.canSubmit(101), false)
 })
 
-test('a peer that stops answering is silent, and its packets are returned in order', () => {
-  const { sender } = open({ silentAfter: 3 })
-  for (let k = 1; k <= 5; k++) sender.submit(Uint8Array.of(k), k)
-  sender.poll(0)
-  sender.onAnswer(answer(sender.epoch, 0, 0b10), 10)
-  let now = 0
-  while (sender.mode === 'acked' && now < 60_000) {
-    now += 250
-    while (sender.poll(now));
-  }
-  assert.equal(sender.mode, 'silent')
-  assert.equal(now, 8000)
-  assert.equal(sender.canSubmit(1), false)
-  assert.equal(sender.poll(now), null)
-  assert.deepEqual(sender.reset(), [1, 2, 4, 5])
-  assert.equal(sender.mode, 'probing')
-})
-
-test('a peer that answers without committing is not silent', () => {
-  const { sender } = open({ silentAfter: 3 })
-  sender.submit(Uint8Array.of(1), 1)
-  for (let now = 0; now < 60_000; now += 500) while (sender.poll(now)) sender.onAnswer(answer(sender.epoch, 0), now + 1)
-  assert.equal(sender.mode, 'acked')
-})
-
-test('a reset returns packets that were not even sent, in order', () => {
-  const { sender } = open({ maxPacket: 60 })
-  for (let k = 1; k <= 4; k++) sender.submit(new Uint8Array(30).fill(k), k)
-  sender.poll(0)
-  assert.deepEqual(sender.reset(), [1, 2, 3, 4])
-})
-
-test('after a reset the old numbers are abandoned, and in a new epoch they start at 1', () => {
-  const { sender, acked } = open()
-  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k), k)
-  sender.poll(0)
-  const epoch = sender.epoch
-  assert.deepEqual(sender.reset(), [1, 2, 3])
-  sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(5000)!)!, 5000)
-  sender.submit(Uint8Array.of(9), 9)
-  assert.equal(hex(sender.poll(5000)).slice(2, 28), '11223344' + '00000004' + '00000004' + '01')
-  sender.onAnswer(answer(epoch, 3), 5100)
-  assert.deepEqual(acked, [], 'a late answer to abandoned numbers')
-  assert.deepEqual(sender.reset({ renew: true }), [9])
-  sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(9000)!)!, 9000)
-  sender.submit(Uint8Array.of(9), 9)
-  assert.equal(hex(sender.poll(9000)).slice(2, 28), '11223345' + '00000001' + '00000001' + '01')
-})
-
-test('before the numbers run out the epoch is renewed, once nothing is in flight', () => {
-  const { sender, acked } = open({ renewAt: 4 })
-  for (let k = 1; k <= 3; k++) assert.equal(sender.submit(Uint8Array.of(k), k), true)
-  assert.equal(sender.submit(Uint8Array.of(4), 4), false)
-  const receiver = new DeliveryReceiver()
-  const pass = (): void => {
-    for (let f = sender.poll(0); f; f = sender.poll(0))
-      receiver.onFrame(f, 'a', (_p, seq, peer) => void sender.onAnswer(receiver.committed(peer, [seq]), 1))
-  }
-  pass()
-  assert.equal(sender.submit(Uint8Array.of(4), 4), true)
-  assert.equal(sender.epoch, 0x11223345)
-  pass()
-  assert.deepEqual(acked, [1, 2, 3, 4])
-})
-
-test('after a reset no packet of the old link is due, and the first loss of the new one shrinks the window immediately', () => {
-  const { sender } = open({ maxPacket: 60, onResend: (token: number) => new Uint8Array(30).fill(token) })
-  for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
-  sender.poll(0)
-  sender.poll(2000) // 1 is sent, 2 waits
-  sender.reset()
-  sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(5000)!)!, 5000)
-  assert.equal(sender.mode, 'acked')
-  assert.equal(sender.nextDeadline(5000), Number.POSITIVE_INFINITY)
-
-  const grown = open({ startPackets: 1, maxPackets: 16 }).sender
-  let last = 0
-  const fill = (): number => {
-    let n = 0
-    while (grown.submit(Uint8Array.of(1), 1)) n++
-    while (grown.poll(10));
-    last += n
-    grown.onAnswer(answer(grown.epoch, last), 10)
-    return n
-  }
-  assert.deepEqual([fill(), fill()], [1, 2])
-  grown.slower(10)
-  assert.deepEqual([fill(), fill()], [2, 4])
-  grown.slower(11)
-  assert.equal(fill(), 8, 'the same loss')
-  grown.reset()
-  grown.onAnswer(new DeliveryReceiver().probeReply(grown.poll(10)!)!, 10)
-  assert.deepEqual([fill(), fill(), fill(), fill()], [1, 2, 4, 8])
-  grown.slower(12)
-  assert.equal(fill(), 8, 'not 16')
-})
-
 test('a frame contains at most batch_items packets, and at most 255', () => {
   const counts = (options: Record<string, unknown>, packets: number): number[] => {
     const { sender } = open({ maxPacket: 2000, startPackets: 1000, maxPackets: 1000, ...options })
@@ -420,33 +223,6 @@ test('an answer is 17 bytes that begin with 5, 0, 0', () => {
   }
   assert.equal(parseAnswer(answer(7, 8).subarray(0, 16)), null)
   assert.equal(parseAnswer(Buffer.concat([answer(7, 8), Buffer.of(0)])), null)
-})
-
-test('the timeout for an answer starts when the frame has left', () => {
-  const { sender, resent } = open({}, 0)
-  sender.submit(Uint8Array.of(1), 1)
-  const due = sender.poll(0) && sender.nextDeadline(0)
-  sender.sentAt(5000)
-  assert.equal(sender.nextDeadline(5000), due! + 5000)
-  assert.equal(sender.poll(due! + 4999), null)
-  assert.ok(sender.poll(due! + 5000))
-  assert.deepEqual(resent, [[1, 1]])
-  // what was sent before keeps its timeout
-  sender.submit(Uint8Array.of(2), 2)
-  const now = due! + 5000
-  assert.ok(sender.poll(now))
-  sender.sentAt(now + 300)
-  sender.onAnswer(answer(sender.epoch, 1), now + 400)
-  assert.equal(sender.nextDeadline(now + 400) >= now + 300 + 2000, true)
-})
-
-test('packets waiting for their first transmission are removed by a reset: the next frame contains only later ones', () => {
-  const { sender } = open()
-  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k, k), k)
-  assert.deepEqual(sender.reset(), [1, 2, 3])
-  sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(5000)!)!, 5000)
-  sender.submit(Uint8Array.of(9), 9)
-  assert.equal(hex(sender.poll(5000)!.subarray(13, -2)), '01000109')
 })
 
 test('a packet that is larger than a batch is sent alone', () => {
