@@ -38,7 +38,7 @@ const timeOf = (k, rate) => T0 + Math.floor((k * 1000) / rate)
 async function intoLog(FlashLog, dir, rate) {
   let now = 0
   const clock = { wall: () => T0 + now, mono: () => now }
-  const log = await FlashLog.open({ dir, clock, timers: { set: () => undefined, clear: () => undefined } })
+  const log = await FlashLog.open({ dir, clock, timers: { after: () => () => undefined } })
   for (let k = 0; k < rate * SECONDS; k++) {
     const sensors = [{ id: 's0', status: 'OK', unit: 'K', value: kelvin(k) }]
     const fact = { id: 'bench', state: 'ONLINE', tRaw: timeOf(k, rate), aid: 7, sensors }
