@@ -9,8 +9,9 @@ import { before, test } from 'node:test'
 import { BOARDS, done, nodeFor, type Ran, run } from '../../lib/board-nodes'
 import { removeDir, root } from '../../lib/gateway'
 
-const FILES = ['native/native-loader', 'native/carried', 'native/socket', 'native/native-thread', 'media/quic'].map(
-  name => join(root, '.build/test/unit', `${name}.test.js`),
+const UNITS = ['native/native-loader', 'native/carried', 'native/socket', 'native/native-thread']
+const FILES = [...UNITS, 'media/quic', 'media/quic-handshake', 'media/quic-streams'].map(name =>
+  join(root, '.build/test/unit', `${name}.test.js`),
 )
 
 /** the build of the tests has no QUIC library for other processors */
