@@ -105,7 +105,8 @@ test('the kernel is the one that is named, otherwise one built before; otherwise
   try {
     const here = join(dir, 'repository/test/rig')
     mkdirSync(here, { recursive: true })
-    for (const name of ['run', 'kernel.config', 'xstate.c']) copyFileSync(join(root, 'test/rig', name), join(here, name))
+    for (const name of ['run', 'kernel.config', 'xstate.c'])
+      copyFileSync(join(root, 'test/rig', name), join(here, name))
     const env = { ...process.env, XDG_CACHE_HOME: join(dir, 'cache'), RIG_KERNEL: '' }
     const ask = (...words: string[]): Ran => spawnSync(join(here, 'run'), words, { encoding: 'latin1', env })
     const none = ask('--check')
