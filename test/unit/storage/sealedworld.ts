@@ -14,6 +14,10 @@ import { MemFiles } from '../log/memfiles'
 export const T0 = 1_710_000_000
 export const DIR = '/data/sql'
 
+/** The files of sealed windows by their names. */
+export const names = (files: MemFiles): string[] => files.list(DIR).sort()
+export const path = (name: string): string => `${DIR}/${name}`
+
 let Sqlite: Awaited<ReturnType<typeof loadSqlite>>
 /** as in the worker */
 export async function loadSql(): Promise<void> {

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { encodeWindow, readDatabase, readSealed } from '../../../src/storage/windowfile'
 import { MemFiles } from '../log/memfiles'
-import { loadSql, openView, recordOf, T0 } from './sealedworld'
-import { names, path } from './view-windows-world'
+import { loadSql, names, openView, path, recordOf, T0 } from './sealedworld'
 
 before(loadSql)
 

@@ -7,8 +7,7 @@ import type { SqlView } from '../../../src/storage/view'
 import { windowName } from '../../../src/storage/windowfile'
 import { LONG, rounds } from '../../lib/random'
 import { MemFiles, type Operation, PowerCut, systemError } from '../log/memfiles'
-import { assertSame, loadSql, openView, plainList, randomLog, recordOf, T0 } from './sealedworld'
-import { names, path } from './view-windows-world'
+import { assertSame, loadSql, names, openView, path, plainList, randomLog, recordOf, T0 } from './sealedworld'
 
 before(loadSql)
 
