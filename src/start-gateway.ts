@@ -13,7 +13,7 @@ import type { ConfigStore } from './config'
 import { GatewayCores } from './cores'
 import type { GatewayApi } from './gateway/api'
 import type { Gateway } from './gateway/gateway'
-import type { Step } from './gateway/guard/bounded-stop'
+import type { StopStep } from './gateway/guard/bounded-stop'
 import type { Watched } from './gateway/guard/process'
 import type { DataLock } from './gateway/lock'
 import { followsParent, stopped } from './gateway/parent-watch'
@@ -98,7 +98,7 @@ interface StartRequest {
 interface Opened extends StartRequest {
   readonly unkept: Unkept
   readonly watched: Watched
-  readonly undo: Step[]
+  readonly undo: StopStep[]
 }
 
 /** Takes the data directory, sets the outputs, and starts the watchdog. */
@@ -114,7 +114,7 @@ async function takeData(request: StartRequest): Promise<Opened & { lock: DataLoc
   config.lastGood?.by(write => unkept.write('the last good configuration', write))
   const tightened = tightenDirs(config.dataDir)
   if (tightened > 0) logger.info(`${counted(tightened, 'data folder')} closed to other users: mode is 0750 now`)
-  const undo: Step[] = [{ name: 'lock', limitMs: 500, must: true, run: () => lock.release() }]
+  const undo: StopStep[] = [{ name: 'lock', limitMs: 500, must: true, run: () => lock.release() }]
   undo.push({ name: 'disk', limitMs: 100, must: true, run: () => unkept.stop() })
   if (role === 'run') {
     const crashes = crashesOf(config, __VERSION__, logger).look(false).crashes

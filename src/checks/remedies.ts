@@ -8,7 +8,7 @@ import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 
 export const KINDS = ['device', 'permission', 'package'] as const
-export type Kind = (typeof KINDS)[number]
+export type ResourceKind = (typeof KINDS)[number]
 
 const REMEDY = v.object({
   kind: v.picklist(KINDS),
@@ -58,22 +58,48 @@ export const BUILTIN_REMEDIES: readonly Remedy[] = [
   { kind: 'package', resource: '', remedy: 'os-node deps install {resource}' },
 ]
 
+/** For a file that does not load: `resource` is compared with its error. */
+export const LOAD_REMEDIES: readonly Remedy[] = (
+  [
+    ['/^ENOENT/', 'os-node deps sync restores it, or says which file to copy where'],
+    ['/^EACCES|^EPERM/', 'let the user of os-node read the file: chmod a+r'],
+    [
+      '/GLIBC_|GLIBCXX_|version .* not found/',
+      'the C library of this system is older than the one it was built for: update the system',
+    ],
+    [
+      '/wrong ELF class|invalid ELF header|Exec format|file too short/',
+      'the file is damaged or for another processor: os-node deps repair',
+    ],
+    [
+      '/noexec|failed to map segment/',
+      'its file system is mounted noexec: mount it exec, or install os-node elsewhere',
+    ],
+    ['cannot open shared object file', 'a library it needs is not installed; the message names it'],
+    ['/SyntaxError|Unexpected|Invalid or unexpected/', 'the bundle is damaged: os-node deps repair'],
+    ['/^signal/', 'it crashes the process: os-node deps repair; if that does not help, report it'],
+    ['', 'os-node deps check shows whether the file was changed'],
+  ] as const
+).map(([resource, remedy]) => ({ kind: 'package', resource, remedy }))
+
 const fits = ({ resource }: Remedy, name: string): boolean => {
   const [, pattern] = /^\/(.+)\/$/.exec(resource) ?? []
   // a path also begins with a slash, but does not end with one
   return pattern === undefined ? name.includes(resource) : new RegExp(pattern).test(name)
 }
 
+/** The first remedy that applies, as it is written. */
+export const adviceFor = (remedies: readonly Remedy[], kind: ResourceKind, resource: string): string =>
+  remedies.find(remedy => remedy.kind === kind && fits(remedy, resource))?.remedy ?? `check ${resource}`
+
 /** The advice as text. */
 export function remedyFor(
   remedies: readonly Remedy[],
-  kind: Kind,
+  kind: ResourceKind,
   resource: string,
   facts: { readonly group?: string; readonly user: string },
 ): string {
-  const found = remedies.find(remedy => remedy.kind === kind && fits(remedy, resource))
-  const text = found?.remedy ?? `check ${resource}`
-  return text
+  return adviceFor(remedies, kind, resource)
     .replaceAll('{resource}', resource)
     .replaceAll('{group}', facts.group ?? 'that owns it')
     .replaceAll('{user}', facts.user)

@@ -42,7 +42,7 @@ export interface PlacedMeta {
 }
 
 /** The schema inside optional, nullable and pipe. */
-export interface Opened {
+export interface UnwrappedSchema {
   readonly core: AnySchema
   readonly pipe: readonly PipeItem[]
   readonly standard: unknown
@@ -74,7 +74,7 @@ export interface AnySchema {
 export type Schema = v.GenericSchema<unknown, Config> & AnySchema
 
 /** Removes the wrappers of a schema and keeps their metadata. */
-export function openSchema(schema: AnySchema): Opened {
+export function openSchema(schema: AnySchema): UnwrappedSchema {
   let standard: unknown
   let nullable = false
   let core = schema

@@ -6,7 +6,7 @@ import type { Fact, LinkMetadata } from '../pipeline/fact'
 import type { Receiver } from '../pipeline/receiver'
 import type { NodeClock } from '../protocol/time'
 import { type KnownFrames, Replay } from './receive/template-recovery'
-import type { Step, TimeCorrections } from './time/corrections'
+import type { ClockStep, TimeCorrections } from './time/corrections'
 
 /** minimum number of facts to read back */
 const REMEMBERED_FACTS = 65_536
@@ -31,8 +31,8 @@ interface Stamped extends Pick<LogRecord, 'seq' | 'boot' | 'quality'> {
 }
 
 /** Clock records of a part of the log, from <= seq < to; other records are not decoded. */
-function clockSteps(log: FlashLog, from: number, to: number): Step[] {
-  const steps: Step[] = []
+function clockSteps(log: FlashLog, from: number, to: number): ClockStep[] {
+  const steps: ClockStep[] = []
   const reader = log.reader(from, { kinds: ['clock'], committedOnly: false, most: 4096 })
   for (let before = -1; reader.position < to && reader.position !== before; ) {
     before = reader.position

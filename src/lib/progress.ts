@@ -3,7 +3,7 @@
 import { systemClock } from './clock'
 
 /** stderr of the program, or its substitute. */
-export interface Terminal {
+export interface ProgressOutput {
   readonly isTTY?: boolean
   readonly columns?: number
   write(text: string): unknown
@@ -15,7 +15,7 @@ export type ProgressBar = ReturnType<typeof progressBar>
 
 /** Does nothing without a terminal. */
 export function progressBar(
-  output: Terminal | undefined,
+  output: ProgressOutput | undefined,
   total: number,
   clock: () => number = () => systemClock.mono(),
   text: (n: number) => string = String,

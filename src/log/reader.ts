@@ -8,7 +8,7 @@ import { AT_FLAGS, AT_KIND, FLAG_ALARM, KINDS, MARK, MAX_RECORD, RECORD_OVERHEAD
 import type { LogRecord, RecordKind } from './record'
 import { decodeHeader, findRecord } from './segment'
 import type { Segment, Segments } from './segments'
-import type { Chunk, Tail } from './tail'
+import type { Tail, TailChunk } from './tail'
 
 const BLOCK = 64 * 1024
 const NO_BYTES = Buffer.alloc(0)
@@ -47,7 +47,7 @@ export class Reader {
   readonly #most: number
   readonly #upTo: number
   #passed = 0
-  #chunk: Chunk | undefined
+  #chunk: TailChunk | undefined
   #segment: Segment | undefined
   #generation = 0
   /** position in the chunk or in the segment's file */
@@ -149,7 +149,7 @@ export class Reader {
     return (this.#kinds & (1 << b[at + AT_KIND]!)) !== 0 && (b[at + AT_FLAGS]! & this.#flags) === this.#flags
   }
 
-  #enter(chunk: Chunk): void {
+  #enter(chunk: TailChunk): void {
     this.#chunk = chunk
     this.#generation = chunk.generation
     this.#at = 0

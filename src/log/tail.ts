@@ -5,7 +5,7 @@
 import { recordSeq } from './decode'
 import { AT_KIND, KIND_FACT, recordLength } from './format'
 
-export class Chunk {
+export class TailChunk {
   /** incremented when the chunk is reused */
   generation = 0
   used = 0
@@ -14,7 +14,7 @@ export class Chunk {
   synced = 0
   firstSeq = 0
   lastSeq = 0
-  next: Chunk | undefined
+  next: TailChunk | undefined
   /** part of a running commit */
   busy = false
   readonly bytes: Buffer
@@ -24,12 +24,12 @@ export class Chunk {
 }
 
 export class Tail {
-  head: Chunk | undefined
-  current: Chunk | undefined
+  head: TailChunk | undefined
+  current: TailChunk | undefined
   /** bytes not yet on flash */
   pending = 0
   #held = 0
-  readonly #pool: Chunk[] = []
+  readonly #pool: TailChunk[] = []
   readonly #size: number
   readonly #recent: number
 
@@ -57,12 +57,12 @@ export class Tail {
   }
 
   /** A chunk with room at its end; `larger` requests a new one of at least that size. */
-  room(larger = 0): Chunk {
+  room(larger = 0): TailChunk {
     const now = this.current
     if (now && larger === 0) return now
     if (now && now.used === 0 && now.bytes.length >= larger) return now
     const size = Math.max(this.#size, larger)
-    const chunk = (size === this.#size && this.#pool.pop()) || new Chunk(size)
+    const chunk = (size === this.#size && this.#pool.pop()) || new TailChunk(size)
     this.#held += chunk.bytes.length
     if (now) now.next = chunk
     else this.head = chunk
@@ -70,7 +70,7 @@ export class Tail {
     return chunk
   }
 
-  added(chunk: Chunk, seq: number, length: number): void {
+  added(chunk: TailChunk, seq: number, length: number): void {
     if (chunk.used === 0) chunk.firstSeq = seq
     chunk.lastSeq = seq
     chunk.used += length
@@ -94,7 +94,7 @@ export class Tail {
    */
   dropOldest(): { from: number; to: number; facts: number } | undefined {
     const first = this.head
-    let before: Chunk | undefined
+    let before: TailChunk | undefined
     let chunk = first
     while (chunk && (chunk.synced === chunk.used || chunk.written > chunk.synced || chunk.busy)) {
       before = chunk
@@ -113,7 +113,7 @@ export class Tail {
       // earlier chunks are on flash: free them too, so that readers use the files instead of skipping over the gap
       this.head = chunk.next
       for (let old = before && first; old && old !== chunk; ) {
-        const after: Chunk | undefined = old.next
+        const after: TailChunk | undefined = old.next
         this.#recycle(old)
         old = after
       }
@@ -122,7 +122,7 @@ export class Tail {
     return lost
   }
 
-  #recycle(chunk: Chunk): void {
+  #recycle(chunk: TailChunk): void {
     this.#held -= chunk.bytes.length
     chunk.generation++
     chunk.used = chunk.written = chunk.synced = chunk.firstSeq = chunk.lastSeq = 0

@@ -14,7 +14,7 @@ import { recordSeq } from './decode'
 import { AT_KIND, KIND_FACT, recordLength } from './format'
 import type { Retention } from './retention'
 import type { Segment, Segments } from './segments'
-import type { Chunk, Tail } from './tail'
+import type { Tail, TailChunk } from './tail'
 
 interface WriterOptions {
   clock: Clock
@@ -221,7 +221,7 @@ export class Writer {
     this.#due = Number.POSITIVE_INFINITY
     if (this.#tail.pending === 0 && !this.#broken) return
     this.#runningSince = this.#o.clock.mono()
-    const taken: { chunk: Chunk; end: number }[] = []
+    const taken: { chunk: TailChunk; end: number }[] = []
     for (let chunk = this.#tail.head; chunk; chunk = chunk.next) {
       if (chunk.used === chunk.synced) continue
       chunk.busy = true
@@ -261,7 +261,7 @@ export class Writer {
 
   /** Syncs the active segment: everything written before the call is on flash then. */
   async #sync(isLast = false): Promise<void> {
-    const reached: [Chunk, number][] = []
+    const reached: [TailChunk, number][] = []
     for (let chunk = this.#tail.head; chunk; chunk = chunk.next) reached.push([chunk, chunk.written])
     await this.#segments.sync(isLast)
     for (const [chunk, written] of reached) {
@@ -279,7 +279,7 @@ export class Writer {
   }
 
   /** Writes `[chunk.written, end)` to the active segment, or to a new one if it would not fit. */
-  async #write(chunk: Chunk, end: number): Promise<void> {
+  async #write(chunk: TailChunk, end: number): Promise<void> {
     const start = chunk.written
     const size = end - start
     const active = this.#segments.active
@@ -292,7 +292,7 @@ export class Writer {
     this.#append(chunk, end)
   }
 
-  #append(chunk: Chunk, end: number): void {
+  #append(chunk: TailChunk, end: number): void {
     const start = chunk.written
     let facts = 0
     let last = 0

@@ -9,10 +9,10 @@ import type { Files } from '../lib/files'
 import { COMMAND, secureCommand } from '../wire/commands'
 import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../wire/frame'
 import { Engine, type EngineOptions } from './compress'
-import { bodyOf, isFull, type Opened, openFrame } from './receive'
+import { bodyOf, isFull, type OpenedFrame, openFrame } from './receive'
 import { type DecodedPacket, decodedPacket, type Received } from './received'
 import { Receiver } from './receiver'
-import { type KeptTemplate, Registry } from './registry'
+import { type KeptTemplate, TemplateRegistry } from './registry'
 import { readSettings } from './settings'
 import { PacketSlab } from './slab'
 import { readFull } from './slots'
@@ -42,7 +42,7 @@ export interface FusionOptions extends EngineOptions {
 
 export class Fusion {
   readonly engine: Engine
-  readonly registry: Registry | null
+  readonly registry: TemplateRegistry | null
   readonly policy: DiffPolicy
   readonly maxTid: number
   readonly clock: Clock
@@ -65,7 +65,8 @@ export class Fusion {
     this.keys = options.keys ?? null
     this.localId = options.localId ?? settings.assignedId
     const dir = options.registryDir === undefined ? settings.registryDir : options.registryDir
-    this.registry = dir === null ? null : new Registry(dir, options.files, settings.registryIntervalMs, this.clock)
+    this.registry =
+      dir === null ? null : new TemplateRegistry(dir, options.files, settings.registryIntervalMs, this.clock)
   }
 
   // ---- sending
@@ -212,7 +213,7 @@ export class Fusion {
     const { meta } = received
     if (received.kind === 'error') throw new OsError('RELAY_UNDECODABLE', received.message)
     const key = meta.secure ? (received.key ?? sourceKey ?? this.keys?.inbound(meta.source_aid!) ?? null) : null
-    const opened = openFrame(packet, 0, () => key) as Opened & { ok: true }
+    const opened = openFrame(packet, 0, () => key) as OpenedFrame & { ok: true }
     const { sourceAid: aid, tid, ts } = opened.header
     if (isFull(meta.base_cmd!)) return this.#frame(COMMAND.DATA_FULL, aid, tid, ts, bodyOf(opened), key)
     const kept = meta.late ? null : receiver.template(aid, tid)

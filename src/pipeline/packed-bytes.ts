@@ -1,7 +1,7 @@
 // Numbers and texts as bytes, for packed templates (packed.ts). Errors: truncated bytes throw a RangeError.
 
 /** Appends to one growing buffer; `bytes()` is valid until the next start(). */
-export class Packer {
+export class PackedWriter {
   #b = Buffer.alloc(16_384)
   #at = 0
 
@@ -56,7 +56,7 @@ export class Packer {
 /** base of a difference: only a whole number keeps it exact */
 const base = (before: number): number => (Number.isSafeInteger(before) ? before : 0)
 
-export class Unpacker {
+export class PackedReader {
   #at = 0
 
   constructor(readonly b: Buffer) {}

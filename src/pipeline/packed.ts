@@ -3,7 +3,7 @@
 // differences, since readings change little. Errors: inconsistent bytes throw BAD_TEXT or a RangeError; nothing is
 // guessed.
 import { OsError } from '../lib/errors'
-import { type Packer, Unpacker } from './packed-bytes'
+import { PackedReader, type PackedWriter } from './packed-bytes'
 import type { MetaOf } from './slot-meta-cache'
 import { readFull, type Shape, SlotHistory, shapeOf } from './slots'
 import { isPlainSignature, templateText } from './text'
@@ -24,7 +24,7 @@ interface PackedSource<Scopes = Iterable<PackedTemplates>> {
   readonly scopes: Scopes
 }
 
-export function packSource(out: Packer, { stamp, minTimestamps, scopes }: PackedSource): Buffer {
+export function packSource(out: PackedWriter, { stamp, minTimestamps, scopes }: PackedSource): Buffer {
   out.start()
   out.count(VERSION)
   out.float(stamp)
@@ -51,7 +51,7 @@ export function packSource(out: Packer, { stamp, minTimestamps, scopes }: Packed
 
 /** Reverses packSource. `metaOf` returns the description of a `state.unit`. Throws if the bytes are not from packSource. */
 export function unpackSource(bytes: Buffer, metaOf: MetaOf): PackedSource<PackedTemplates[]> {
-  const from = new Unpacker(bytes)
+  const from = new PackedReader(bytes)
   if (from.count() !== VERSION) throw new OsError('BAD_TEXT', 'packed templates of another version')
   const stamp = from.float()
   const minTimestamps = new Map<number, { ts: number; lateRun: number }>()

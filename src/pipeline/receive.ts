@@ -79,7 +79,7 @@ export function frameTime(ts: number, nowMs: number): number {
   return ts === 0 ? nowMs : ts < SECONDS && ts > 0 ? ts * 1000 : ts
 }
 
-export type Opened =
+export type OpenedFrame =
   | {
       ok: true
       header: FrameHeader
@@ -104,7 +104,7 @@ export type Opened =
 export type InboundKeys = (aid: number) => Uint8Array | readonly Uint8Array[] | null
 
 /** Header, checksums and cipher. The body is `bytes[from, to)`, of the packet itself or of a decrypted copy. */
-export function openFrame(packet: Uint8Array, nowMs: number, inboundKeys: InboundKeys | null): Opened {
+export function openFrame(packet: Uint8Array, nowMs: number, inboundKeys: InboundKeys | null): OpenedFrame {
   const meta = emptyMeta()
   const header = readHeader(packet)
   if (header === 'short') return { ok: false, error: 'Packet too short', code: 'BAD_PACKET', meta, header: null }

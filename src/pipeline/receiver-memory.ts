@@ -4,7 +4,7 @@ import type { Clock } from '../lib/clock'
 import { realFiles } from '../lib/files'
 import type { Fact } from './fact'
 import type { PartOptions, ReceiverCounters } from './received'
-import { type KeptTemplate, Registry, type TemplateFiles } from './registry'
+import { type KeptTemplate, type TemplateFiles, TemplateRegistry } from './registry'
 import type { MetaOf } from './slot-meta-cache'
 import { shapeHash } from './slots'
 import { Sources } from './sources'
@@ -16,13 +16,13 @@ const FILES_PER_FLUSH = 4
 
 export class ReceiverMemory {
   readonly counters: ReceiverCounters = { facts: 0, late: 0, lateDropped: 0, errors: 0, unitAmbiguous: 0, forgotten: 0 }
-  readonly registry: Registry | null
+  readonly registry: TemplateRegistry | null
   readonly spill: Spill | null
   protected readonly files: TemplateFiles | null
   protected readonly memory: Sources
 
   constructor(options: PartOptions, clock: Clock, metaOf: MetaOf) {
-    this.registry = options.registryDir ? new Registry(options.registryDir, options.files, 1000, clock) : null
+    this.registry = options.registryDir ? new TemplateRegistry(options.registryDir, options.files, 1000, clock) : null
     this.files = options.registry ?? this.registry
     const bytes = options.maxBytes ?? 32 << 20
     const { spillDir } = options

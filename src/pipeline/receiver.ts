@@ -21,7 +21,7 @@ import {
   isDiff,
   isFull,
   isHeart,
-  type Opened,
+  type OpenedFrame,
   openFrame,
   type PacketMeta,
   plainFrame,
@@ -127,7 +127,7 @@ export class Receiver extends ReceiverMemory {
     return received
   }
 
-  #opened(opened: Opened, epoch: number, now: number, seq: number): Received {
+  #opened(opened: OpenedFrame, epoch: number, now: number, seq: number): Received {
     const { meta } = opened
     if (!opened.ok) return this.#refuse(opened.code, opened.error, meta)
     const { header } = opened
@@ -202,7 +202,7 @@ export class Receiver extends ReceiverMemory {
    * Takes the candidate that alone reads as a DIFF of its template; false if several do, since a wrong key could give
    * wrong values (R10). If none does, the DIFF is refused as any other that does not fit.
    */
-  #choose(history: SlotHistory, opened: Opened & { ok: true }): boolean {
+  #choose(history: SlotHistory, opened: OpenedFrame & { ok: true }): boolean {
     const reads = opened.candidates!.filter(({ bytes }) => {
       history.begin(-1, true)
       return history.apply(bytes, 0, bytes.length, this.#metaBytes, WARY)
@@ -223,7 +223,7 @@ export class Receiver extends ReceiverMemory {
   #rebuilt(
     history: SlotHistory,
     { sourceAid }: FrameHeader,
-    opened: (Opened & { ok: true }) | null,
+    opened: (OpenedFrame & { ok: true }) | null,
     ts: number,
     meta: PacketMeta,
   ): Received {
@@ -249,7 +249,7 @@ export class Receiver extends ReceiverMemory {
       this.memory.find(sourceAid, epoch, now)?.templates.get(tid)?.invalidate()
   }
 
-  #full(scope: Scope, ts: number, { header, meta, bytes, from, to }: Opened & { ok: true }): Received {
+  #full(scope: Scope, ts: number, { header, meta, bytes, from, to }: OpenedFrame & { ok: true }): Received {
     const { sourceAid: aid, tid } = header
     const body = Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8')
     // a wrong key matches the checksum once in 256 frames and gives noise: a peer's text begins with its AID, the

@@ -29,9 +29,9 @@ const TIDS = Array.from({ length: 256 }, (_, tid) => String(tid).padStart(2, '0'
 export const padTid = (tid: number): string => TIDS[tid]!
 
 /** The part of a registry that a receiver needs. */
-export type TemplateFiles = Pick<Registry, 'load' | 'learned' | 'flush' | 'hasDirty'>
+export type TemplateFiles = Pick<TemplateRegistry, 'load' | 'learned' | 'flush' | 'hasDirty'>
 
-export class Registry {
+export class TemplateRegistry {
   errors = 0
   /** most files per flush */
   perFlush = Number.POSITIVE_INFINITY

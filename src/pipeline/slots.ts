@@ -3,7 +3,7 @@
 import { decodeInteger, NO_VALUE, NO_VALUE_TEXT, parseBase62, readBase62 } from '../wire/base62'
 import { stateName } from '../wire/symbols'
 import type { Fact } from './fact'
-import type { Packer, Unpacker } from './packed-bytes'
+import type { PackedReader, PackedWriter } from './packed-bytes'
 import { hashText, LONG_META, type MetaInfo, type MetaOf } from './slot-meta-cache'
 import {
   fromBase64,
@@ -319,7 +319,7 @@ export class SlotHistory {
   }
 
   /** Writes everything except its shape. */
-  pack(out: Packer): void {
+  pack(out: PackedWriter): void {
     out.count(this.weight)
     out.count(2 * this.lateRun + (this.rebuilt ? 1 : 0))
     out.float(this.#newest)
@@ -345,7 +345,7 @@ export class SlotHistory {
   }
 
   /** Reverses pack(), into an empty history of the same shape. */
-  unpack(from: Unpacker, metaOf: MetaOf): void {
+  unpack(from: PackedReader, metaOf: MetaOf): void {
     this.weight = from.count()
     const runs = from.count()
     this.lateRun = runs >> 1

@@ -8,7 +8,7 @@ import { LruMap } from '../lib/lru-map'
 import { encodeInteger } from '../wire/base62'
 import { ANY_CONTENT, type MinTimestamps, raiseMinTimestamp } from './min-timestamps'
 import { packSource, unpackSource } from './packed'
-import { Packer } from './packed-bytes'
+import { PackedWriter } from './packed-bytes'
 import type { KeptTemplate, TemplateFiles } from './registry'
 import type { MetaOf } from './slot-meta-cache'
 import { readFull, SlotHistory, shapeOf } from './slots'
@@ -69,7 +69,7 @@ export class Sources {
   readonly #options: SourcesOptions
   readonly #byAid = new Map<number, Source>()
   readonly #list: Source[] = []
-  readonly #packer = new Packer()
+  readonly #packer = new PackedWriter()
   /** of the generator that selects sources for the spill */
   #random = 0x9e3779b9
   /** of the AIDs in the log and of those forgotten since, the newest last; their files are read only when they are heard */

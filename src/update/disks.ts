@@ -6,12 +6,12 @@ import { basename, join } from 'node:path'
 import { OsError, orElse } from '../lib/errors'
 
 /** Where the kernel lists disks; tests use other folders. */
-export interface Machine {
+export interface DiskFolders {
   readonly sys: string
   readonly dev: string
   readonly proc: string
 }
-export const MACHINE: Machine = { sys: '/sys', dev: '/dev', proc: '/proc' }
+export const MACHINE: DiskFolders = { sys: '/sys', dev: '/dev', proc: '/proc' }
 
 export interface Disk {
   readonly device: string
@@ -28,7 +28,7 @@ export interface Disk {
 const textOf = (...path: string[]): string => orElse('', () => readFileSync(join(...path), 'utf8').trim())
 const namesIn = (...path: string[]): string[] => orElse<string[], string[]>([], () => readdirSync(join(...path)))
 
-function diskNamed(name: string, { sys, dev, proc }: Machine): Disk {
+function diskNamed(name: string, { sys, dev, proc }: DiskFolders): Disk {
   const at = join(sys, 'block', name)
   const parts = namesIn(at).filter(part => existsSync(join(at, part, 'partition')))
   const folders = [at, ...parts.map(part => join(at, part))]

@@ -26,7 +26,7 @@ import { disksText, removableDisks } from './disks'
 import { readUpdate } from './file'
 import { type Installed, type InstallProgress, installUpdate } from './install'
 import { askForReset, heldAtStart, kernelButton } from './reset-button'
-import { type Schedule, scheduleOf, windowEnd } from './schedule'
+import { scheduleOf, type UpdateSchedule, windowEnd } from './schedule'
 import { openSlots, type Slots, versionOn } from './slots'
 import { openSource, type UpdateSource } from './source'
 import { mountStick, newestOn, openOn, updatesOn } from './stick'
@@ -73,7 +73,7 @@ interface Shown {
   board: string
   slots: ShownSlot[]
   last_update?: LastUpdate
-  schedule?: Schedule
+  schedule?: UpdateSchedule
   /** the last check for an update by schedule or on a USB stick */
   last_check?: LastCheck
   progress?: InstallProgress
@@ -112,7 +112,7 @@ function show(slots: Slots): Shown {
   }
 }
 
-const ownersSchedule = (): Schedule | undefined => scheduleOf(() => readFileSync(PLACES.schedule, 'utf8'))
+const ownersSchedule = (): UpdateSchedule | undefined => scheduleOf(() => readFileSync(PLACES.schedule, 'utf8'))
 
 /** Writes the file that `os-node slots` and the page show. */
 function publish(slots: Slots, more: Pick<Shown, 'progress' | 'problem'> = {}): void {

@@ -3,7 +3,7 @@
 // clock change may let the timer fire at any time. Times are UTC.
 import { orElse } from '../lib/errors'
 
-export interface Schedule {
+export interface UpdateSchedule {
   readonly url: string
   /** `HH:MM-HH:MM`; if the end is before the start, the window ends on the next day */
   readonly time: string
@@ -16,13 +16,13 @@ const MINUTE_MS = 60_000
 const DAY_MS = 24 * 60 * MINUTE_MS
 
 /** The schedule in the three lines of the script; undefined if there is none. `read` returns the text. */
-export function scheduleOf(read: () => string): Schedule | undefined {
+export function scheduleOf(read: () => string): UpdateSchedule | undefined {
   const [url = '', time = '', days = ''] = orElse('', read).split('\n')
   return /^https?:\/\/\S+$/.test(url) && /^\d\d:\d\d-\d\d:\d\d$/.test(time) ? { url, time, days } : undefined
 }
 
 /** The end of the window that contains `now`, in UNIX ms; undefined outside of it. */
-export function windowEnd({ time, days }: Schedule, now: number): number | undefined {
+export function windowEnd({ time, days }: UpdateSchedule, now: number): number | undefined {
   const [from, to] = time.split('-').map(part => {
     const [hours, minutes] = part.split(':').map(Number)
     return (hours! * 60 + minutes!) * MINUTE_MS

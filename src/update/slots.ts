@@ -18,7 +18,7 @@ export interface Slot {
   readonly rootPartition: number
 }
 
-export interface Choice {
+export interface SlotChoice {
   /** the slot of every start */
   readonly active: SlotName
   /** the slot that the next start tries */
@@ -34,7 +34,7 @@ export interface Slots {
   readonly built_at: number
   /** why the boot loader of this board cannot try a slot, and what to do */
   refusal(): Refusal | undefined
-  choice(): Choice
+  choice(): SlotChoice
   /** Makes the next start try `slot`, once. */
   tryOnce(slot: SlotName): void
   /** Makes `slot` the one of every start. */

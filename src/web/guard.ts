@@ -47,7 +47,7 @@ interface GuardOptions {
   allowedHosts: readonly string[]
 }
 
-export class Guard {
+export class RequestGuard {
   readonly #names: Set<string>
   readonly #wildcard: boolean
 

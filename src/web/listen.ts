@@ -35,5 +35,5 @@ export function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer 
       ? new OsError('BAD_REQUEST', 'the URL is too long')
       : new OsError('HEADERS_TOO_LARGE', `the headers are larger than ${MAX_HEADER_BYTES} bytes`)
   }
-  return new OsError('BAD_REQUEST', 'malformed HTTP request')
+  return new OsError('BAD_REQUEST', `malformed HTTP request (${error.code ?? error.message})`)
 }

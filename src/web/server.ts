@@ -20,7 +20,7 @@ import { Connections } from './connections'
 import type { WebContext } from './context'
 import { buildDashboard } from './dashboard'
 import { EventStreams } from './events'
-import { Guard } from './guard'
+import { RequestGuard } from './guard'
 import { listen, MAX_HEADER_BYTES, parserError } from './listen'
 import { TokenGate } from './login-throttle'
 import { parseQuery } from './query'
@@ -222,7 +222,7 @@ export class WebServer {
   #build(server: Server) {
     const { host, routes, clock } = this.#options
     const { logger } = this.#context
-    const guard = new Guard({ host, allowedHosts: this.#context.hosts() })
+    const guard = new RequestGuard({ host, allowedHosts: this.#context.hosts() })
     const gate = new TokenGate(this.#context.auth, clock)
     const access = new Access(this.#context, gate, this.#sessions, isLoopback(host))
     const fail = (req: IncomingMessage, res: ServerResponse, thrown: unknown): void =>

@@ -58,6 +58,7 @@ export interface Power {
 export class Board {
   readonly place = mkdtempSync(join(tmpdir(), 'os-node-image-'))
   readonly card = join(this.place, 'card.img')
+  cardBytes = 1024 * MIB
   /** more options of the emulator */
   extra: readonly string[] = []
   /** more options of its network, each with a comma after it */
@@ -110,7 +111,7 @@ export class Board {
 
   insertNewCard(conf: string): void {
     copyFileSync(this.image, this.card)
-    truncateSync(this.card, 1024 * MIB)
+    truncateSync(this.card, this.cardBytes)
     this.write('os-node.conf', `${conf}ssh_key=${readFileSync(`${this.#ssh}.pub`, 'utf8')}`)
   }
 

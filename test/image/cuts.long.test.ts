@@ -11,12 +11,12 @@ import { orElse } from '../../src/lib/errors'
 import { BOOT_MS, Board, PLACES, until } from './board'
 import { Cutter, LOADED, WRITES, whole } from './cutter'
 import { Load } from './load'
+import { startUpstream } from './upstream'
 
 /** the share of cuts under load that are followed by one during the next start */
 const STARTS = 0.8
 /** each board has one cut in that phase of an update; with fewer cuts there may be none beside an update */
 const AIMS = whole && LOADED >= 10 ? (['writing', 'trial'] as const) : [undefined]
-const CONF = 'hostname=greenhouse-1\n'
 /** the actions of a board that does not answer */
 const STATE = 'os-node status; ps -eLo pid,tid,stat,time,wchan:20,comm | grep -v " I" | tail -n 60'
 
@@ -48,7 +48,7 @@ async function cutsOf(t: TestContext, nth: number, aim?: 'writing' | 'trial'): P
       const { status, text } = await board.ask('/api/update', { token })
       return status === 200 ? (JSON.parse(text) as UpdateState) : null
     })
-  await board.make(CONF, '20min')
+  await board.make(`hostname=greenhouse-1\n${await startUpstream(t)}`, '20min')
   await cutter.loseUnflushed()
   await cutter.start()
   const token = await cutter.tokenThatWorks('')

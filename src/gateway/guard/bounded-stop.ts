@@ -7,7 +7,7 @@ import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { systemTimers, type Timers } from '../../lib/timers'
 
-export interface Step {
+export interface StopStep {
   readonly name: string
   readonly limitMs: number
   /** true: runs even if the total time is used up */
@@ -19,7 +19,7 @@ export interface Step {
  * Runs the steps within `totalMs`; steps with `must` run even after that. Returns the names of abandoned steps. Never throws.
  */
 export async function runSteps(
-  steps: readonly Step[],
+  steps: readonly StopStep[],
   totalMs: number,
   { clock, logger, timers = systemTimers }: { clock: Clock; logger: Logger; timers?: Timers },
 ): Promise<string[]> {

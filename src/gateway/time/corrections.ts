@@ -4,7 +4,7 @@
 // steps of the older log are read when a fact that old is needed, for example for an uplink with a long backlog.
 import type { LogRecord } from '../../log'
 
-export interface Step {
+export interface ClockStep {
   readonly boot: number
   readonly seq: number
   readonly movedMs: number
@@ -14,13 +14,13 @@ export interface Step {
 const MOST = 1024
 
 export class TimeCorrections {
-  #steps: Step[] = []
+  #steps: ClockStep[] = []
   /** steps before this seq are not loaded yet */
   #knownFrom = 0
-  #read: (from: number, to: number) => Step[] = () => []
+  #read: (from: number, to: number) => ClockStep[] = () => []
 
   /** Notes begin at `seq`; `read(from, to)` returns the clock records with from <= seq < to, in order. */
-  beginAt(seq: number, read: (from: number, to: number) => Step[]): void {
+  beginAt(seq: number, read: (from: number, to: number) => ClockStep[]): void {
     this.#knownFrom = seq
     this.#read = read
   }

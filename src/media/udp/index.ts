@@ -1,8 +1,10 @@
 // The UDP medium (specification, "Transporter media"; one datagram, one raw packet): its declaration, and the
 // one-shot exchange that ensure_id, ensure_time and dispatch_with_reply use.
 import { systemClock } from '../../lib/clock'
+import { within } from '../../lib/deadline'
 import { asOsError, OsError } from '../../lib/errors'
 import { silentLogger } from '../../lib/logger'
+import { systemTimers } from '../../lib/timers'
 import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'
 import { checkOptions, peerHost } from '../../links/driver-options'
 import { HostResolver } from '../../links/resolve'
@@ -61,23 +63,17 @@ export async function request(
   accept: (reply: Buffer) => boolean = () => true,
   { resolver = new HostResolver({ clock: systemClock, logger: silentLogger }), onFailure }: RequestOptions = {},
 ): Promise<Buffer | null> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<OsError>(resolve => {
-    timer = setTimeout(
-      () => resolve(new OsError('NO_REPLY', `${host}:${port} did not answer in ${timeoutMs} ms`)),
-      timeoutMs,
-    )
-  })
+  const over = new AbortController()
+  const late = (): never => {
+    over.abort()
+    throw new OsError('NO_REPLY', `${host}:${port} did not answer in ${timeoutMs} ms`)
+  }
   try {
-    const answer = await Promise.race([late, exchange(host, port, packet, accept, resolver, late)])
-    if (!(answer instanceof OsError)) return answer
-    onFailure?.(answer)
+    return await within(systemTimers, timeoutMs, exchange(host, port, packet, accept, resolver, over.signal), late)
   } catch (error) {
     onFailure?.(asOsError(error, 'NETWORK'))
-  } finally {
-    clearTimeout(timer)
+    return null
   }
-  return null
 }
 
 async function exchange(
@@ -86,18 +82,16 @@ async function exchange(
   packet: Uint8Array,
   accept: (reply: Buffer) => boolean,
   resolver: HostResolver,
-  late: Promise<OsError>,
-): Promise<Buffer | OsError> {
-  let over = false
-  void late.then(() => {
-    over = true
-  })
+  over: AbortSignal,
+): Promise<Buffer> {
   const peer = await resolver.resolve(host)
-  if (over) return late // after a slow name look-up: nothing is sent for a request that has timed out
   const socket = makeSocket(peer.family)
   try {
     await until(socket, 'connect', () => socket.connect(port, peer.address))
-    const reply = new Promise<Buffer>((resolve, reject) => {
+    // after a slow name look-up: nothing is sent for a request that has timed out
+    over.throwIfAborted()
+    return await new Promise<Buffer>((resolve, reject) => {
+      over.addEventListener('abort', reject)
       socket.on('error', reject)
       socket.on('message', message => {
         try {
@@ -110,7 +104,6 @@ async function exchange(
         if (error) reject(error)
       })
     })
-    return await Promise.race([late, reply])
   } catch (cause) {
     throw new OsError('NETWORK', peerText(cause, peer.address, port), { cause })
   } finally {

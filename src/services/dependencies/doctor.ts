@@ -1,6 +1,7 @@
 // Loads each part once, in a separate process, so that a file that crashes its process is detected without crashing this one.
 // Reports the error code and its meaning. Never throws.
 
+import { adviceFor, LOAD_REMEDIES } from '../../checks/remedies'
 import type { CheckedPart } from './manifest-parts'
 import { run } from './program'
 
@@ -32,26 +33,6 @@ try {
 process.exit()
 `
 
-const HINTS: readonly [RegExp, string][] = [
-  [/^ENOENT/, 'os-node deps sync restores it, or says which file to copy where'],
-  [/^EACCES|^EPERM/, 'let the user of os-node read the file: chmod a+r'],
-  [
-    /GLIBC_|GLIBCXX_|version .* not found/,
-    'the C library of this system is older than the one it was built for: update the system',
-  ],
-  [
-    /wrong ELF class|invalid ELF header|Exec format|file too short/,
-    'the file is damaged or for another processor: os-node deps repair',
-  ],
-  [/noexec|failed to map segment/, 'its file system is mounted noexec: mount it exec, or install os-node elsewhere'],
-  [/cannot open shared object file/, 'a library it needs is not installed; the message names it'],
-  [/SyntaxError|Unexpected|Invalid or unexpected/, 'the bundle is damaged: os-node deps repair'],
-  [/^signal/, 'it crashes the process: os-node deps repair; if that does not help, report it'],
-]
-
-const hintOf = (text: string): string =>
-  HINTS.find(([sign]) => sign.test(text))?.[1] ?? 'os-node deps check shows whether the file was changed'
-
 export async function diagnose(
   part: Pick<CheckedPart, 'name' | 'kind' | 'file' | 'path'>,
   signal?: AbortSignal,
@@ -70,5 +51,6 @@ export async function diagnose(
     return { name, file, ok: true, errno: null, hint: 'QUIC needs Node 22 or 24' }
   const errno = reported.errno ?? ran.errno ?? `exit ${ran.code}`
   const error = reported.error ?? 'the process that loaded it ended without output'
-  return { name, file, ok: false, errno, error, hint: hintOf(reported.error ? `${errno} ${error}` : `signal ${errno}`) }
+  const failure = reported.error ? `${errno} ${error}` : `signal ${errno}`
+  return { name, file, ok: false, errno, error, hint: adviceFor(LOAD_REMEDIES, 'package', failure) }
 }

@@ -15,7 +15,7 @@ import {
   partsHere,
   readManifest,
 } from './manifest-parts'
-import { dropOtherCopies, keepCopy, type Restored, type RestoreParts, restore } from './restore'
+import { dropOtherCopies, keepCopy, type RestoredFile, type RestoreParts, restore } from './restore'
 
 export interface DependencyParts {
   readonly dist?: string
@@ -72,7 +72,9 @@ export class DependencyManager implements Service {
   }
 
   /** Restores missing parts, and keeps a copy of intact ones for a later repair. Throws NOT_FOUND, LOCKED. */
-  sync(signal?: AbortSignal): Promise<{ ok: boolean; restored: Restored[]; copies: number; copies_error?: string }> {
+  sync(
+    signal?: AbortSignal,
+  ): Promise<{ ok: boolean; restored: RestoredFile[]; copies: number; copies_error?: string }> {
     return this.#alone('sync', async () => {
       const restored = await this.#restoreAll(['missing'], signal)
       return { ok: restored.every(({ ok }) => ok), restored, ...this.#keepCopies() }
@@ -80,7 +82,7 @@ export class DependencyManager implements Service {
   }
 
   /** Restores damaged or missing parts. Throws NOT_FOUND, LOCKED. */
-  repair(signal?: AbortSignal): Promise<{ ok: boolean; restored: Restored[] }> {
+  repair(signal?: AbortSignal): Promise<{ ok: boolean; restored: RestoredFile[] }> {
     return this.#alone('repair', async () => {
       const restored = await this.#restoreAll(['missing', 'damaged', 'unreadable'], signal)
       return { ok: restored.every(({ ok }) => ok), restored }
@@ -91,7 +93,7 @@ export class DependencyManager implements Service {
   install(
     name: string,
     { file, force = false, signal }: { file?: string; force?: boolean; signal?: AbortSignal } = {},
-  ): Promise<Restored & { already?: boolean }> {
+  ): Promise<RestoredFile & { already?: boolean }> {
     const part = this.#find(name)
     return this.#alone('install', async () => {
       const now = checkPart(part, this.#dist)
@@ -197,8 +199,8 @@ export class DependencyManager implements Service {
     })
   }
 
-  async #restoreAll(states: readonly string[], signal?: AbortSignal): Promise<Restored[]> {
-    const restored: Restored[] = []
+  async #restoreAll(states: readonly string[], signal?: AbortSignal): Promise<RestoredFile[]> {
+    const restored: RestoredFile[] = []
     for (const part of this.check().details)
       if (states.includes(part.state)) restored.push(await restore(part, this.#restoring(signal)))
     return restored
@@ -238,7 +240,7 @@ export class DependencyManager implements Service {
   }
 }
 
-const reported = ({ name, ok, from, error, copy }: Restored): string => {
+const reported = ({ name, ok, from, error, copy }: RestoredFile): string => {
   if (ok) return `${name}: restored (${from})`
   const byHand = copy ? `\n  copy ${copy.from}\n  to   ${copy.to}` : ''
   return `${name}: ${error}${byHand}`

@@ -18,7 +18,7 @@ export interface RestoreParts {
   readonly signal?: AbortSignal
 }
 
-export interface Restored {
+export interface RestoredFile {
   readonly name: string
   readonly ok: boolean
   /** source of the bytes */
@@ -28,7 +28,7 @@ export interface Restored {
   readonly copy?: { readonly from: string; readonly to: string; readonly sha256: string }
 }
 
-type Source = readonly [from: NonNullable<Restored['from']>, read: () => Buffer | Promise<Buffer>]
+type Source = readonly [from: NonNullable<RestoredFile['from']>, read: () => Buffer | Promise<Buffer>]
 
 const copiesOf = (dataDir: string): string => join(dataDir, 'parts')
 
@@ -56,7 +56,7 @@ export function dropOtherCopies(wanted: readonly Part[], dataDir: string): void 
     if (!names.has(name)) rmSync(join(dir, name), { force: true })
 }
 
-export async function restore(part: CheckedPart, parts: RestoreParts, file?: string): Promise<Restored> {
+export async function restore(part: CheckedPart, parts: RestoreParts, file?: string): Promise<RestoredFile> {
   const { name, sha256: wanted, path } = part
   const tried: string[] = []
   for (const [from, read] of sourcesOf(part, parts, file)) {

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { dirname } from 'node:path'
 import * as v from 'valibot'
-import { KINDS, type Kind } from '../../checks/remedies'
+import { KINDS, type ResourceKind } from '../../checks/remedies'
 import { atomicWrite } from '../../lib/atomic'
 import { asOsError, errno } from '../../lib/errors'
 import type { Files } from '../../lib/files'
@@ -16,7 +16,7 @@ export type IssueStatus = (typeof STATUSES)[number]
 
 /** The result of a check. */
 export interface EnvIssue {
-  readonly kind: Kind
+  readonly kind: ResourceKind
   /** the device, file, package or link concerned */
   readonly resource: string
   readonly message: string
@@ -42,7 +42,7 @@ const ISSUE = v.object({
 })
 export type Issue = v.InferOutput<typeof ISSUE>
 
-const idOf = (kind: Kind, resource: string): string =>
+const idOf = (kind: ResourceKind, resource: string): string =>
   createHash('sha256').update(`${kind}\0${resource}`).digest('hex').slice(0, 8)
 
 export class IssueBook {

@@ -1,7 +1,7 @@
 // Checks what is missing on this machine: devices named in the configuration, permissions for them, links that are down
 // because of them, packages and files of os-node. It only checks: nothing is opened, run or changed. Never throws.
 import { configuredDevices, type DeviceAccess, deviceAccess, userName } from '../../checks/devices'
-import { type Kind, type Remedy, remedyFor } from '../../checks/remedies'
+import { type Remedy, type ResourceKind, remedyFor } from '../../checks/remedies'
 import type { ConfigStore } from '../../config'
 import { ERRORS } from '../../lib/errors'
 import type { LinkReport } from '../../links/supervisor'
@@ -28,7 +28,7 @@ const ABSENT =
 const MISSING_INTERFACE = /^there is no interface [^\s:]+(?=: )/
 
 /** What a link that is down needs from this machine, by its reason and hint; null: nothing. */
-function lackOf(reason: string, hint: string): Kind | null {
+function lackOf(reason: string, hint: string): ResourceKind | null {
   if (hint === ERRORS.NO_ACCESS.hint || /EACCES|EPERM|permission|no right/i.test(reason)) return 'permission'
   if (/native addon missing|no driver|package|NO_PREBUILT|modprobe/i.test(`${reason} ${hint}`)) return 'package'
   if (
@@ -42,7 +42,13 @@ function lackOf(reason: string, hint: string): Kind | null {
 export function findIssues({ config, remedies, links, parts, addon, look = deviceAccess }: ProbeParts): EnvIssue[] {
   const user = userName()
   const findings = new Map<string, EnvIssue>()
-  const add = (kind: Kind, resource: string, message: string, needed_by: readonly string[], group?: string): void => {
+  const add = (
+    kind: ResourceKind,
+    resource: string,
+    message: string,
+    needed_by: readonly string[],
+    group?: string,
+  ): void => {
     const key = `${kind} ${resource}`
     const old = findings.get(key)
     findings.set(key, {

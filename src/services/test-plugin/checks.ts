@@ -3,7 +3,7 @@
 import { asOsError, OsError } from './program'
 
 /** Passes, or throws the problem. */
-export type Check = readonly [name: string, run: () => void | Promise<void>]
+export type PluginCheck = readonly [name: string, run: () => void | Promise<void>]
 
 interface Failure {
   readonly name: string
@@ -41,7 +41,7 @@ export interface RunOptions {
 /** Runs checks in order. Throws TIMEOUT if the signal is aborted. */
 export async function runChecks(
   name: string,
-  checks: Iterable<Check>,
+  checks: Iterable<PluginCheck>,
   { verbosity = 1, signal }: RunOptions = {},
 ): Promise<SuiteReport> {
   const start = performance.now()

@@ -4,7 +4,7 @@
 // Errors: failed checks or packets are counted in the results. An error is thrown only for options out of range
 // (BAD_REQUEST), a core that is not built in (NOT_FOUND), and a cancelled run (TIMEOUT).
 import { availableParallelism } from 'node:os'
-import type { Terminal } from '../../lib/progress'
+import type { ProgressOutput } from '../../lib/progress'
 import type { PluginHost, Service } from '../contract'
 import { type AuditReport, audit } from './audit'
 import type { Inventory } from './audit/inventory'
@@ -30,7 +30,7 @@ export interface TestParts {
   readonly inventory: () => Promise<Inventory>
   readonly cores?: CoreTable
   /** shows progress bars */
-  readonly terminal?: Terminal
+  readonly terminal?: ProgressOutput
 }
 
 /** default packets of full_load per CPU */

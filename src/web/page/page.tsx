@@ -16,7 +16,7 @@ import { route } from './lib/route'
 import { unsay } from './lib/say'
 import { session } from './lib/session'
 import { SafeMode } from './ui/safemode'
-import { type NavItem, Shell } from './ui/shell'
+import { type NavItem, PageShell } from './ui/shell'
 import { Console } from './views/console'
 import { Devices } from './views/devices'
 import { Log } from './views/log'
@@ -96,7 +96,7 @@ function Page() {
   }, [at])
 
   return (
-    <Shell places={VIEWS} here={place.name}>
+    <PageShell places={VIEWS} here={place.name}>
       {state === 'out' ? (
         <Login />
       ) : (
@@ -110,7 +110,7 @@ function Page() {
           </Fence>
         </>
       )}
-    </Shell>
+    </PageShell>
   )
 }
 

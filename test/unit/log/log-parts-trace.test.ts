@@ -12,7 +12,7 @@ import { settle } from '../../../src/log/log-options'
 import type { LossRange } from '../../../src/log/record'
 import { DamageRepair } from '../../../src/log/repair'
 import { decodeHeader, encodeHeader, findRecord, scanSegment } from '../../../src/log/segment'
-import { type Chunk, Tail } from '../../../src/log/tail'
+import { Tail, type TailChunk } from '../../../src/log/tail'
 import { packetUuid } from '../../../src/log/uuid'
 import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
 import { crc32c } from '../../../src/wire/crc'
@@ -234,10 +234,10 @@ test('records, headers, scans and ledgers are as log-parts-trace.txt has them', 
 /** Records are appended, written and synced, in order; sometimes the oldest ones are dropped. */
 function chunks(): void {
   const tail = new Tail(400, 1500)
-  const ids = new Map<Chunk, number>()
+  const ids = new Map<TailChunk, number>()
   let seq = 0
-  const list = (): Chunk[] => {
-    const found: Chunk[] = []
+  const list = (): TailChunk[] => {
+    const found: TailChunk[] = []
     for (let chunk = tail.head; chunk; chunk = chunk.next) found.push(chunk)
     return found
   }

@@ -7,7 +7,7 @@ import { type Files, realFiles } from '../../../src/lib/files'
 import { Engine } from '../../../src/pipeline/compress'
 import { factToDict } from '../../../src/pipeline/fact'
 import { Fusion } from '../../../src/pipeline/fuse'
-import { type KeptTemplate, Registry } from '../../../src/pipeline/registry'
+import { type KeptTemplate, TemplateRegistry } from '../../../src/pipeline/registry'
 import { decodeUnit, encodeUnit } from '../../../src/pipeline/unittext'
 import { ManualClock } from '../../lib/manual'
 import { MemFiles, systemError } from '../log/memfiles'
@@ -135,7 +135,7 @@ test('a registry that cannot be written only increments a counter', () => {
 
 test('a clean-stop mark that cannot be removed is not trusted', () => {
   const { dir, done } = folder()
-  const a = new Registry(dir)
+  const a = new TemplateRegistry(dir)
   a.stop([7], () => [{ tid: 1, signature: 'D.1.{TS}|', slots: [], ts: 1 }])
   const files: Files = {
     ...realFiles,
@@ -143,8 +143,8 @@ test('a clean-stop mark that cannot be removed is not trusted', () => {
       throw new Error('read-only')
     },
   }
-  assert.equal(new Registry(dir, files).load(7)[0]!.slots, null)
-  assert.deepEqual(new Registry(dir).load(7)[0]!.slots, [])
+  assert.equal(new TemplateRegistry(dir, files).load(7)[0]!.slots, null)
+  assert.deepEqual(new TemplateRegistry(dir).load(7)[0]!.slots, [])
   done()
 })
 
@@ -155,11 +155,11 @@ test('a stop that could not write every AID leaves no mark: the templates need a
     files.gate = (_, path) => {
       if (path.includes(`/${failing}`)) throw systemError('ENOSPC')
     }
-    const registry = new Registry('/reg', files)
+    const registry = new TemplateRegistry('/reg', files)
     registry.stop([7, 8], kept)
     assert.equal(registry.errors, failing === 9 ? 0 : 1)
     files.gate = () => undefined
-    const next = new Registry('/reg', files)
+    const next = new TemplateRegistry('/reg', files)
     const slots = [7, 8].map(aid => next.load(aid)[0]?.slots)
     assert.deepEqual(slots, failing === 7 ? [undefined, null] : failing === 8 ? [null, undefined] : [[], []])
   }
@@ -167,13 +167,13 @@ test('a stop that could not write every AID leaves no mark: the templates need a
 
 test('malformed registry entries are dropped, the others stay', () => {
   const { dir, done } = folder()
-  const registry = new Registry(dir)
+  const registry = new TemplateRegistry(dir)
   registry.stop([7], () => [{ tid: 3, signature: 'D.1.{TS}|a>\x01:\x01|', slots: ['K.K', '1'], ts: 5 }])
   const path = registry.path(7)
   const file = JSON.parse(readFileSync(path, 'utf8'))
   Object.assign(file.templates, { x: {}, '04': { sig: 1 }, '300': { sig: 'a', last_vals_bin: [] }, '05': null })
   writeFileSync(path, JSON.stringify(file))
-  assert.deepEqual(new Registry(dir).load(7), [
+  assert.deepEqual(new TemplateRegistry(dir).load(7), [
     { tid: 3, signature: 'D.1.{TS}|a>\x01:\x01|', slots: ['K.K', '1'], ts: 5 },
   ])
   done()

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { packSource, unpackSource } from '../../../src/pipeline/packed'
-import { Packer, Unpacker } from '../../../src/pipeline/packed-bytes'
+import { PackedReader, PackedWriter } from '../../../src/pipeline/packed-bytes'
 import { type MetaOf, SlotMetaCache } from '../../../src/pipeline/slot-meta-cache'
 import { readFull, SlotHistory, shapeOf } from '../../../src/pipeline/slots'
 import { units } from './units'
@@ -14,12 +14,12 @@ test('a number is restored after any previous number; one close to the previous 
   const most = Number.MAX_SAFE_INTEGER
   const odd = [-0, 0, 0.5, -0.5, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1e300, 5e-324]
   const whole = [1, -1, 63, 64, -64, -65, 2 ** 50, 2 ** 50 + 1, -(2 ** 50), 2 ** 53, most, -most]
-  const packer = new Packer()
+  const packer = new PackedWriter()
   for (const before of [...odd, ...whole])
     for (const x of [...odd, ...whole]) {
       packer.start()
       packer.near(x, before)
-      const from = new Unpacker(Buffer.from(packer.bytes()))
+      const from = new PackedReader(Buffer.from(packer.bytes()))
       assert.ok(Object.is(from.near(before), x), `${x} beside ${before}`)
       assert.ok(from.atEnd)
     }
@@ -33,7 +33,7 @@ test('a number is restored after any previous number; one close to the previous 
 })
 
 test('counts and texts of any size are restored; truncated bytes throw', () => {
-  const packer = new Packer()
+  const packer = new PackedWriter()
   const counts = [0, 1, 127, 128, 16_383, 16_384, 2 ** 32 - 1, 2 ** 32, Number.MAX_SAFE_INTEGER]
   const texts = ['', 'ü → ß', 'x'.repeat(16_380), 'y'.repeat(70_000)]
   packer.start()
@@ -41,7 +41,7 @@ test('counts and texts of any size are restored; truncated bytes throw', () => {
   for (const text of texts) packer.text(text)
   for (let k = 0; k < 9000; k++) packer.float(k / 3)
   const bytes = Buffer.from(packer.bytes())
-  const from = new Unpacker(bytes)
+  const from = new PackedReader(bytes)
   assert.deepEqual(
     counts.map(() => from.count()),
     counts,
@@ -54,8 +54,8 @@ test('counts and texts of any size are restored; truncated bytes throw', () => {
   assert.ok(from.atEnd)
   assert.throws(() => from.count(), RangeError)
   assert.throws(() => from.float(), RangeError)
-  assert.throws(() => new Unpacker(Buffer.of(3, 0x61, 0x62)).text(), { message: 'a text is longer than the data' })
-  assert.equal(new Unpacker(Buffer.of(2, 0x61, 0x62)).text(), 'ab')
+  assert.throws(() => new PackedReader(Buffer.of(3, 0x61, 0x62)).text(), { message: 'a text is longer than the data' })
+  assert.equal(new PackedReader(Buffer.of(2, 0x61, 0x62)).text(), 'ab')
 })
 
 /** A history with so many states, one second apart, the last one in seconds of `T0`. */
@@ -101,7 +101,7 @@ test('a source is restored with its timestamp, times, runs and every kept state'
     [5, lost],
     [6, history(1, 'D.1.AAAAAAAA|&u33|#YQ|')],
   ])
-  const packed = Buffer.from(packSource(new Packer(), source(templates)))
+  const packed = Buffer.from(packSource(new PackedWriter(), source(templates)))
   const back = unpackSource(packed, metaOf)
   assert.deepEqual([back.stamp, back.minTimestamps], [1234.5, source(templates).minTimestamps])
   assert.deepEqual(
@@ -113,14 +113,14 @@ test('a source is restored with its timestamp, times, runs and every kept state'
 })
 
 test('inconsistent packed templates throw, wherever they end', () => {
-  const packed = Buffer.from(packSource(new Packer(), source(new Map([[1, history(3)]]))))
+  const packed = Buffer.from(packSource(new PackedWriter(), source(new Map([[1, history(3)]]))))
   const unpack = (bytes: Buffer) => () => unpackSource(bytes, metaOf)
   for (let end = 0; end < packed.length; end++)
     assert.throws(unpack(packed.subarray(0, end)), /RangeError|BAD_TEXT|does not fit/)
   assert.throws(unpack(Buffer.concat([packed, Buffer.of(0)])), { message: /have extra bytes at the end/ })
   assert.throws(unpack(Buffer.concat([Buffer.of(1), packed.subarray(1)])), { message: /of another version/ })
 
-  const packer = new Packer()
+  const packer = new PackedWriter()
   const forged = (signature: string, count: number, rows: number): Buffer => {
     packer.start()
     packer.count(2)

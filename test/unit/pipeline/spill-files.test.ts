@@ -1,7 +1,7 @@
 // The files of spilled templates: limits of memory and files to the byte, which files are rewritten or removed, and the clean-stop mark.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Registry } from '../../../src/pipeline/registry'
+import { TemplateRegistry } from '../../../src/pipeline/registry'
 import { Spill } from '../../../src/pipeline/spill'
 import { ManualClock } from '../../lib/manual'
 import { dice, digest, Trace } from '../../lib/trace'
@@ -53,7 +53,7 @@ test('spilled templates are kept, moved, written and lost as recorded', () => {
       files.list('/s').length,
     ],
   )
-  const registry = new Registry('/reg', files, 500, new ManualClock())
+  const registry = new TemplateRegistry('/reg', files, 500, new ManualClock())
   trace.course('registry', 80, 40, k => {
     const path = registry.path(k % 7)
     if (chance(0.5))
@@ -66,7 +66,7 @@ test('spilled templates are kept, moved, written and lost as recorded', () => {
       files.write(fd, Buffer.from(JSON.stringify({ templates: { [pick(['01', '256', '-1', '1.5', '0'])]: entry } })))
       files.close(fd)
     }
-    return [new Registry('/reg', files).load(k % 7), path, registry.errors, registry.hasDirty]
+    return [new TemplateRegistry('/reg', files).load(k % 7), path, registry.errors, registry.hasDirty]
   })
   trace.compare()
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import net from 'node:net'
 import { test } from 'node:test'
-import { Guard, MAX_BODY_BYTES } from '../../../src/web/guard'
+import { MAX_BODY_BYTES, RequestGuard } from '../../../src/web/guard'
 import type { Route } from '../../../src/web/routes'
 import { until } from '../../lib/gateway'
 import { ask, fakeContext, raw, serve, TOKEN } from './helper'
@@ -171,7 +171,7 @@ test('S9: idle connections beyond the limit are closed for new ones', async t =>
 })
 
 test('a request is refused for its form: longer by one byte, another method, a second Host', () => {
-  const guard = new Guard({ host: '127.0.0.1', allowedHosts: [] })
+  const guard = new RequestGuard({ host: '127.0.0.1', allowedHosts: [] })
   const codeOf = (request: Record<string, unknown>): string | undefined => {
     const headers = { host: 'localhost', ...(request['headers'] as object) }
     const rawHeaders = Object.entries(headers).flat()

@@ -8,7 +8,7 @@ import { ERRORS, type ErrorCode, OsError } from '../../../src/lib/errors'
 import { sendError } from '../../../src/web/answer'
 import { selfSigned } from '../../../src/web/certificate'
 import { Connections } from '../../../src/web/connections'
-import { Guard, hostName } from '../../../src/web/guard'
+import { hostName, RequestGuard } from '../../../src/web/guard'
 import { addressKey, TokenGate } from '../../../src/web/login-throttle'
 import { metricsText } from '../../../src/web/metrics'
 import { choice, flag, limit, needed, offset, parseQuery, seconds, text } from '../../../src/web/query'
@@ -150,7 +150,7 @@ test('requests pass the guard or are refused as web-trace.txt has it', () => {
     trace.say(name, hostName(name))
   const hosts = ['0.0.0.0', '::', '', '10.0.0.9', '[fd00::1]']
   for (const host of hosts) {
-    const guard = new Guard({ host, allowedHosts: ['Shed.lan', '[FD00::2]'] })
+    const guard = new RequestGuard({ host, allowedHosts: ['Shed.lan', '[FD00::2]'] })
     const { chance, pick } = dice(hosts.indexOf(host) + 1)
     const sent: Record<string, string> = {}
     guard.headers({ setHeader: (name: string, value: string) => (sent[name] = value) } as never)

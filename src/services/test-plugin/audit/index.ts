@@ -3,10 +3,10 @@
 // gap fails the audit; so does a list of another build.
 import packed from 'self-test-audit'
 import { unpack } from '../unpack'
-import { digestOf, type Inventory, KINDS, type Kind } from './inventory'
+import { digestOf, type Inventory, type InventoryKind, KINDS } from './inventory'
 
 interface AuditItem {
-  readonly kind: Kind
+  readonly kind: InventoryKind
   readonly name: string
   readonly status: 'tested' | 'gap'
   /** test files that name it */
@@ -18,7 +18,7 @@ interface AuditItem {
 export interface AuditReport {
   readonly ok: boolean
   /** `tested` and `gaps` of each kind */
-  readonly counts: Readonly<Record<Kind, { tested: number; gaps: number }>>
+  readonly counts: Readonly<Record<InventoryKind, { tested: number; gaps: number }>>
   readonly gaps: readonly string[]
   readonly items: readonly AuditItem[]
   readonly note: string
@@ -26,7 +26,7 @@ export interface AuditReport {
 
 /** The build's inventory: for each kind, in order of the names, the number of test files and one of them (see scan.mjs). */
 export type TestList = { readonly files: readonly string[]; readonly digest: string } & Readonly<
-  Record<Kind, readonly (readonly [count: number, file?: number])[]>
+  Record<InventoryKind, readonly (readonly [count: number, file?: number])[]>
 >
 
 export const builtInList = (): TestList => unpack(packed) as TestList
@@ -42,7 +42,7 @@ export function audit(inventory: Inventory, list: TestList = builtInList()): Aud
     }),
   )
   const gaps = items.filter(({ status }) => status === 'gap')
-  const countOf = (kind: Kind): { tested: number; gaps: number } => {
+  const countOf = (kind: InventoryKind): { tested: number; gaps: number } => {
     const all = items.filter(item => item.kind === kind)
     const open = all.filter(({ status }) => status === 'gap').length
     return { tested: all.length - open, gaps: open }

@@ -13,7 +13,7 @@ export interface Inventory {
 }
 
 export const KINDS = ['routes', 'commands', 'keys', 'plugins', 'plugin_commands'] as const
-export type Kind = (typeof KINDS)[number]
+export type InventoryKind = (typeof KINDS)[number]
 
 /** Sorted, each name once. */
 export const inventoryOf = (parts: {

@@ -1,7 +1,7 @@
 // Checksums: the published check values, ranges and seeds, and the detection of a flipped bit.
 
 import assert from 'node:assert/strict'
-import type { Check } from '../checks'
+import type { PluginCheck } from '../checks'
 import { crc8, crc16, crc32c, crcBits, readHeader, sealFrame, writeHeader } from '../program'
 
 const NINE = Buffer.from('123456789')
@@ -24,7 +24,7 @@ function frame(): Buffer {
   return out.subarray(0, sealFrame(out, 0, body, body + 5))
 }
 
-export const crcChecks: readonly Check[] = [
+export const crcChecks: readonly PluginCheck[] = [
   ['CRC-8 of 123456789', () => assert.equal(crc8(NINE), 0xf4)],
   ['CRC-16 of 123456789', () => assert.equal(crc16(NINE), 0x29b1)],
   ['CRC-32C of 123456789', () => assert.equal(crc32c(NINE) >>> 0, 0xe3069283)],

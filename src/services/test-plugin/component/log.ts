@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { FlashLogOptions } from '../../../log'
 import type { Fact } from '../../../pipeline/fact'
-import type { Check } from '../checks'
+import type { PluginCheck } from '../checks'
 import { FlashLog, verify } from '../program'
 
 const FACTS = 200
@@ -63,7 +63,7 @@ const segmentOf = (dir: string): string => {
 }
 
 /** `folder(name)`: an empty folder. */
-export const logChecks = (folder: (name: string) => string): readonly Check[] => [
+export const logChecks = (folder: (name: string) => string): readonly PluginCheck[] => [
   [
     'what was committed is read again',
     async () => {

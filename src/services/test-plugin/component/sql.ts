@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import type { FlashLog } from '../../../log'
-import type { Check } from '../checks'
+import type { PluginCheck } from '../checks'
 import { Database } from '../program'
 import { testFact, withLog } from './log'
 
@@ -26,7 +26,7 @@ async function withView(dir: string, ask: (db: Database, log: FlashLog) => Promi
 
 const seconds = (k: number): number => Math.floor(testFact(k).tRaw / 1000)
 
-export const sqlChecks = (folder: (name: string) => string): readonly Check[] => [
+export const sqlChecks = (folder: (name: string) => string): readonly PluginCheck[] => [
   [
     'devices, packets and sensors of a log',
     () =>

@@ -1,7 +1,7 @@
 // Units: known conversions, refused units, and that every canonical unit is unchanged after encoding and decoding.
 
 import assert from 'node:assert/strict'
-import type { Check } from '../checks'
+import type { PluginCheck } from '../checks'
 import { resolve, wireUnits } from '../program'
 
 /** a common spelling, its canonical unit, and the canonical value of 1 */
@@ -25,9 +25,9 @@ const CONVERSIONS: readonly (readonly [unit: string, canonical: string, one: num
 ]
 const REFUSED = ['', 'bogus', 'Cel2/', 'm//s']
 
-export const unitChecks: readonly Check[] = [
+export const unitChecks: readonly PluginCheck[] = [
   ...CONVERSIONS.map(
-    ([unit, canonical, one]): Check => [
+    ([unit, canonical, one]): PluginCheck => [
       `1 ${unit} in ${canonical}`,
       () => {
         const conversion = resolve(unit)
@@ -38,9 +38,11 @@ export const unitChecks: readonly Check[] = [
       },
     ],
   ),
-  ...REFUSED.map((unit): Check => [`${JSON.stringify(unit)} is refused`, () => assert.equal(resolve(unit), null)]),
+  ...REFUSED.map(
+    (unit): PluginCheck => [`${JSON.stringify(unit)} is refused`, () => assert.equal(resolve(unit), null)],
+  ),
   ...[...new Set(CONVERSIONS.map(([, canonical]) => canonical))].map(
-    (canonical): Check => [
+    (canonical): PluginCheck => [
       `${canonical} over the wire`,
       () => {
         const units = wireUnits()

@@ -1,6 +1,6 @@
 // The vectors built into the program: packed by the build from the test data, unpacked at first use.
 import packed from 'self-test-vectors'
-import type { Check } from '../checks'
+import type { PluginCheck } from '../checks'
 import { unpack } from '../unpack'
 import { answer } from '../vectors/answer'
 import { type Case, isRight, requestOf } from '../vectors/cases'
@@ -9,7 +9,10 @@ import type { Lib } from '../vectors/common'
 /** Cases by group. */
 export const builtInCases = (): Record<string, Case[]> => unpack(packed) as Record<string, Case[]>
 
-export function* vectorChecks(lib: Lib, groups: Record<string, readonly Case[]> = builtInCases()): Generator<Check> {
+export function* vectorChecks(
+  lib: Lib,
+  groups: Record<string, readonly Case[]> = builtInCases(),
+): Generator<PluginCheck> {
   for (const [group, cases] of Object.entries(groups))
     for (const vector of cases)
       yield [

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import type { NodeBase } from '../../../node/node'
 import type { Reading } from '../../../pipeline/fact'
 import type { DeviceList, PacketDetail, PacketList, SensorList } from '../../../storage'
-import { type Check, type Outcome, outcome, type RunOptions, runChecks } from '../checks'
+import { type Outcome, outcome, type PluginCheck, type RunOptions, runChecks } from '../checks'
 import { exportFacts, verify } from '../program'
 import { Server, sleep } from './server'
 
@@ -55,7 +55,7 @@ function openNode(Node: NodeClass, path: string, port: number): NodeBase {
   return new Node(path)
 }
 
-function checks(server: Server, node: () => NodeBase): Check[] {
+function checks(server: Server, node: () => NodeBase): PluginCheck[] {
   const packetsOf = async (query = ''): Promise<PacketList> =>
     (await server.get(`/api/data/packets?device_id=${DEVICE}&limit=500${query}`)) as unknown as PacketList
   return [

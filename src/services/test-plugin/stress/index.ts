@@ -4,7 +4,7 @@
 // A core that is not built in, or a thread or process that dies, ends the run with an error. If rscore is required but
 // missing, nothing is sent and everything counts as failed.
 
-import type { Terminal } from '../../../lib/progress'
+import type { ProgressOutput } from '../../../lib/progress'
 import { BUILT_IN_CORES, type CoreTable, coreMaker, namesOf, whyMissing } from '../cores'
 import { progressBar } from '../program'
 import { type StressOptions, settle } from './options'
@@ -21,7 +21,7 @@ interface StressParts {
   /** decimals on the wire */
   readonly precision?: number
   /** shows the progress bar */
-  readonly terminal?: Terminal | undefined
+  readonly terminal?: ProgressOutput | undefined
   /** true: never run in the thread that serves others */
   readonly ownThread?: boolean
   readonly signal?: AbortSignal

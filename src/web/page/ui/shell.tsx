@@ -151,7 +151,7 @@ function Said() {
   )
 }
 
-export function Shell({
+export function PageShell({
   places,
   here,
   children,

@@ -47,7 +47,7 @@ function Rows({ rows }: { rows: readonly Row[] }) {
   )
 }
 
-export function Tree({ value, name = '', depth = 0 }: { value: unknown; name?: string; depth?: number }) {
+export function TreeView({ value, name = '', depth = 0 }: { value: unknown; name?: string; depth?: number }) {
   if (!isInner(value)) return <span class="leaf">{plain(value, name)}</span>
   const entries = Object.entries(value)
   if (entries.length === 0) return <span class="leaf quiet">{Array.isArray(value) ? 'empty list' : 'nothing'}</span>
@@ -61,11 +61,11 @@ export function Tree({ value, name = '', depth = 0 }: { value: unknown; name?: s
               <summary>
                 {key} <span class="quiet small">{Object.keys(inner).length}</span>
               </summary>
-              <Tree value={inner} depth={depth + 1} />
+              <TreeView value={inner} depth={depth + 1} />
             </details>
           ) : (
             <>
-              <span class="key">{key}</span> <Tree value={inner} name={key} depth={depth + 1} />
+              <span class="key">{key}</span> <TreeView value={inner} name={key} depth={depth + 1} />
             </>
           )}
         </li>

@@ -8,7 +8,7 @@ import { executeJson } from '../lib/jobs'
 import { may } from '../lib/session'
 import { HexFields } from '../ui/hex'
 import { Card, Problem, Table, Value } from '../ui/parts'
-import { Tree } from '../ui/tree'
+import { TreeView } from '../ui/tree'
 
 /** A decoded fact's readings: s1_id, s1_v … → rows. */
 export function readingsOf(fact: Readonly<Record<string, unknown>>) {
@@ -76,7 +76,7 @@ export function Decoded({ bytes }: { bytes: Uint8Array }) {
           )}
           <details class="gap-above">
             <summary>All fields</summary>
-            <Tree value={fact} />
+            <TreeView value={fact} />
           </details>
         </div>
       )}

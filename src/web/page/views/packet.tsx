@@ -7,7 +7,7 @@ import { href } from '../lib/route'
 import { may } from '../lib/session'
 import type { Packet } from '../lib/types'
 import { Button, Card, Loaded, Problem } from '../ui/parts'
-import { Tree } from '../ui/tree'
+import { TreeView } from '../ui/tree'
 import { Decoded, ReadingsTable, readingsOf } from './decode'
 
 export const packetTime = (packet: Packet): Date =>
@@ -88,7 +88,7 @@ export function PacketView({ uuid }: { uuid: string }) {
             <ReadingsTable fact={packet.payload_json} />
             <details class="gap-above">
               <summary>As stored</summary>
-              <Tree value={packet.payload_json} />
+              <TreeView value={packet.payload_json} />
             </details>
           </Card>
           <OnTheWire packet={packet} />

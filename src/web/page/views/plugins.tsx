@@ -8,7 +8,7 @@ import { may } from '../lib/session'
 import type { Plugin } from '../lib/types'
 import { wordsOf } from '../lib/words'
 import { Button, Card, Confirm, Items, Problem, Switch } from '../ui/parts'
-import { Tree } from '../ui/tree'
+import { TreeView } from '../ui/tree'
 
 const REFRESH_MS = 5_000
 
@@ -68,7 +68,7 @@ function Command({ name }: { name: string }) {
       {answer && (
         <div class="gap-above">
           <p class="counts">exit code {String(answer.exit_code ?? 0)}</p>
-          <Tree value={printed(answer.stdout)} />
+          <TreeView value={printed(answer.stdout)} />
           {answer.stderr ? <pre class="error">{String(answer.stderr)}</pre> : null}
         </div>
       )}

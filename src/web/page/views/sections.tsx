@@ -5,7 +5,7 @@ import { useStore } from '../lib/observable'
 import { useResource } from '../lib/resource'
 import type { ProviderInfo } from '../lib/types'
 import { Card, Chip, Choice, Empty, Loaded } from '../ui/parts'
-import { Tree } from '../ui/tree'
+import { TreeView } from '../ui/tree'
 
 const LEAST_REFRESH_S = 2
 
@@ -42,7 +42,7 @@ function Section({ info }: { info: ProviderInfo }) {
             />
           )}
           <Loaded from={found} what="this section">
-            {({ data }) => (format === 'text' ? <pre class="scroll">{String(data)}</pre> : <Tree value={data} />)}
+            {({ data }) => (format === 'text' ? <pre class="scroll">{String(data)}</pre> : <TreeView value={data} />)}
           </Loaded>
         </>
       )}
