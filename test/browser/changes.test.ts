@@ -218,7 +218,11 @@ const focused = (): Promise<unknown> =>
 test('the keyboard focus stays in place after an action, a dialog, and a closed form', async () => {
   await open('switches')
   const stays = async (name: string, key: string, done: () => Promise<void>): Promise<void> => {
-    await page.getByLabel(name, { exact: true }).focus()
+    // a control is disabled until the list is read again
+    await until(`${name} takes the focus`, async () => {
+      await page.getByLabel(name, { exact: true }).focus()
+      return (await focused()) === name
+    })
     await page.keyboard.press(key)
     await done()
     await until(`${name} has the focus`, async () => (await focused()) === name)

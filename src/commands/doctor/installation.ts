@@ -11,7 +11,7 @@ const UNASSIGNED = 4_294_967_295
 const MIB = 1 << 20
 const LEAST_NODE = [20, 19] as const
 
-export const HOUSE: Checks = {
+export const INSTALLATION_CHECKS: Checks = {
   version({ context, machine }) {
     const [major = 0, minor = 0] = machine.nodeVersion.split('.').map(Number)
     const text = `os-node ${context.version} on Node ${machine.nodeVersion}`

@@ -71,7 +71,7 @@ async function speak({ machine }: DoctorContext, uplink: UplinkConfig): Promise<
   )
 }
 
-export const WAYS: Checks = {
+export const LINK_CHECKS: Checks = {
   async ports(doctor) {
     const { context, machine } = doctor
     const { config, gateway } = context

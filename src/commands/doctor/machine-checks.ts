@@ -27,7 +27,7 @@ async function boardOf({ context }: DoctorContext): Promise<BoardReport> {
   return (await context.hardware()).board()
 }
 
-export const BODY: Checks = {
+export const MACHINE_CHECKS: Checks = {
   async clock({ context: { gateway }, machine }) {
     const now = machine.wall()
     const text = new Date(now).toISOString().slice(0, 19) + 'Z'

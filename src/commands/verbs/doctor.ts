@@ -4,13 +4,13 @@ import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import type { CommandContext } from '../context'
 import { type Checks, type Finding, failed } from '../doctor/finding'
-import { HOUSE } from '../doctor/installation'
-import { WAYS } from '../doctor/link-checks'
+import { INSTALLATION_CHECKS } from '../doctor/installation'
+import { LINK_CHECKS } from '../doctor/link-checks'
 import { type Machine, realMachine } from '../doctor/machine'
-import { BODY } from '../doctor/machine-checks'
+import { MACHINE_CHECKS } from '../doctor/machine-checks'
 import type { Paint, Verb } from '../verb'
 
-export const CHECKS: Checks = { ...HOUSE, ...BODY, ...WAYS }
+export const CHECKS: Checks = { ...INSTALLATION_CHECKS, ...MACHINE_CHECKS, ...LINK_CHECKS }
 
 interface Report extends Finding {
   readonly name: string

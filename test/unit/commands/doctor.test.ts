@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Finding } from '../../../src/commands/doctor/finding'
-import { HOUSE } from '../../../src/commands/doctor/installation'
-import { WAYS } from '../../../src/commands/doctor/link-checks'
-import { BODY } from '../../../src/commands/doctor/machine-checks'
+import { INSTALLATION_CHECKS } from '../../../src/commands/doctor/installation'
+import { LINK_CHECKS } from '../../../src/commands/doctor/link-checks'
+import { MACHINE_CHECKS } from '../../../src/commands/doctor/machine-checks'
 import { CHECKS, examine } from '../../../src/commands/verbs/doctor'
 import { OsError } from '../../../src/lib/errors'
 import { board, calm, check, firmware, GIB, hwmon, store, thermal, type World, well } from './doctor-world'
@@ -39,7 +39,7 @@ test('the doctor has every check that the issue lists, each once', () => {
     assert.ok(NAMES.includes(name), name)
   assert.equal(
     NAMES.length,
-    [HOUSE, BODY, WAYS].reduce((sum, checks) => sum + Object.keys(checks).length, 0),
+    [INSTALLATION_CHECKS, MACHINE_CHECKS, LINK_CHECKS].reduce((sum, checks) => sum + Object.keys(checks).length, 0),
   )
 })
 
