@@ -1,7 +1,9 @@
 #!/usr/bin/env node
-// Runs the tests: `node test/run.mjs [--long] [--only TEXT,…] [--node PATH] [group …]`; without a group, all of them.
+// Runs the tests: `node test/run.mjs [--long] [--only TEXT,…] [--of SOURCE] [--node PATH] [group …]`; without a group, all of them.
 // It installs the npm packages, builds, and runs every file as a separate process; short files of the group unit share one,
 // a dozen at a time, unless they change their process (SHARES_NOT).
+//
+// `--of src/log/reader.ts` runs the tests of one source file: those named after it and those that import it (tests-of.mjs).
 //
 // Where a test belongs: test/<group>/**/<name>.test.ts; unit mirrors src/. A test that takes minutes is <name>.long.test.ts,
 // which only `npm run test:long` (--long) runs; the group rig, whose kernels are slow processes, runs there too, or when it
@@ -34,6 +36,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { allNeeds, install, lacking, needsOf, quicNode, remedies, runsInBoth } from './needs.mjs'
 import { atSource, failures } from './output.mjs'
+import { testsOf } from './tests-of.mjs'
 import { turnOf } from './turn.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
@@ -54,6 +57,7 @@ const take = name => {
 }
 const nodePath = take('--node') ?? process.execPath
 const only = take('--only')
+const source = take('--of')
 const long = flag('--long')
 const measure = flag('--times')
 if (flag('--install')) {
@@ -105,10 +109,14 @@ const asked = args.length > 0 ? args : Object.keys(GROUPS)
 const unknown = asked.filter(group => !(group in GROUPS))
 if (unknown.length > 0) stop(`no test group ${unknown.join(', ')}; groups: ${Object.keys(GROUPS).join(' ')}`, 2)
 
+const ofSource = source && (testsOf(root, source) ?? stop(`${source} is no file of src or drivers`, 2))
+if (ofSource) console.log(`tests of ${source}: ${ofSource.join(' ')}`)
+
 const ONLY_IMAGE = /^\/\/ Only: npm run test:image$/m
 const isLongFile = file => file.endsWith('.long.test.ts')
 const isLong = file => isLongFile(file) || (groupOf(file) === 'rig' && args.length === 0)
-const isNamed = file => !only || only.split(',').some(text => file.includes(text))
+const isNamed = file =>
+  (!only || only.split(',').some(text => file.includes(text))) && (!ofSource || ofSource.includes(file))
 const named = all.filter(file => asked.includes(groupOf(file)) && isNamed(file))
 const longOnes = named.filter(file => (long ? isLong(file) || runsInBoth(file) : !isLong(file)))
 // a quarter: of the long files of the rig one, because each takes minutes, many of them on slow kernels
@@ -124,9 +132,12 @@ const ofImage =
 if (ofImage.length > 0) console.log(`not run here, but by npm run test:image: ${ofImage.join(' ')}`)
 const chosen = longOnes.filter(file => !ofOthers.includes(file) && !ofImage.includes(file))
 if (ofOthers.length > 0) console.log(`one long file of the rig; of other commits: ${ofOthers.join(' ')}`)
-if (chosen.length === 0 && (only || args.length > 0)) {
+if (chosen.length === 0 && (only || source || args.length > 0)) {
   const other = named.length > 0 ? `; ${long ? 'without' : 'with'} --long there is ${named.join(' ')}` : ''
-  stop(`no test file of ${asked.join(' ')}${only ? ` has ${only} in its name` : ''}${other}`, 1)
+  stop(
+    `no test file of ${asked.join(' ')}${only ? ` has ${only} in its name` : ''}${source ? ` is of ${source}` : ''}${other}`,
+    1,
+  )
 }
 
 // a second run would rebuild under the running tests of the first

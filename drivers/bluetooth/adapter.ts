@@ -14,7 +14,7 @@ import type { Logger } from '../../src/lib/logger'
 import { SerialQueue } from '../../src/lib/serial-queue'
 import type { Timers } from '../../src/lib/timers'
 import type { BleConnection, ConnectOptions, Radio, Report } from './radio'
-import { type Remedy, Silence } from './silence'
+import { type RadioRemedy, Silence } from './silence'
 
 type OnReport = (report: Report) => void
 
@@ -231,7 +231,7 @@ export class Adapter {
   }
 
   /** Throws when the adapter cannot be brought back. */
-  async #apply(remedy: Remedy): Promise<void> {
+  async #apply(remedy: RadioRemedy): Promise<void> {
     if (!this.#opening) return
     const { radio, logger } = this.#options
     const seconds = Math.round(this.#silence.afterMs / 1000)

@@ -2,9 +2,9 @@
 // reopen the library, each after the same silence. The cycle repeats with the interval doubled, up to a quarter of an
 // hour, because a place without any device is silent too. Pure: the caller passes the time.
 
-export type Remedy = 'scan' | 'reset' | 'reopen'
+export type RadioRemedy = 'scan' | 'reset' | 'reopen'
 
-const REMEDIES: readonly Remedy[] = ['scan', 'reset', 'reopen']
+const REMEDIES: readonly RadioRemedy[] = ['scan', 'reset', 'reopen']
 const MOST_MS = 900_000
 
 export class Silence {
@@ -34,7 +34,7 @@ export class Silence {
   }
 
   /** The remedy that is due now, or null. */
-  next(now: number): Remedy | null {
+  next(now: number): RadioRemedy | null {
     if (now < this.due) return null
     const remedy = REMEDIES[this.#taken % REMEDIES.length]!
     this.#taken++

@@ -1,6 +1,6 @@
 // The registers of one SX127x: reading, writing, modes, packets in its buffer, and checks of its settings. No policy,
 // and no waiting except through functions of the radio, which decides on times. Every transfer has a deadline; errors
-// of the bus are passed on. A wrong answer of the chip throws a Fault, and the radio then sets the chip up again.
+// of the bus are passed on. A wrong answer of the chip throws a ChipFault, and the radio then sets the chip up again.
 import type { Spi } from './hardware'
 import { frequencyError, frfRegisters, type Modem, packetRssi, packetSnr, strictBits } from './modem'
 import {
@@ -18,13 +18,13 @@ import {
 } from './registers'
 
 /** The chip is faulty; `kind` names the counter. */
-export class Fault extends Error {
+export class ChipFault extends Error {
   constructor(
     readonly kind: 'version' | 'calibration' | 'register' | 'mode' | 'flags' | 'deaf' | 'transmit' | 'cad',
     message: string,
   ) {
     super(message)
-    this.name = 'Fault'
+    this.name = 'ChipFault'
   }
 }
 
@@ -78,10 +78,10 @@ export class LoraChip {
     await this.#spi.transfer(this.#tx.subarray(0, 2), null, DEADLINE_MS)
   }
 
-  /** From any state to standby with every setting written. Throws Fault if it is no SX127x. */
+  /** From any state to standby with every setting written. Throws ChipFault if it is no SX127x. */
   async setUp(sleep: (ms: number) => Promise<void>): Promise<void> {
     const version = await this.read(REG.VERSION)
-    if (version !== CHIP_VERSION) throw new Fault('version', versionText(version))
+    if (version !== CHIP_VERSION) throw new ChipFault('version', versionText(version))
     await this.#calibrate(sleep)
     // the modem can be changed only in sleep mode; sleep also clears the buffer and the flags
     await this.write(REG.OP_MODE, MODE.SLEEP)
@@ -110,7 +110,7 @@ export class LoraChip {
       await sleep(CALIBRATION_MS)
       if (((await this.read(REG.IMAGE_CAL)) & IMAGE_CAL_RUNNING) === 0) return
     }
-    throw new Fault('calibration', 'the image calibration does not end')
+    throw new ChipFault('calibration', 'the image calibration does not end')
   }
 
   /** Starts continuous reception. */
@@ -161,14 +161,14 @@ export class LoraChip {
     return this.read(REG.IRQ_FLAGS)
   }
 
-  /** Throws Fault when flags are still set after being cleared twice. */
+  /** Throws ChipFault when flags are still set after being cleared twice. */
   async clear(flags: number): Promise<void> {
     for (let k = 0; k < 2; k++) {
       await this.write(REG.IRQ_FLAGS, flags)
       // a packet cannot arrive in between: none is that short
       if (((await this.flags()) & flags) === 0) return
     }
-    throw new Fault('flags', `interrupt flags 0x${flags.toString(16)} stay set`)
+    throw new ChipFault('flags', `interrupt flags 0x${flags.toString(16)} stay set`)
   }
 
   /** True during a reception. */
@@ -241,23 +241,23 @@ export class LoraChip {
     return noise
   }
 
-  /** Throws Fault when the chip is another one, is not in continuous reception, or has wrong settings. */
+  /** Throws ChipFault when the chip is another one, is not in continuous reception, or has wrong settings. */
   async verify(): Promise<void> {
     const all = await this.#burst(REG.OP_MODE, LAST - REG.OP_MODE + 1)
     const version = all[REG.VERSION - REG.OP_MODE]!
-    if (version !== CHIP_VERSION) throw new Fault('version', versionText(version))
+    if (version !== CHIP_VERSION) throw new ChipFault('version', versionText(version))
     const mode = all[0]!
-    if (mode !== this.#opMode(MODE.RX_CONTINUOUS)) throw new Fault('mode', `mode 0x${hex(mode)}, not receiving`)
+    if (mode !== this.#opMode(MODE.RX_CONTINUOUS)) throw new ChipFault('mode', `mode 0x${hex(mode)}, not receiving`)
     this.#compare(all)
   }
 
-  /** Throws Fault for the first register that differs from its written value. */
+  /** Throws ChipFault for the first register that differs from its written value. */
   #compare(all: Uint8Array): void {
     for (const [register, value] of this.#modem.registers) {
       const strict = strictBits(register, this.#autoGain)
       const got = all[register - REG.OP_MODE]!
       if ((got & strict) !== (value & strict))
-        throw new Fault('register', `register 0x${hex(register)} reads 0x${hex(got)}, not 0x${hex(value)}`)
+        throw new ChipFault('register', `register 0x${hex(register)} reads 0x${hex(got)}, not 0x${hex(value)}`)
     }
   }
 

@@ -24,7 +24,7 @@ export interface InputPin {
   close(): unknown
 }
 
-export interface Hardware {
+export interface RadioHardware {
   openSpi(path: string, speedHz: number): Promise<Spi>
   openOutput(pin: PinSpec, initial: 0 | 1): OutputPin | Promise<OutputPin>
   /** `onRise` runs at each rising edge, `lost` once when the line's chip is unplugged. */
@@ -47,7 +47,7 @@ export function explained(error: OsError, path: string): OsError {
   return error
 }
 
-export const realHardware = (clock: Clock): Hardware => ({
+export const realHardware = (clock: Clock): RadioHardware => ({
   openSpi: (path, speedHz) =>
     SpiBus.open(path, { speedHz, clock }).catch(error => {
       throw explained(asOsError(error), path)

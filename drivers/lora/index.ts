@@ -10,7 +10,7 @@ import { checkOptions } from '../../src/links/driver-options'
 import { sharedMedium } from '../kit/shared'
 import { DutyBook } from './airtime-file'
 import { DutyCycle } from './duty'
-import { type Hardware, realHardware } from './hardware'
+import { type RadioHardware, realHardware } from './hardware'
 import { type LoraOptions, loraOptions } from './lora-options'
 import { LoraMedium } from './medium'
 import { modemOf } from './modem'
@@ -18,7 +18,7 @@ import { narrowRule } from './region'
 
 /** Test replacements for the machine. */
 export interface LoraEnvironment {
-  readonly hardware?: Hardware
+  readonly hardware?: RadioHardware
   readonly timers?: Timers
   readonly files?: Files
   readonly random?: () => number

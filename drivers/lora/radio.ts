@@ -18,15 +18,15 @@ import { sleep, type Timers } from '../../src/lib/timers'
 import type { OpenableEvents } from '../../src/links/contracts'
 import { airtimeMs } from './airtime'
 import type { LoraChannel } from './channel'
-import { Fault, LoraChip, type Reception } from './chip'
-import type { Hardware, InputPin, OutputPin, Spi } from './hardware'
+import { ChipFault, LoraChip, type Reception } from './chip'
+import type { InputPin, OutputPin, RadioHardware, Spi } from './hardware'
 import type { LoraOptions } from './lora-options'
 import type { Modem } from './modem'
 import { IRQ } from './registers'
 
 /** The parts from which a medium and its radio are made. */
 export interface LoraWorld {
-  readonly hardware: Hardware
+  readonly hardware: RadioHardware
   readonly modem: Modem
   readonly options: LoraOptions
   readonly clock: Clock
@@ -123,7 +123,7 @@ export class Radio {
       await this.#start()
     } catch (error) {
       await this.close()
-      throw error instanceof Fault
+      throw error instanceof ChipFault
         ? new OsError('LINK_DOWN', error.message, { cause: error, hint: 'dtparam=spi=on; see the wiring of this bus' })
         : error
     }
@@ -257,7 +257,7 @@ export class Radio {
     await chip.receive()
   }
 
-  /** Waits for a flag that is expected after about `ms`; clears all flags and resolves them. Throws a Fault of that kind. */
+  /** Waits for a flag that is expected after about `ms`; clears all flags and resolves them. Throws a ChipFault of that kind. */
   async #await(flag: number, ms: number, kind: 'cad' | 'transmit'): Promise<number> {
     const { clock } = this.#parts
     const chip = this.#chip!
@@ -275,11 +275,11 @@ export class Radio {
       }
       if (!this.#opened) throw new OsError('LINK_DOWN', 'closed')
       const doing = kind === 'cad' ? 'listening' : 'sending'
-      if (over) throw new Fault(kind, `no end of ${doing} in ${Math.round(late - begun)} ms`)
+      if (over) throw new ChipFault(kind, `no end of ${doing} in ${Math.round(late - begun)} ms`)
     }
   }
 
-  /** Compares the chip with its settings. Throws a Fault. */
+  /** Compares the chip with its settings. Throws a ChipFault. */
   async #check(): Promise<void> {
     const { clock, options, logger } = this.#parts
     const chip = this.#chip!
@@ -292,7 +292,7 @@ export class Radio {
     }
     if (this.#still >= STILL_SAMPLES && !(await chip.receiving())) {
       if ((await chip.noiseAtLeastGain(this.#delay)) === this.#noise)
-        throw new Fault('deaf', 'the receiver hears nothing, not even noise')
+        throw new ChipFault('deaf', 'the receiver hears nothing, not even noise')
       this.#still = 0
     }
     const silent = clock.mono() - this.#heardAt
@@ -305,7 +305,7 @@ export class Radio {
     this.#revived = 0
   }
 
-  /** Reset, settings, reception. Throws Fault, or an error of the bus. */
+  /** Reset, settings, reception. Throws ChipFault, or an error of the bus. */
   async #start(): Promise<void> {
     const { clock, options } = this.#parts
     if (this.#reset) {
@@ -330,7 +330,7 @@ export class Radio {
     let error = fault
     channel.ended(clock.mono(), false)
     while (this.#opened) {
-      if (error instanceof Fault) this.counters[`fault_${error.kind}`]++
+      if (error instanceof ChipFault) this.counters[`fault_${error.kind}`]++
       else this.counters.spi_errors++
       const { code, message } = asOsError(error)
       const reachable = code !== 'TIMEOUT' && code !== 'BUS_STUCK'

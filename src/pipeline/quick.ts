@@ -6,17 +6,17 @@ import { HEADER_SIZE, readU32, U32 } from '../wire/frame'
 import { SECONDS } from './firmware'
 import { FullPatterns } from './full-pattern'
 import type { MetaOfBytes, SlotHistory } from './slots'
-import type { Sources } from './sources'
+import type { AidStates } from './sources'
 
 export class QuickReader {
   readonly patterns = new FullPatterns()
   /** whether the last frame is newer than its template's previous one */
   advanced = false
-  readonly #sources: Sources
+  readonly #sources: AidStates
   readonly #latest: () => number
   readonly #metaOf: MetaOfBytes
 
-  constructor(sources: Sources, latest: () => number, metaOf: MetaOfBytes) {
+  constructor(sources: AidStates, latest: () => number, metaOf: MetaOfBytes) {
     this.#sources = sources
     this.#latest = latest
     this.#metaOf = metaOf

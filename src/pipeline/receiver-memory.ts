@@ -7,7 +7,7 @@ import type { PartOptions, ReceiverCounters } from './received'
 import { type KeptTemplate, type TemplateFiles, TemplateRegistry } from './registry'
 import type { MetaOf } from './slot-meta-cache'
 import { shapeHash } from './slots'
-import { Sources } from './sources'
+import { AidStates } from './sources'
 import { Spill } from './spill'
 
 /** share of the template memory for packed ones: they take a fifth of the space */
@@ -19,7 +19,7 @@ export class ReceiverMemory {
   readonly registry: TemplateRegistry | null
   readonly spill: Spill | null
   protected readonly files: TemplateFiles | null
-  protected readonly memory: Sources
+  protected readonly memory: AidStates
 
   constructor(options: PartOptions, clock: Clock, metaOf: MetaOf) {
     this.registry = options.registryDir ? new TemplateRegistry(options.registryDir, options.files, 1000, clock) : null
@@ -37,7 +37,7 @@ export class ReceiverMemory {
       : null
     // each file needs a sync: a crowd of new nodes must not block the loop
     if (this.spill && this.registry) this.registry.perFlush = FILES_PER_FLUSH
-    this.memory = new Sources({
+    this.memory = new AidStates({
       maxSources: options.maxSources ?? (this.spill ? 65_536 : 4096),
       maxBytes: this.spill ? Math.ceil(bytes * (1 - PACKED_PART)) : bytes,
       spill: this.spill,

@@ -31,7 +31,7 @@ import type { FactSink, FrameChecks, PartOptions, ReceiveCode, Received, Receive
 import { ReceiverMemory } from './receiver-memory'
 import { type MetaInfo, type MetaOf, SlotMetaCache } from './slot-meta-cache'
 import { EXACT, type FullText, LAX, readFull, SlotHistory, shapeOf, WARY } from './slots'
-import { AHEAD, BARE, type Scope, type Source } from './sources'
+import { AHEAD, type AidState, BARE, type Scope } from './sources'
 import { isPlainText, stripAid, tokenMs } from './text'
 
 export type { Received, ReceiverOptions }
@@ -339,7 +339,7 @@ export class Receiver extends ReceiverMemory {
   }
 
   /** A unique time for a frame without one. */
-  #stamped(source: Source, aid: number, now: number): number {
+  #stamped(source: AidState, aid: number, now: number): number {
     source.stamp = Math.max(source.stamp + 1, Math.floor(this.#stamp ? this.#stamp(aid) : now))
     return source.stamp
   }

@@ -28,7 +28,7 @@ const SILENT_MS = 3_600_000
 const MAX_FLOORED = 16_384
 
 export interface Scope {
-  readonly source: Source
+  readonly source: AidState
   readonly epoch: number
   readonly templates: Map<number, SlotHistory>
   /** bytes of all its templates */
@@ -38,7 +38,7 @@ export interface Scope {
   unproved: boolean
 }
 
-export interface Source {
+export interface AidState {
   readonly aid: number
   /** its index in the list of all */
   place: number
@@ -65,10 +65,10 @@ interface SourcesOptions {
   forgotten: (templates: number) => void
 }
 
-export class Sources {
+export class AidStates {
   readonly #options: SourcesOptions
-  readonly #byAid = new Map<number, Source>()
-  readonly #list: Source[] = []
+  readonly #byAid = new Map<number, AidState>()
+  readonly #list: AidState[] = []
   readonly #packer = new PackedWriter()
   /** of the generator that selects sources for the spill */
   #random = 0x9e3779b9
@@ -156,27 +156,27 @@ export class Sources {
     return this.#byAid.has(aid) || this.#options.spill?.has(aid) === true
   }
 
-  #known(aid: number): Source | undefined {
+  #known(aid: number): AidState | undefined {
     const source = this.#byAid.get(aid) ?? this.#back(aid)
     if (source) source.used = ++this.#tick
     return source
   }
 
-  #add(aid: number, templates: Map<number, SlotHistory>): Source {
+  #add(aid: number, templates: Map<number, SlotHistory>): AidState {
     const minTimestamps: MinTimestamps = this.#minTimestamps.get(aid) ?? new Map()
-    const source: Source = { aid, place: 0, scopes: new Map(), minTimestamps, stamp: 0, used: ++this.#tick }
+    const source: AidState = { aid, place: 0, scopes: new Map(), minTimestamps, stamp: 0, used: ++this.#tick }
     if (templates.size > 0) this.#put(source, BARE, templates, 0)
     this.#enter(source)
     return source
   }
 
-  #enter(source: Source): void {
+  #enter(source: AidState): void {
     if (this.#byAid.size >= this.#options.maxSources) this.#makeRoom(source)
     source.place = this.#list.push(source) - 1
     this.#byAid.set(source.aid, source)
   }
 
-  #put(source: Source, epoch: number, templates: Map<number, SlotHistory>, heardAt: number, earlier = false): void {
+  #put(source: AidState, epoch: number, templates: Map<number, SlotHistory>, heardAt: number, earlier = false): void {
     let weight = 0
     for (const history of templates.values()) weight += history.weight
     const unproved = earlier && epoch !== BARE && epoch !== AHEAD
@@ -185,13 +185,13 @@ export class Sources {
   }
 
   /** Loads a source from the spill. */
-  #back(aid: number): Source | undefined {
+  #back(aid: number): AidState | undefined {
     const earlier = this.#options.spill?.isEarlier(aid)
     const packed = this.#options.spill?.take(aid)
     if (!packed) return undefined
     try {
       const { stamp, minTimestamps, scopes } = unpackSource(packed, this.#options.metaOf)
-      const source: Source = { aid, place: 0, scopes: new Map(), minTimestamps, stamp, used: 0 }
+      const source: AidState = { aid, place: 0, scopes: new Map(), minTimestamps, stamp, used: 0 }
       // the log's state of it at the start
       for (const [shape, { ts }] of this.#minTimestamps.get(aid) ?? []) raiseMinTimestamp(minTimestamps, shape, ts)
       this.#minTimestamps.delete(aid)
@@ -241,7 +241,7 @@ export class Sources {
   }
 
   /** Makes space for one more run. A dropped run's acknowledged contents stay known by its minTimestamps. */
-  #dropRuns(source: Source, now: number): void {
+  #dropRuns(source: AidState, now: number): void {
     const runs = [...source.scopes.values()].filter(scope => scope.epoch !== BARE).sort((a, b) => a.heardAt - b.heardAt)
     runs.forEach((run, k) => {
       if (now - run.heardAt < SILENT_MS && runs.length - k < MAX_RUNS) return
@@ -260,11 +260,11 @@ export class Sources {
   }
 
   /** Frees memory until the templates fit; `keep` stays. */
-  #fit(keep: Source): void {
+  #fit(keep: AidState): void {
     while (this.#weight > this.#options.maxBytes && this.#byAid.size > 1) this.#makeRoom(keep)
   }
 
-  #makeRoom(keep: Source): void {
+  #makeRoom(keep: AidState): void {
     if (this.#options.spill) this.#spillSome(keep, this.#options.spill)
     else this.#forgetOldest()
   }
@@ -273,7 +273,7 @@ export class Sources {
    * Moves a few random sources to the spill. Nodes report in turn, so the one heard longest ago is heard next: for a
    * crowd slightly larger than the memory, that rule would move every source every time, while random choice moves few.
    */
-  #spillSome(keep: Source, spill: Spill): void {
+  #spillSome(keep: AidState, spill: Spill): void {
     for (let left = Math.max(1, this.#list.length >> 8); left > 0 && this.#list.length > 0; left--) {
       this.#random = Math.imul(this.#random, 0x2c1b3c6d) + 0x3c6ef35f
       const at = (this.#random >>> 8) % this.#list.length
@@ -301,7 +301,7 @@ export class Sources {
     for (const history of this.bare(aid)?.templates.values() ?? []) history.rebuild()
   }
 
-  #spill(source: Source, spill: Spill): void {
+  #spill(source: AidState, spill: Spill): void {
     let newest = -1
     let earlier = false
     for (const { templates, unproved } of source.scopes.values()) {
@@ -312,7 +312,7 @@ export class Sources {
     spill.put(source.aid, packSource(this.#packer, { ...source, scopes: source.scopes.values() }), newest, earlier)
   }
 
-  #leave(source: Source): void {
+  #leave(source: AidState): void {
     this.#byAid.delete(source.aid)
     const last = this.#list.pop()!
     if (last === source) return

@@ -16,7 +16,7 @@ import { systemTimers } from '../lib/timers'
 import type { LogSource } from '../log'
 import type { DatabaseOptions, DatabaseStatus } from './database-options'
 import type { IdQuestion, Question } from './messages'
-import { Missed, type Stored } from './missed'
+import { Missed, type StoredRange } from './missed'
 import { serverProgram } from './program'
 import type { IdAnswer, IdWork } from './server/ids'
 import { PORTS, type ServerSetup, serverSetup } from './server/setup'
@@ -387,7 +387,7 @@ export class Database {
 }
 
 /** From the file names, without windows of another log; empty if the folder cannot be read. The worker reports both. */
-const sealedRanges = (dir: string, { lastSeq }: LogSource): Stored[] =>
+const sealedRanges = (dir: string, { lastSeq }: LogSource): StoredRange[] =>
   orElse([], () =>
     readdirSync(dir)
       .sort()

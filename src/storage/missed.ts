@@ -17,7 +17,7 @@ interface Range {
 }
 
 /** Stored records. Only a window whose summary was read has counts. */
-export interface Stored extends Range {
+export interface StoredRange extends Range {
   readonly name?: string
   readonly packets?: number
   readonly duplicates?: number | undefined
@@ -36,27 +36,27 @@ export class Missed {
   removed = 0
   duplicates = 0
   readonly #log: LogSource
-  #stored: readonly Stored[]
+  #stored: readonly StoredRange[]
   #unread: () => readonly Range[]
   /** facts that a worker read and the log dropped: in no file yet */
   #read: number[] = []
 
   /** `stored`: known before the first worker, up to seq `upTo`. */
-  constructor(log: LogSource, stored: readonly Stored[], upTo: number) {
+  constructor(log: LogSource, stored: readonly StoredRange[], upTo: number) {
     this.#log = log
     this.#stored = stored
     this.#unread = () => [{ from: upTo + 1, to: Number.POSITIVE_INFINITY }]
   }
 
   /** A worker is ready. `unread`: the ranges that it was not sent yet. */
-  began(stored: readonly Stored[], counts: ViewCounts, unread: () => readonly Range[]): void {
+  began(stored: readonly StoredRange[], counts: ViewCounts, unread: () => readonly Range[]): void {
     this.changed(stored, counts)
     this.facts += this.#read.splice(0).length
     this.#unread = unread
   }
 
   /** A worker stored or removed records. */
-  changed(stored: readonly Stored[], { sealed }: ViewCounts): void {
+  changed(stored: readonly StoredRange[], { sealed }: ViewCounts): void {
     const names = new Set(stored.map(({ name }) => name))
     for (const { name, from, to, packets, duplicates = 0 } of this.#stored) {
       if (packets === undefined || names.has(name)) continue

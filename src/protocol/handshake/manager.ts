@@ -23,7 +23,7 @@ import { DataHandler } from './data-packets'
 import type { RecvFn, SendFn } from './exchange'
 import { Requester } from './request-loops'
 import { type DeviceRole, ignoresControl } from './roles'
-import { type Strategy, SyncStatus } from './strategy'
+import { type PacketStrategy, SyncStatus } from './strategy'
 import type { HandshakeDeps, HandshakeOptions } from './types'
 
 export type { HandshakeDeps, HandshakeOptions, StrictSecurity } from './types'
@@ -123,7 +123,7 @@ export class HandshakeManager {
   // ---- FULL or DIFF
 
   /** The type of the next packet of that AID; X22: pass hasTemplate false until the first FULL of this run. */
-  getStrategy(srcAid: number, hasTemplate = false): Strategy {
+  getStrategy(srcAid: number, hasTemplate = false): PacketStrategy {
     return this.#sync.strategy(srcAid, hasTemplate, this.sessions.hasSecureDict(srcAid))
   }
 

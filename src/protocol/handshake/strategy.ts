@@ -2,7 +2,7 @@
 // target_sync_count packets were sent, then DIFF. Entries not used in expire_seconds are dropped, so the device starts with
 // FULL again. Pure over the time passed in; cannot fail.
 
-export type Strategy = 'FULL_PACKET' | 'DIFF_PACKET'
+export type PacketStrategy = 'FULL_PACKET' | 'DIFF_PACKET'
 
 interface SyncOptions {
   targetSyncCount: number
@@ -23,7 +23,7 @@ export class SyncStatus {
   }
 
   /** `secured`: the device has a session key, so its templates are known to exist. */
-  strategy(aid: number, hasTemplate: boolean, secured: boolean): Strategy {
+  strategy(aid: number, hasTemplate: boolean, secured: boolean): PacketStrategy {
     this.#clean()
     const { targetSyncCount, hasRegistry } = this.#options
     const entry = this.#entry(aid, () => (hasTemplate || hasRegistry(aid) ? targetSyncCount : 0))

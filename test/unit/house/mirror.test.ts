@@ -1,5 +1,5 @@
 // A unit test is where its source is: test/unit/<folder of src, or drivers/…>/<name>.test.ts, where <name> is a file or folder
-// there, or the folder's own name, alone or with `-<aspect>`. So the test of a file is found without a search.
+// there, or the folder's own name, alone or with `-<aspect>`. `node test/run.mjs --of FILE` runs the tests of a file: each file has some.
 // And a file has a length that can be read: at most 400 lines.
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -27,6 +27,26 @@ test('every unit test is where its source is, and has its name', () => {
     [],
   )
   assert.ok(!mirrors('log/faults.test.ts') && !mirrors('faults.test.ts'), 'a name that no source has')
+})
+
+test('every source file has tests, which --of finds: by its name, else by who imports it', async () => {
+  const { testFinder } = await import(join(root, 'test/tests-of.mjs'))
+  const testsOf = testFinder(root) as (file: string) => { named: string[]; importing: string[]; through: string[] }
+  const sources = ['src', 'drivers']
+    .flatMap(dir => readdirSync(join(root, dir), { recursive: true }).map(name => join(dir, String(name))))
+    .filter(name => /\.(tsx?|mjs)$/.test(name) && !name.endsWith('.d.ts'))
+  assert.ok(sources.length > 800, `${sources.length}`)
+  const without = sources.filter(file => {
+    const { named, importing } = testsOf(file)
+    return named.length + importing.length === 0
+  })
+  assert.deepEqual(without, [])
+  assert.deepEqual(testsOf('src/log/reader.ts').named, ['test/unit/log/reader.test.ts'])
+  const airtime = testsOf('drivers/lora/airtime-file.ts')
+  assert.deepEqual([airtime.named, airtime.through], [[], []])
+  assert.ok(airtime.importing.includes('test/unit/drivers/lora/duty.test.ts'), 'a test imports it')
+  const { through } = testsOf('drivers/lines/feed.ts')
+  assert.deepEqual(through, ['drivers/lines/line-source.ts'])
 })
 
 test('no source and no test has more than 400 lines', () => {

@@ -3,7 +3,7 @@
 import type { HistoryList } from '../../../storage/shapes'
 import type { Series } from './history'
 
-export type Stored = Pick<HistoryList, 'buckets' | 'since' | 'until' | 'units'>
+export type StoredHistory = Pick<HistoryList, 'buckets' | 'since' | 'until' | 'units'>
 
 /** A plot's values: UNIX seconds, ascending; a gap is a time with null. */
 export interface Line {
@@ -14,7 +14,7 @@ export interface Line {
 }
 
 /** Buckets plus the values since then (`seen`, UNIX ms), from `from` on. */
-export function lineOf({ buckets, until }: Stored, seen: Series, from: number): Line {
+export function lineOf({ buckets, until }: StoredHistory, seen: Series, from: number): Line {
   const width = buckets.length > 1 ? buckets[1]!.t - buckets[0]!.t : 1
   const points = buckets
     .filter(({ count }) => count > 0)
@@ -56,7 +56,7 @@ export interface Statistics {
 }
 
 /** Over every stored value of the range and the values since then; undefined if there is none. */
-export function statisticsOf({ buckets, until }: Stored, seen: Series, from: number): Statistics | undefined {
+export function statisticsOf({ buckets, until }: StoredHistory, seen: Series, from: number): Statistics | undefined {
   let [count, sum, min, max] = [0, 0, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
   const add = (n: number, low: number, mean: number, high: number): void => {
     count += n

@@ -8,7 +8,7 @@ import { history, live, now } from '../lib/live'
 import { useStore } from '../lib/observable'
 import { useResource } from '../lib/resource'
 import { href } from '../lib/route'
-import { lineOf, type Statistics, type Stored, statisticsOf } from '../lib/stored'
+import { lineOf, type Statistics, type StoredHistory, statisticsOf } from '../lib/stored'
 import type { SensorRecord } from '../lib/types'
 import { Card, Choice, Empty, Table, Value } from '../ui/parts'
 import { Plot } from '../ui/plot'
@@ -26,10 +26,10 @@ const ROWS = 20
 /** enough for any screen: a bucket takes a few pixels */
 const BUCKETS = 300
 
-const NOTHING: Stored = { buckets: [], since: 0, until: 0, units: [] }
+const NOTHING: StoredHistory = { buckets: [], since: 0, until: 0, units: [] }
 
 interface Read {
-  stored?: Stored
+  stored?: StoredHistory
   error?: ApiError
 }
 
@@ -45,7 +45,7 @@ function useStored(device: string, sensor: string, range: Range): Read {
       const until = Math.floor(now() / 1000)
       const requested = { since: until - RANGES[range], until, buckets: BUCKETS }
       const path = `/api/data/history${query({ device_id: device, sensor_id: sensor, ...requested })}`
-      get<Stored>(path, { signal: abort.signal }).then(
+      get<StoredHistory>(path, { signal: abort.signal }).then(
         stored => !abort.signal.aborted && setState({ stored }),
         thrown => !abort.signal.aborted && setState({ error: asApiError(thrown) }),
       )

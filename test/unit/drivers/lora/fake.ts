@@ -2,7 +2,7 @@
 // radio in unit tests. It does what the data sheet says of LoRa mode, and has faults. The one of test/rig/sx127x is behind a real
 // device; this one is fast, and its times are exact.
 import { type AirSettings, airtimeMs } from '../../../../drivers/lora/airtime'
-import type { Hardware, InputPin, OutputPin, Spi } from '../../../../drivers/lora/hardware'
+import type { InputPin, OutputPin, RadioHardware, Spi } from '../../../../drivers/lora/hardware'
 import { OsError } from '../../../../src/lib/errors'
 import type { ManualTimers } from '../../../lib/manual'
 
@@ -57,7 +57,7 @@ export class FakeAir {
 const BANDWIDTHS = [7812.5, 10_416.7, 15_625, 20_833.3, 31_250, 41_666.7, 62_500, 125_000, 250_000, 500_000]
 const DIO0_SAYS = [0x40, 0x08, 0x04, 0]
 
-export class FakeChip implements Hardware {
+export class FakeChip implements RadioHardware {
   readonly reg = new Uint8Array(128)
   readonly fifo = new Uint8Array(256)
   readonly sent: OnAir[] = []
