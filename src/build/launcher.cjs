@@ -1,8 +1,8 @@
 // The part of the bundle that Node itself reads; the program lies behind it in a comment. The build writes it in words of the
 // oldest Node.
 //
-// It compiles the program from the bytecode that an earlier start left beside the bundle (os-node.<tag>.cache: a CRC-32 that identifies
-// the program, the CRC-32 of the bytecode, 1 if it covers a gateway's start, 0, the bytecode). That takes half the time of a start from
+// It compiles the program from the bytecode that an earlier start left beside the bundle, or in the folder OS_NODE_BYTECODE where the bundle
+// is another user's or read-only (os-node.<tag>.cache: a CRC-32 that identifies the program, the CRC-32 of the bytecode, 1 if it covers a gateway's start, 0, the bytecode). That takes half the time of a start from
 // the text. V8 compiles a function when it first runs, so the cache of a command has few of those that a gateway's start needs: a gateway
 // says when it has started (event osNodeStarted of process), and the cache becomes that of its start. The tag is of this version of V8 and its flags.
 // Bytecode runs unchecked, so only a file is read that no other user can write.
@@ -22,7 +22,9 @@
   var end = file.lastIndexOf('*/')
   var lines = file.latin1Slice(0, start).split('\n').length - 1
   var code = file.slice(start, end)
-  var cacheFile = __filename.replace(/\.js$/, '') + '.' + v8.cachedDataVersionTag() + '.cache'
+  var path = require('node:path')
+  var folder = process.env.OS_NODE_BYTECODE || __dirname
+  var cacheFile = path.join(folder, path.basename(__filename, '.js')) + '.' + v8.cachedDataVersionTag() + '.cache'
   var self = fs.statSync(__filename)
   // the manifest, with the hash of the whole, is behind the program; an edit by hand changes the time
   var program = crc32(self.mtimeMs + ' ' + self.size + file.latin1Slice(end))
@@ -78,7 +80,7 @@
   } catch {} // there is none yet
   var wrapper = '(function(exports,require,module,__filename,__dirname,__importModule){'
   // Node prints a line of the sources instead of minified code only where the code names a map
-  var tail = '\n})\n//# sourceMappingURL=' + require('node:path').basename(__filename) + '.map'
+  var tail = '\n})\n//# sourceMappingURL=' + path.basename(__filename) + '.map'
   // the build breaks the end of a comment apart; positions are those of the file, for the source map. All of it is changed where it
   // was read, so that the text is one string, made once: each copy is two megabytes of memory to be touched
   for (at = code.indexOf(1); at >= 0; at = code.indexOf(1, at + 1)) if (code[at - 1] === 0x2a) code[at] = 0x2f

@@ -14,6 +14,7 @@ import { root, sleep } from '../lib/gateway'
 import { QUARTER } from '../lib/random'
 import { closed, joinAccessPoint, noteAccessPoint } from './access-point'
 import { BOOT_MS, Board, MIB, PLACES, type Power, shown, until, use } from './board'
+import { imagePrograms } from './commands'
 import { Lan } from './lan'
 import { timeServer } from './time-server'
 
@@ -64,6 +65,11 @@ async function noteSystem(): Promise<void> {
   assert.doesNotMatch(text, /getty|\blogin\b/)
   assert.match(text, /\/var\/log\/journal: No such file/)
   assert.match(text, /^i2c_dev /m)
+  // a script goes on without a program that is not there
+  const { text: missing } = await board.shell(
+    `for name in ${imagePrograms().join(' ')}; do command -v $name >/dev/null || echo $name; done`,
+  )
+  assert.equal(missing, '')
   await board.shell('ip link add can0 type vcan')
   await until('an interface of CAN is up as it appears', async () => {
     const { text: link } = await board.shell('ip -o link show can0')

@@ -113,11 +113,13 @@ test('a stick with an older update changes nothing, one with a newer is installe
   assert.match(await look(), /next\.update: refused, 1\.2\.5 was tried on this board and rolled back; /)
 
   // an uplink of os-node.conf, as a first start applies it
-  const command = 'printf udp://192.0.2.10:8080 >/run/os-node-uplink; systemctl restart os-node-uplink'
-  const { text } = await board.shell(
-    `${command}; ls -l /etc/os-node/Config.json; cat /etc/os-node/Config.json /data/uplink`,
-  )
+  const again = 'systemctl restart os-node-uplink; cat /etc/os-node/Config.json'
+  const first = `printf udp://192.0.2.10:8080 >/run/os-node-uplink; ${again}`
+  const { text } = await board.shell(`${first} /data/uplink; ls -l /etc/os-node/Config.json`)
   assert.match(text, /^-rw\S* +\d+ os-node +os-node /m)
   assert.match(text, /"name": "card",\s+"medium": "UDP",\s+"host": "192\.0\.2\.10",\s+"port": 8080/)
-  assert.match(text, /udp:\/\/192\.0\.2\.10:8080$/)
+  assert.match(text, /udp:\/\/192\.0\.2\.10:8080$/m)
+  // what the owner changes afterwards stays over a start
+  const changed = await board.shell(`sed -i s/192.0.2.10/192.0.2.11/ /etc/os-node/Config.json; ${again}`)
+  assert.match(changed.text, /"host": "192\.0\.2\.11"/)
 })

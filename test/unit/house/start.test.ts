@@ -21,7 +21,7 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { removeDir, root, tempDir } from '../../lib/gateway'
 
@@ -103,6 +103,18 @@ test('a start stores bytecode next to the bundle; the next one runs it, only whe
     renameSync(cache, join(dir, 'elsewhere'))
     symlinkSync(join(dir, 'elsewhere'), cache)
   })
+  // the folder of a service, which cannot write beside the bundle
+  const folder = join(dir, 'state')
+  mkdirSync(folder)
+  rmSync(cache)
+  const withFolder = () =>
+    spawnSync(process.execPath, [script, 'version'], { cwd: dir, env: { ...process.env, OS_NODE_BYTECODE: folder } })
+  assert.equal(withFolder().status, 0)
+  assert.deepEqual([readdirSync(folder), caches()], [[basename(cache)], []])
+  lutimesSync(join(folder, basename(cache)), 1, 1)
+  assert.equal(withFolder().status, 0)
+  assert.equal(statSync(join(folder, basename(cache))).mtimeMs, 1000, 'a sound cache stays')
+  version()
   // another program: one byte of its text is changed
   rewritten('the cache of another build', () => {
     const bundle = readFileSync(script, 'latin1')
