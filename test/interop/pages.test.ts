@@ -28,7 +28,11 @@ const NOT_RUN: readonly [line: RegExp, reason: string, file: string, words?: str
   [/^npm run test:long$/, 'an hour', '.ci/run', 'npm run --silent test:long'],
   [/^npm run test:kills$/, 'minutes', 'test/crash/gateway-kill.long.test.ts', 'OS_NODE_KILLS'],
   [/^npm run test:image$/, 'hours', 'test/image/sizes.long.test.ts', 'npm run test:image'],
-  [/^npm run test:sim -- (?!--help|--variant list)/, 'minutes; test/crash/simulated.test.ts runs seeds', 'test/sim/run.mjs'],
+  [
+    /^npm run test:sim -- (?!--help|--variant list)/,
+    'minutes; test/crash/simulated.test.ts runs seeds',
+    'test/sim/run.mjs',
+  ],
   [/^npm run mutants /, 'minutes', 'test/mutants.mjs'],
   [/^npm run bench( |$)/, 'minutes; .ci/run measures what does not depend on the machine', 'bench/run.mjs'],
   [/^node test\/run\.mjs /, 'runs tests, and is refused while tests run', 'test/run.mjs'],
@@ -42,20 +46,50 @@ const NOT_RUN: readonly [line: RegExp, reason: string, file: string, words?: str
   [/^npm run image -- .*--firmware /, 'minutes', 'test/image/firmware.test.ts', 'addFirmware'],
   [/^npm run image -- .*--overlays /, 'minutes', 'test/image/overlays.long.test.ts', 'makeOverlays'],
   [/^npm run image -- .*--kernel /, 'minutes', 'test/image/kernel.test.ts', 'makeImage'],
-  [/^os-node update /, 'only the SD image has slots', 'test/image/boot.long.test.ts', 'os-node update ${url}'],
+  [/^os-node update /, 'only the SD image has slots', 'test/image/boot.long.test.ts', 'board.shell(`os-node update'],
   [/^os-node slots$/, 'only the SD image has slots', 'test/image/updates.long.test.ts', 'os-node slots'],
-  [/^curl -k .*os-node\.local\/api\/update /, 'asks a board', 'test/image/boot.long.test.ts', "'/api/update', { token, post"],
+  [
+    /^curl -k .*os-node\.local\/api\/update /,
+    'asks a board',
+    'test/image/boot.long.test.ts',
+    "'/api/update', { token, post",
+  ],
   [/^sudo os-node flash /, 'writes a card', 'test/net/flash.test.ts', 'flash({ device'],
   [/^lsblk /, 'lists the disks of this machine', 'test/interop/commands.test.ts', "alone.json('flash')"],
   [/^xz -dc /, 'writes a card', 'test/image/sizes.long.test.ts', '.xz'],
-  [/^os-node safe-mode --leave$/, 'refused outside safe mode', 'test/crash/safe-mode.test.ts', "'safe-mode', '--leave'"],
-  [/^os-node plugin-test$/, 'minutes', 'test/unit/services/test-plugin/runner.test.ts', "run('plugin-test', '--total', '20'"],
-  [/ --suite integration$/, 'runs elsewhere', 'test/interop/test-plugin.test.ts', "'plugin-test', '--suite', 'integration'"],
-  [/ --suite (stress|full_load)/, 'minutes', 'test/unit/services/test-plugin/runner.test.ts', "'--suite', 'full_load', '--chain-mode'"],
-  [/ --suite compare$/, 'minutes', 'test/unit/services/test-plugin/test-plugin.test.ts', "'compare'"],
+  [
+    /^os-node safe-mode --leave$/,
+    'refused outside safe mode',
+    'test/crash/safe-mode.test.ts',
+    "'safe-mode', '--leave'",
+  ],
+  [
+    /^os-node plugin-test$/,
+    'minutes',
+    'test/unit/services/test-plugin/runner.test.ts',
+    "run('plugin-test', '--total', '20'",
+  ],
+  [
+    / --suite integration$/,
+    'runs elsewhere',
+    'test/interop/test-plugin.test.ts',
+    "'plugin-test', '--suite', 'integration'",
+  ],
+  [
+    / --suite (stress|full_load)/,
+    'minutes',
+    'test/unit/services/test-plugin/runner.test.ts',
+    "'--suite', 'full_load', '--chain-mode'",
+  ],
+  [/ --suite compare$/, 'minutes', 'test/unit/services/test-plugin/runner.test.ts', '.compare()'],
   [/ --suite audit$/, 'loads every part', 'test/unit/services/test-plugin/audit.test.ts', 'audit'],
   [/^os-node gpio set pump 1$/, 'needs GPIO lines', 'test/rig/gpio-gateway.test.ts', "'gpio', 'set', 'pump', '1'"],
-  [/^os-node source test shed$/, 'needs GPIO lines', 'test/rig/gpio-gateway.test.ts', "'source test', { name: 'shed' }"],
+  [
+    /^os-node source test shed$/,
+    'needs GPIO lines',
+    'test/rig/gpio-gateway.test.ts',
+    "'source test', { name: 'shed' }",
+  ],
   [/^os-node transmit --medium UART /, 'needs a serial port', 'test/interop/serial.test.ts', "'--medium', 'UART'"],
   [/^set -e\n.*mosquitto_passwd/s, 'needs a broker', 'test/net/deploy.test.ts', "block('sh', 'mosquitto_passwd')"],
   [/^sudo apt-get install /, 'installs the package', 'test/interop/deb.long.test.ts', "inside('dpkg', '-i'"],
@@ -63,8 +97,18 @@ const NOT_RUN: readonly [line: RegExp, reason: string, file: string, words?: str
   [/^systemd-analyze /, 'needs the installed unit', 'test/interop/systemd.test.ts', "'security', '--offline=true'"],
   [/^sudo (cp -r rootfs|sysctl )/, 'changes the system', 'test/rig/can-busoff.long.test.ts', 'os-node-can@'],
   [/^ldattach /, 'needs a serial port', 'test/rig/slip.test.ts', "'ldattach', '-8', '-n', '-1', 'SLIP'"],
-  [/^ip addr add /, 'needs the line of ldattach', 'test/rig/slip.test.ts', "'ip', 'addr', 'add', THEIRS, 'peer', OURS, 'dev', 'sl0'"],
-  [/^ip link set /, 'needs the line of ldattach', 'test/rig/slip.test.ts', "'ip', 'link', 'set', 'sl0', 'up', 'mtu', '296'"],
+  [
+    /^ip addr add /,
+    'needs the line of ldattach',
+    'test/rig/slip.test.ts',
+    "'ip', 'addr', 'add', THEIRS, 'peer', OURS, 'dev', 'sl0'",
+  ],
+  [
+    /^ip link set /,
+    'needs the line of ldattach',
+    'test/rig/slip.test.ts',
+    "'ip', 'link', 'set', 'sl0', 'up', 'mtu', '296'",
+  ],
   [/^ping /, 'needs the line of ldattach', 'test/rig/slip.test.ts', "'busybox', 'ping'"],
   [/^rfkill /, 'changes the radio of this machine', 'test/image/imager.test.ts', '[ rfkill, unblock'],
 ]
@@ -182,7 +226,7 @@ before(async () => {
   const program = `#!/bin/sh\nexec '${process.execPath}' '${script}' "$@"\n`
   writeFileSync(join(bin, 'os-node'), program, { mode: 0o755 })
   writeFileSync(join(bin, 'npx'), '#!/bin/sh\nexec "$@"\n', { mode: 0o755 })
-  // an HTTP error is an exit code, and no proxy is asked
+  // an HTTP error is an exit code, and no proxy is used
   writeFileSync(join(dir, '.curlrc'), 'fail-with-body\nnoproxy = "*"\n')
   writeFileSync(join(dir, 'passphrase'), 'correct horse battery\n')
   // what a reader of CONTRIBUTING has downloaded
@@ -193,7 +237,9 @@ before(async () => {
   writeFileSync(join(gateway.dir, 'release.pub'), publicKey.export({ type: 'spki', format: 'pem' }))
   await gateway.start([], port)
   await until('the example plugin runs', () =>
-    gateway.json('plugin-list').items.some((item: { name: string; running: boolean }) => item.name === 'garden' && item.running),
+    gateway
+      .json('plugin-list')
+      .items.some((item: { name: string; running: boolean }) => item.name === 'garden' && item.running),
   )
 })
 after(async () => {
@@ -209,7 +255,9 @@ test('every command of the pages runs, or is listed with the reason and the file
     const what = `${page}: ${line}`
     const stopped = UNTIL_STOPPED.find(([pattern]) => pattern.test(line))
     if (stopped) {
-      const ports = line.replace('--port 8080', `--port ${await freeUdpPort()}`).replace(' 8765', ` ${await freePort()}`)
+      const ports = line
+        .replace('--port 8080', `--port ${await freeUdpPort()}`)
+        .replace(' 8765', ` ${await freePort()}`)
       assert.equal(await runUntil(ports, stopped[1]), 0, what)
       continue
     }
@@ -220,7 +268,10 @@ test('every command of the pages runs, or is listed with the reason and the file
     if (line.includes('$TOKEN')) env.TOKEN = gateway.json('token', '--new').token
     const { code, stdout, stderr } = run(line)
     // doctor: 1 if this machine has a problem
-    assert.ok(code === 0 || (line === 'os-node doctor' && code === 1), `${what}: ${code} ${stdout.slice(-500)} ${stderr}`)
+    assert.ok(
+      code === 0 || (line === 'os-node doctor' && code === 1),
+      `${what}: ${code} ${stdout.slice(-500)} ${stderr}`,
+    )
     if (line.startsWith('curl ')) {
       assert.notEqual(stdout, '', what)
       assert.doesNotMatch(stdout, /"ok": ?false/, what)
