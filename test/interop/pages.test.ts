@@ -4,7 +4,7 @@
 // Needs: curl openssl
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
-import { generateKeyPairSync, sign } from 'node:crypto'
+import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -64,7 +64,7 @@ const NOT_RUN: readonly [line: RegExp, reason: string, file: string, words?: str
     "'safe-mode', '--leave'",
   ],
   [
-    /^os-node plugin-test$/,
+    /^os-node plugin-test( --suite component)?$/,
     'minutes',
     'test/unit/services/test-plugin/runner.test.ts',
     "run('plugin-test', '--total', '20'",
@@ -83,6 +83,7 @@ const NOT_RUN: readonly [line: RegExp, reason: string, file: string, words?: str
   ],
   [/ --suite compare$/, 'minutes', 'test/unit/services/test-plugin/runner.test.ts', '.compare()'],
   [/ --suite audit$/, 'loads every part', 'test/unit/services/test-plugin/audit.test.ts', 'audit'],
+  [/^os-node gpio$/, 'needs GPIO lines', 'test/rig/gpio-gateway.test.ts', "machine.ask('gpio')"],
   [/^os-node gpio set pump 1$/, 'needs GPIO lines', 'test/rig/gpio-gateway.test.ts', "'gpio', 'set', 'pump', '1'"],
   [
     /^os-node source test shed$/,
@@ -191,7 +192,7 @@ async function runUntil(line: string, printed: RegExp): Promise<number | null> {
   const child = spawn('bash', ['-c', line], {
     cwd: line.includes(' serve ') ? own : gateway.dir,
     env,
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'ignore'],
     detached: true,
   })
   let text = ''
@@ -229,9 +230,10 @@ before(async () => {
   // an HTTP error is an exit code, and no proxy is used
   writeFileSync(join(dir, '.curlrc'), 'fail-with-body\nnoproxy = "*"\n')
   writeFileSync(join(dir, 'passphrase'), 'correct horse battery\n')
-  // what a reader of CONTRIBUTING has downloaded
+  // what a reader of CONTRIBUTING has downloaded: one file of a release
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
-  const sums = `${'0'.repeat(64)}  not-downloaded\n${spawnSync('sha256sum', ['Config.json'], { cwd: gateway.dir, encoding: 'utf8' }).stdout}`
+  writeFileSync(join(gateway.dir, 'os-node.deb'), 'package')
+  const sums = `${createHash('sha256').update('package').digest('hex')}  os-node.deb\n${'0'.repeat(64)}  os-node.tgz\n`
   writeFileSync(join(gateway.dir, 'SHA256SUMS'), sums)
   writeFileSync(join(gateway.dir, 'SHA256SUMS.sig'), sign(null, Buffer.from(sums), privateKey))
   writeFileSync(join(gateway.dir, 'release.pub'), publicKey.export({ type: 'spki', format: 'pem' }))

@@ -12,7 +12,7 @@ import { corpus, DIR, logOfCorpus, openLog } from './helpers'
 /** What headers and chain.json have in each format, from the oldest. `fields`: of an older segment in a header. */
 const FORMATS = [
   { date: '2026-11-21-first', fields: 4, counters: false, chain: false, runs: false, packets: 0 },
-  { date: '2026-11-21-cursors', fields: 4, counters: true, chain: false, runs: false, packets: 0 },
+  { date: '2026-11-21-per-uplink', fields: 4, counters: true, chain: false, runs: false, packets: 0 },
   { date: '2026-11-22-chain', fields: 5, counters: true, chain: true, runs: false, packets: 0 },
   { date: '2026-11-26-ranges', fields: 5, counters: true, chain: true, runs: true, packets: 1 },
   { date: '2026-11-27-last-fact', fields: 6, counters: true, chain: true, runs: true, packets: 1 },
@@ -71,7 +71,7 @@ for (const { date, fields, counters, chain, runs, packets } of FORMATS) {
     assert.equal(log.counter('acked:office'), counters ? 24 : undefined)
     assert.equal(log.factsAfter(0), 24)
     assert.equal(log.factsAfter(facts[15]!.seq), 8)
-    if (date.endsWith('-cursors')) assert.equal(log.cursor('uplink:broker'), facts[6]!.seq)
+    if (date.endsWith('-per-uplink')) assert.equal(log.cursor('uplink:broker'), facts[6]!.seq)
     else assert.equal(log.cursor('uplinks'), 9)
 
     log.appendFact(factOf(25), linkOf(25), 'synced')

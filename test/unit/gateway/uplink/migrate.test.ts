@@ -39,7 +39,7 @@ test('of old cursors the lowest of the configured uplinks counts, once; without 
 })
 
 test('a log with cursors per uplink, written by the code of that day, is sent from the lowest one on, and keeps the shared cursor', async () => {
-  const files = logOfCorpus('2026-11-21-cursors')
+  const files = logOfCorpus('2026-11-21-per-uplink')
   const { log } = await openLog({ files })
   // office had 9 of 16 facts, broker 7, gone 4, the local upstream 14
   const cursors = { 'uplink:office': 13, 'uplink:broker': 8, 'uplink:gone': 5, 'uplink:loopback': 18 }
