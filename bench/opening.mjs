@@ -25,7 +25,7 @@ export async function benchOpening({ put, problems }) {
       if (status !== 0) problems.push(`opening: ${file} stays in the page cache (dd iflag=nocache)`)
     }
     const opened = await outcome(fork(self, ['open', dir]))
-    // the killed process may have committed more than it told
+    // the killed process may have committed more than it reported
     if (opened.committed < written.committed)
       problems.push(`opening: ${opened.committed} is the last record, ${written.committed} was committed`)
     put('opening/1gib_ms', opened.ms)

@@ -1,5 +1,5 @@
 // `postgresql/packets_per_s`: facts with four sensors from a log into PostgreSQL of this machine, until the last one is committed there;
-// and the processor share of the worker and the server. Needs Debian's postgresql-15; as root the server runs as nobody.
+// and the processor share of the worker and the server. Needs Debian's postgresql-15; as root the server runs as another user.
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -21,7 +21,7 @@ const REST_MS = 15_000
 const IDLE_MS = 60_000
 /** unit of the times in /proc/PID/stat */
 const TICK_MS = 10
-/** packets of six readings, enough for two windows of the SQL view; a view that nobody queries rests */
+/** packets of six readings, enough for two windows of the SQL view; a view without queries rests */
 const TRAFFIC = { nodes: 50, rate: 1200, seconds: 60 }
 const QUERY_MS = 1000
 const WINDOW_PACKETS = 32_768

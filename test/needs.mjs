@@ -80,6 +80,7 @@ const NEEDS = {
       spawnSync('git', ['rev-parse', '--is-shallow-repository'], { cwd: root }).stdout?.toString() === 'false\n',
     command: 'git fetch --unshallow   (in a clone; a copy without .git has no earlier version)',
   },
+  curl: debian('curl', 'curl'),
   openssl: debian('openssl', 'openssl'),
   mosquitto: debian('mosquitto', 'mosquitto', 'mosquitto_passwd'),
   nftables: debian('nftables', 'nft'),

@@ -67,7 +67,7 @@ export class Lan {
     return ['-netdev', `socket,id=lan,${ends}`, '-device', 'virtio-net-pci,netdev=lan,romfile=']
   }
 
-  /** The address of `name`, asked for until the board tells it. */
+  /** The address of `name`, queried until the board answers. */
   resolve(name: string, ms: number): Promise<string> {
     return until(
       `the address of ${name}`,

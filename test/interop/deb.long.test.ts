@@ -184,7 +184,7 @@ test('an upgrade of a package whose Config.json was a conffile leaves it as the 
   install(rework(packages[0]!, '0.1.1', tree => otherDefault(join(tree, SHIPPED))))
   assert.equal(readFileSync(join(fresh, CONFIG), 'utf8'), kept)
 
-  // one that a person removed is there again, readable by nobody else
+  // one that a person removed is there again, readable by no other user
   removeDir(join(fresh, CONFIG))
   install(packages[0]!)
   assert.equal(readFileSync(join(fresh, CONFIG), 'utf8'), readFileSync(join(fresh, SHIPPED), 'utf8'))

@@ -57,8 +57,8 @@ const get = async (path: string, headers: Record<string, string> = { 'X-Admin-To
 
 /** which process a command queries, with a time-out for a busy machine */
 const upstream = () => ['--host', '127.0.0.1', '--port', String(packets), '--timeout', '60']
-/** UNIX seconds reported since `asked`, which is in ms; either clock may be truncated to whole seconds */
-const isNow = (told: number, asked: number): boolean => told > asked / 1000 - 2 && told < Date.now() / 1000 + 2
+/** Whether UNIX seconds `at` are since `sinceMs`; either clock may be truncated to whole seconds */
+const isNow = (at: number, sinceMs: number): boolean => at > sinceMs / 1000 - 2 && at < Date.now() / 1000 + 2
 
 describe('a running gateway', () => {
   test('source test reads the open link of the gateway; one that is down is opened, or the reason is shown', () => {

@@ -168,7 +168,7 @@ test('data of an older version are continued, and the older version continues th
     await up.stop()
     await measure(`${name}-waits-`, 10)
     t.diagnostic(`${name}: ${measured.size} readings, os-node ${name}`)
-    // a version on trial ends by a restart that nobody ordered
+    // a version on trial ends by a restart that no user ordered
     await gw.stop(name === 'new' ? 'SIGKILL' : 'SIGTERM')
   }
 })

@@ -1,4 +1,4 @@
-// A call on a port that nobody configures or locks: on a thread of its own, which ends with it.
+// A call on a port that no other program configures or locks: on a thread of its own, which ends with it.
 import { DEFAULT_DEADLINE_MS, NativeThread } from '../../src/native/native-thread'
 
 export async function onTty<T>(path: string, work: (port: NativeThread) => Promise<T>): Promise<T> {

@@ -1,6 +1,6 @@
 // Two gateways that are each other's upstream over one pair of CAN ids: everything one logs arrives at the other,
 // acknowledged. The uplink and the receiver of a gateway share the socket of the peer. (A gateway forwards what it receives,
-// so facts return and circulate: nobody should configure this. Here it is the hardest way to use one pair of ids.)
+// so facts return and circulate: no user should configure this. Here it is the hardest way to use one pair of ids.)
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'

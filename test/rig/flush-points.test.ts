@@ -29,7 +29,7 @@ const STRIDE = rounds(12, 1)
 const SEED = Number(process.env.OS_NODE_SEED ?? 16)
 
 /** What was reported when a mark was made; the state that a power cut leaves is between this mark and the next. */
-interface Told {
+interface Reported {
   /** seqs of facts up to here that were committed, and how many in total */
   readonly sure: number
   readonly cursor: number
@@ -74,9 +74,9 @@ function processOf(files: Files): Files & { removed: string[]; end(): void } {
   }
 }
 
-/** A gateway's storage under full load; `told` has an entry for each mark of the disk. */
+/** A gateway's storage under full load; `reported` has an entry for each mark of the disk. */
 class Life {
-  readonly told: Told[] = []
+  readonly reported: Reported[] = []
   /** every fact that got a seq, and those that were committed, in order */
   readonly given = new Map<number, Fact>()
   readonly sure: number[] = []
@@ -147,8 +147,8 @@ class Life {
 
   #mark(): void {
     // the log drops segments also between our own commits
-    this.told.push({ ...this.#now, first: this.#log.firstSeq, changes: { ...this.#now.changes } })
-    assert.equal(this.#disk.mark(), this.told.length - 1)
+    this.reported.push({ ...this.#now, first: this.#log.firstSeq, changes: { ...this.#now.changes } })
+    assert.equal(this.#disk.mark(), this.reported.length - 1)
   }
 
   async #start(): Promise<void> {
@@ -226,12 +226,12 @@ const openIds = (files: Files): IdAllocator =>
 
 const openFolder = (files: Files): WindowFolder => new WindowFolder({ dir: PLACE.windows, files, readOnly: false })
 
-/** A start finds what was `told` before the power cut, and nothing that was not in progress `then`. */
+/** A start has what was `reported` before the power cut, and nothing that was not in progress `then`. */
 async function check(
   files: ReturnType<typeof processOf>,
   { given, sure, states, ids }: Life,
-  told: Told,
-  then: Told,
+  reported: Reported,
+  then: Reported,
 ): Promise<void> {
   const log = await openLog(files)
   // the new segment of a start drops the oldest of a full log
@@ -241,7 +241,7 @@ async function check(
     { damaged, overflow, gaps, state, chain },
     { damaged: 0, overflow: 0, gaps: [], state: 'ok', chain: undefined },
   )
-  assert.ok(log.lastSeq > told.newest, `a start goes on at ${log.lastSeq}, after ${told.newest}`)
+  assert.ok(log.lastSeq > reported.newest, `a start goes on at ${log.lastSeq}, after ${reported.newest}`)
   const facts = [...log.read(0, { kinds: ['fact'] })]
   const there = new Set<number>()
   let last = 0
@@ -251,14 +251,20 @@ async function check(
     there.add(seq)
     assert.deepEqual(fact, given.get(seq), `fact ${seq}`)
   }
-  for (const seq of sure.slice(0, told.sure))
-    if (seq >= first) assert.ok(there.has(seq), `fact ${seq} was told to be committed`)
-  assert.ok((log.cursor('main') ?? 0) >= told.cursor, `the cursor is at ${log.cursor('main')}, not at ${told.cursor}`)
-  assert.ok((log.counter('tid') ?? 0) >= told.counter, `the counter is ${log.counter('tid')}, not ${told.counter}`)
+  for (const seq of sure.slice(0, reported.sure))
+    if (seq >= first) assert.ok(there.has(seq), `fact ${seq} was reported as committed`)
+  assert.ok(
+    (log.cursor('main') ?? 0) >= reported.cursor,
+    `the cursor is at ${log.cursor('main')}, not at ${reported.cursor}`,
+  )
+  assert.ok(
+    (log.counter('tid') ?? 0) >= reported.counter,
+    `the counter is ${log.counter('tid')}, not ${reported.counter}`,
+  )
 
   const folder = openFolder(files)
   assert.deepEqual([folder.damaged, folder.problem], [[], undefined])
-  assert.ok(folder.lastSeq >= told.sealedTo, `windows up to ${folder.lastSeq}, not ${told.sealedTo}`)
+  assert.ok(folder.lastSeq >= reported.sealedTo, `windows up to ${folder.lastSeq}, not ${reported.sealedTo}`)
   let packets = 0
   for (const window of folder.sealed) {
     folder.read(window)
@@ -266,20 +272,20 @@ async function check(
   }
   // one packet is one fact here
   assert.equal(packets, sure.filter(seq => seq <= folder.lastSeq).length, 'packets in windows')
-  for (const seq of sure.slice(0, told.sure))
+  for (const seq of sure.slice(0, reported.sure))
     assert.ok(seq <= folder.lastSeq || there.has(seq), `fact ${seq} is in no window and not in the log`)
   await log.close()
 
   const allocator = openIds(files)
-  for (const { device, id } of ids.slice(0, told.ids))
+  for (const { device, id } of ids.slice(0, reported.ids))
     assert.equal(allocator.allocateId({ device_id: device }), id, `the id of ${device}`)
   const stranger = allocator.allocateId({ device_id: 'stranger' })
-  assert.ok(!ids.slice(0, told.ids).some(({ id }) => id === stranger), `id ${stranger} is given again`)
+  assert.ok(!ids.slice(0, reported.ids).some(({ id }) => id === stranger), `id ${stranger} is given again`)
   allocator.stop()
 
   for (const { name, subject } of SMALL) {
     const found = text(subject.read(files))
-    const n = told.changes[name]!
+    const n = reported.changes[name]!
     assert.ok(states[name]!.slice(n, n + 2).includes(found), `${name}: ${found} after change ${n}, ${states[name]![n]}`)
   }
 }
@@ -298,11 +304,11 @@ async function liveAndCheck(name: string, count: number, stride: number, files =
     if (random() * stride >= 1) continue
     seen[kind]++
     const where = `${kind} at entry ${entry}, mark ${mark}`
-    const then = life.told[mark + 1] ?? life.told.at(-1)!
+    const then = life.reported[mark + 1] ?? life.reported.at(-1)!
     try {
       await replayed.at(bytes, DIR, async () => {
         const found = processOf(realFiles)
-        await check(found, life, life.told[mark]!, then).finally(() => found.end())
+        await check(found, life, life.reported[mark]!, then).finally(() => found.end())
       })
     } catch (error) {
       throw new Error(`${where}: ${(error as Error).message}`, { cause: error })
@@ -331,7 +337,7 @@ inTheRig(
           1,
           without('sync', async () => undefined),
         ),
-        /fact \d+ was told to be committed|the cursor is at/,
+        /fact \d+ was reported as committed|the cursor is at/,
       ))
 
     test('a rename without a sync of its folder is noticed', () =>

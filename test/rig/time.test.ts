@@ -61,7 +61,7 @@ inTheRig(
       ['an hour back', -DAY / 24],
       ['to 1970', null],
     ] as const)
-      test(`the clock is set ${words}: the time continues, and the upstream is asked again`, async () => {
+      test(`the clock is set ${words}: the time continues, and is requested from the upstream again`, async () => {
         const { last_sync } = await timeOf()
         const since = performance.now()
         setClock(jump === null ? DAY : Date.now() + jump)

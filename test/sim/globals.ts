@@ -40,7 +40,7 @@ export const PURE = {
 } as const
 
 const REAL = globalThis as unknown as Record<string, object>
-/** whoever calls these waits for the garbage collector, or for another thread */
+/** a caller of these waits for the garbage collector, or for another thread */
 const NOT = ['WeakRef', 'FinalizationRegistry', 'Atomics', 'SharedArrayBuffer', 'Function', 'WebAssembly', 'console']
 /** of the language, and of Node what only computes */
 const COMPUTES = new Set([

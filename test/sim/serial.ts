@@ -186,7 +186,7 @@ export class Lines {
     this.noise = Math.min(this.noise, 1e-4)
   }
 
-  /** Bytes that nobody sent come to a port. */
+  /** Noise: bytes without a sender arrive at a port. */
   crackle(to: Port): void {
     const { dice } = this
     if (this.noise > 0) to.arrive(Buffer.from(Array.from({ length: 1 + dice.below(20) }, () => dice.below(256))))

@@ -178,7 +178,7 @@ test('after a clean stop the templates of a run are restored', async t => {
   await gateway.stop()
 })
 
-test('packets in the log are recognized as duplicates again, and without its templates a run is asked for them once', async t => {
+test('packets in the log are recognized as duplicates again, and without its templates a run gets one request for them', async t => {
   const start = machine(t)
   const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
   const packets = [1, 2, 3].map(k => sender.encode(fact(k, k)).bytes)

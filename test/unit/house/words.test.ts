@@ -1,4 +1,4 @@
-// Comments, texts and docs use the field's words: those that name no subject, and names of things that have a technical one,
+// Comments, texts, docs and names of tests use the field's words: those that name no subject, and names of things that have a technical one,
 // are refused.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -66,6 +66,10 @@ const refused = (text: string): string[] =>
     return found === undefined ? [] : [`${found} → ${instead}`]
   })
 
+/** The names of the tests in a file. */
+const testNames = (text: string): string[] =>
+  [...text.matchAll(/\b(?:test|describe)\(\s*('[^']*'|`[^`]*`|"[^"]*")/g)].map(([, name]) => name!)
+
 /** Every line of docs and of files without code, with where it is. */
 function* prose(): Generator<[at: string, line: string]> {
   const within = (folder: string): string[] =>
@@ -95,6 +99,19 @@ test('comments, texts and names use the words of the field', () => {
       }
     }
   assert.ok(lines > 9000, `${lines}`)
+  let names = 0
+  for (const folder of ['test', 'bench'])
+    for (const name of readdirSync(join(root, folder), { recursive: true }).map(String)) {
+      if (!/\.(?:tsx?|mjs|cjs|c|h)$/.test(name) || name === 'unit/house/words.test.ts') continue
+      const text = readFileSync(join(root, folder, name), 'utf8')
+      for (const [at, line] of text.split('\n').entries())
+        for (const found of refused(comments(line))) wrong.push(`${folder}/${name}:${at + 1}: ${found}`)
+      for (const title of testNames(text)) {
+        names++
+        for (const found of refused(title)) wrong.push(`${folder}/${name}: ${title}: ${found}`)
+      }
+    }
+  assert.ok(names > 2000, `${names}`)
   let read = 0
   for (const [at, line] of prose()) {
     read++

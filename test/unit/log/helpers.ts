@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Timers } from '../../../src/lib/timers'
 import type { FlashLogOptions, LogRecord } from '../../../src/log'
 import { FlashLog } from '../../../src/log'
@@ -58,6 +60,19 @@ export class ManualTimers implements Timers {
 }
 
 export const settle = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
+
+/** Logs that the code of earlier days wrote. */
+export const corpus = join(process.env.OS_NODE_TEST_ROOT ?? process.cwd(), 'test/corpus/log')
+
+/** A folder of the corpus as files in RAM. */
+export function logOfCorpus(date: string): MemFiles {
+  const files = new MemFiles()
+  for (const name of readdirSync(join(corpus, date))) {
+    const data = readFileSync(join(corpus, date, name))
+    files.files.set(`${DIR}/${name}`, { data, durable: data })
+  }
+  return files
+}
 
 export interface Rig {
   log: FlashLog

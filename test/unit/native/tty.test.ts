@@ -70,14 +70,14 @@ const inside = (): void => {
     await (await opening).close()
   })
 
-  for (const [settings, told] of [
+  for (const [settings, words] of [
     [{ data_bits: 7, parity: 'even', stop_bits: 2 }, '115200 7E2'],
     [{ data_bits: 5, parity: 'odd', flow: 'rts_cts' }, '115200 5O1 rtscts'],
     [{ data_bits: 6, baudrate: 31_250, flow: 'xon_xoff' }, '31250 6N1 xonxoff'],
   ] as [Partial<TtySettings>, string][])
-    test(`the settings ${told}`, async () => {
+    test(`the settings ${words}`, async () => {
       await (await TtyPort.open(path, { ...plain, ...settings }, LONG)).close()
-      assert.equal(calls()[1], `TCSETS2 ${told} hupcl local raw marked min 1`)
+      assert.equal(calls()[1], `TCSETS2 ${words} hupcl local raw marked min 1`)
     })
 
   test('the baud rate is the one the driver applied', async () => {

@@ -171,7 +171,7 @@ test('damage costs a FULL, never a wrong value; so do missing files, and an uncl
   }
 })
 
-test('memory and files stay within their limits; a sender without any room is asked for a FULL, older frames teach nothing', () => {
+test('memory and files stay within their limits; a sender without any room gets a request for a FULL, older frames teach nothing', () => {
   const files = new MemFiles()
   const encoders = new Map<number, UplinkEncoder>()
   const bounds = { ...SMALL, maxBytes: 1 << 20, spillBytes: 1 << 20, files }

@@ -68,7 +68,7 @@ test('a helper that cannot hold one more line is LINK_DOWN with the reason of th
   assert.equal(calls.at(-1), 'close')
 })
 
-test('whether it holds lines, and that it lets go of them, is asked only where it listens', async () => {
+test('whether it holds lines is queried, and their release requested, only where it listens', async () => {
   const none = world({ answer: ENOENT })
   assert.equal(await none.holder.holds(), false)
   await none.holder.free()

@@ -310,7 +310,7 @@ test('at 30 % loss each packet is sent about twice, not more', () => {
   }
 })
 
-test('a disk that commits slowly is not asked repeatedly, and the sender adapts to its speed', () => {
+test('a disk that commits slowly gets no repeated requests, and the sender adapts to its speed', () => {
   const { resent } = run(1, { senders: 1, records: 300, everyMs: 100, loss: 0, double: 0, delayMs: 20, commitMs: 8000 })
   assert.ok(resent < 200, `${resent} of 300 sent again`)
   const once = run(1, { senders: 1, records: 20, everyMs: 0, loss: 0, double: 0, delayMs: 20, commitMs: 60_000 })

@@ -1,8 +1,11 @@
 // The file of the secure sessions: its exact form, how often it is written, and the effects of damage and failing
 // disks.
 import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { SecureSessions, type SecureSessionsOptions } from '../../../../src/protocol/secure/sessions'
+import { deriveSessionKey } from '../../../../src/wire/cipher'
 import { ManualClock } from '../../../lib/manual'
 import { MemFiles, systemError } from '../../log/memfiles'
 
@@ -246,6 +249,42 @@ test('invalid entries of a file are skipped, the others are used', () => {
   const { sessions: read, problems } = open(files)
   assert.deepEqual(read.aids(), [7])
   assert.match(problems.join(), /7 entries not valid/)
+})
+
+test('files of every form that was ever written (test/corpus/sessions, each made by the code of its day) are read', () => {
+  const corpus = join(process.env.OS_NODE_TEST_ROOT ?? process.cwd(), 'test/corpus/sessions')
+  const forms: Record<string, { peer?: string; others: [number, string][] }> = {
+    '2026-11-21-receiver': { others: [] },
+    '2026-11-22-peer': { peer: 'up.example.org:8080', others: [] },
+    '2026-11-27-other-keys': {
+      others: [
+        [T + 20, 'gateway-2'],
+        [T - 30, ''],
+      ],
+    },
+  }
+  assert.deepEqual(readdirSync(corpus).sort(), Object.keys(forms))
+  for (const [date, { peer, others }] of Object.entries(forms)) {
+    const files = new MemFiles()
+    put(files, readFileSync(join(corpus, date, 'secure_sessions.json'), 'utf8'))
+    const { sessions, problems } = open(files, new ManualClock(), peer === undefined ? {} : { peer })
+    assert.deepEqual(problems, [], date)
+    assert.deepEqual(
+      [5, 6, 4_294_967_294].map(aid => {
+        const { state, peer_addr, first_plaintext_ts, pending_timestamp } = sessions.session(aid)!
+        return [aid, state, peer_addr, first_plaintext_ts, pending_timestamp]
+      }),
+      [
+        [5, 'SECURE', '192.0.2.5:9999', T, T],
+        [6, 'PLAINTEXT_SENT', null, null, T + 6],
+        [4_294_967_294, 'DICT_READY', '192.0.2.9:1', T + 9, null],
+      ],
+      date,
+    )
+    assert.deepEqual(sessions.getSessionKey(5), Buffer.from(deriveSessionKey(5, T)), date)
+    assert.deepEqual(sessions.others(5), others, date)
+    if (peer) assert.equal(open(files, new ManualClock(), { peer: 'other.example.org:8080' }).sessions.size, 0)
+  }
 })
 
 test('an expired session of the file is not loaded', () => {
