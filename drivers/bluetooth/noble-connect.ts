@@ -25,7 +25,7 @@ const PRIVATE = {
 } as const
 
 /** Throws NO_DRIVER if the library lacks a private field that this folder reads or replaces. */
-export function checkLibrary(noble: object, bindings: object, hci: object): void {
+export function checkNoble(noble: object, bindings: object, hci: object): void {
   const missing = Object.entries({ noble, bindings, hci }).flatMap(([name, part]) =>
     PRIVATE[name as keyof typeof PRIVATE].filter(field => !(field in part)).map(field => `${name}.${field}`),
   )

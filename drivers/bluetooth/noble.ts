@@ -4,7 +4,7 @@
 // - The library ends the process at SIGINT: the gateway's own stop does that.
 // - Bytes of a peer that its parser does not expect throw out of a socket event: here they are counted.
 // - Its native socket blocks, and closes descriptors of others: hci-socket.ts replaces it. The package's version is
-//   pinned because this code uses its private fields; a missing one is NO_DRIVER (checkLibrary).
+//   pinned because this code uses its private fields; a missing one is NO_DRIVER (checkNoble).
 //
 // Errors: the package is missing (NO_DRIVER) or the addon is (E_NO_ADDON); the adapter is missing, off or not allowed
 // (machine.ts); the adapter is unplugged (lost within a second, the library's polling interval); a peer does not answer
@@ -21,7 +21,7 @@ import type { Logger } from '../../src/lib/logger'
 import { systemTimers, type Timers } from '../../src/lib/timers'
 import { HciSocket } from './hci-socket'
 import { adapterTrouble, hasRights } from './machine'
-import { checkLibrary, connectStream } from './noble-connect'
+import { checkNoble, connectStream } from './noble-connect'
 import type { AddressType, BleConnection, ConnectOptions, Radio, RadioEvents } from './radio'
 import { openUserChannel } from './user-channel'
 
@@ -156,7 +156,7 @@ export class NobleRadio implements Radio {
   #takeOver(noble: Noble): void {
     const bindings = this.#bindings!
     const hci = bindings._hci!
-    checkLibrary(noble, bindings, hci ?? {})
+    checkNoble(noble, bindings, hci ?? {})
     process.removeListener('SIGINT', bindings._sigIntHandler)
     this.#guard(hci)
     hci.removeAllListeners('leAdvertisingReport')

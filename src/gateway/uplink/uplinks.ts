@@ -12,7 +12,7 @@ import { systemTimers, type Timers } from '../../lib/timers'
 import { mediumEnabled } from '../../links/enabled'
 import { withHardware } from '../../links/physical'
 import { isAddressOf } from '../../links/resolve'
-import { MissingLink } from '../../links/unavailable-link'
+import { UnavailableLink } from '../../links/unavailable-link'
 import type { LogRecord } from '../../log'
 import { type Applied, compareLinks } from '../guard/apply'
 import type { PoolWish } from '../ids'
@@ -290,7 +290,7 @@ export class Uplinks {
       )
     } catch (error) {
       entry.uplink = null
-      supervisor.add(new MissingLink(settings.name, asOsError(error)))
+      supervisor.add(new UnavailableLink(settings.name, asOsError(error)))
     }
     return entry
   }

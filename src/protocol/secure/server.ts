@@ -16,7 +16,7 @@ import { buildNack, buildSecureChannelAck, buildSecureDictReady, buildTimeRespon
 import { addressText } from '../ids/service'
 import { type FrameName, refusedFrameText } from '../nack'
 import { SecureSessions } from './sessions'
-import { candidateOf, due, keysOf, NAMED, othersOf, rebuild, type SecureSource } from './source'
+import { candidateOf, due, keysOf, NAMED, othersOf, rebuild, type SecureSource } from './aid-state'
 
 export interface SecureServerOptions {
   /** sessions of this side only */

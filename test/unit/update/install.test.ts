@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { isNewer, readUpdate } from '../../../src/update/file'
 import { installUpdate } from '../../../src/update/install'
 import { openSlots, type Slots, versionOn } from '../../../src/update/slots'
-import { openSource, type UpdateSource } from '../../../src/update/source'
+import { openSource, type UpdateSource } from '../../../src/update/update-source'
 import { beginTrial, confirm, giveUp, LastUpdates, settle } from '../../../src/update/trial'
 import { at, bootOf, card, MIB, pack, pem, publicKey, rootOf, running } from '../../lib/update-card'
 
