@@ -15,7 +15,7 @@ import { getAt, joinKey, leaves, refuseForbidden, splitKey } from './keys'
 import { meantPath } from './normalize'
 import type { AnySchema, Config } from './schema'
 import { mask } from './secrets'
-import type { Parts } from './slices'
+import type { Parts } from '../lib/slices'
 import type { Change, SettingUpdate, WriteLimits } from './store-types'
 
 const MOST_REFUSED = 50

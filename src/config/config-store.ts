@@ -38,7 +38,7 @@ import {
 import { mend } from './repair'
 import { assemble, type Config, type Schema } from './schema'
 import { type ConfigTexts, configTexts, mask } from './secrets'
-import { atOnce, inTurns, type Parts } from './slices'
+import { atOnce, inTurns, type Parts } from '../lib/slices'
 import type { Change, Changed, LoadOptions, Repair, SettingUpdate, WriteLimits } from './store-types'
 
 /** configuration object → its store */

@@ -5,7 +5,7 @@ import { findNodeAtLocation, type ParseError, parseTree, printParseErrorCode } f
 import { OsError } from '../lib/errors'
 import { type JsonNode, Refused, readText, WRONG } from './jsonc'
 import { joinKey, type Tree } from './keys'
-import { atOnce, type Parts } from './slices'
+import { atOnce, type Parts } from '../lib/slices'
 
 interface Position {
   readonly line: number

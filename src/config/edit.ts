@@ -12,7 +12,7 @@ import { meantPath, normalize, placeInFile } from './normalize'
 import { rewritten } from './rewrite'
 import { type AnySchema, openSchema } from './schema'
 import { unmask } from './secrets'
-import { PART, type Parts } from './slices'
+import { PART, type Parts } from '../lib/slices'
 
 export interface Edit {
   readonly path: string[]

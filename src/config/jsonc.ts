@@ -3,7 +3,7 @@
 // Written by hand, reasons in docs/dependencies.md.
 import { createScanner } from 'jsonc-parser'
 import { FORBIDDEN, type Tree } from './keys'
-import { PART, type Parts } from './slices'
+import { PART, type Parts } from '../lib/slices'
 
 /** the text is not JSON; the parser of jsonc-parser reports the fault */
 export const WRONG = new Error('no JSON')

@@ -11,7 +11,7 @@ import { type Document, isEmpty, parseDocument } from './document'
 import { missing } from './find'
 import { normalize } from './normalize'
 import type { Config, Schema } from './schema'
-import { atOnce, type Parts } from './slices'
+import { atOnce, type Parts } from '../lib/slices'
 
 export interface ConfigSnapshot {
   /** with all defaults */

@@ -2,7 +2,7 @@
 // 0183.
 import assert from 'node:assert/strict'
 import { MessageDecoder } from '../../drivers/can/signals/codec'
-import { parseDbc } from '../../drivers/can/signals/dbc'
+import { parseDbc } from '../lib/dbc'
 import { type DbcMessage, MAX_BYTES, MAX_PROBLEMS } from '../../drivers/can/signals/model'
 import { plan } from '../../drivers/can/signals/plan'
 import { canSourceOptions } from '../../drivers/can/signals/signal-options'

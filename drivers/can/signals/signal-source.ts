@@ -17,11 +17,12 @@ import type {
   SourceDriver,
   SourceReading,
 } from '../../../src/links/contracts'
+import { inTurns } from '../../../src/lib/slices'
 import { checkOptions } from '../../../src/links/driver-options'
 import { LatestSource } from '../../kit/latest-source'
 import { matcher } from '../../kit/match'
 import { CanBus } from '../bus'
-import { parseDbcInSlices } from './dbc'
+import { parsingDbc } from './dbc'
 import { CanFeed, type CanPorts, type FrameCounts, kernelPorts } from './feed'
 import { plan, type SignalPlan } from './plan'
 import { type CanSourceOptions, canSourceOptions } from './signal-options'
@@ -155,7 +156,7 @@ export class CanSource implements Source {
 
   async #plan(): Promise<SignalPlan> {
     const { dbc } = this.#options
-    return plan(this.name, await parseDbcInSlices(dbcText(this.#read(dbc))), this.#options)
+    return plan(this.name, await inTurns(parsingDbc(dbcText(this.#read(dbc)))), this.#options)
   }
 
   #read(path: string): Uint8Array {

@@ -9,6 +9,7 @@ import type { UplinkConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
 import { SerialQueue } from '../../lib/serial-queue'
 import { systemTimers, type Timers } from '../../lib/timers'
+import { nextTurn } from '../../lib/yield'
 import { mediumEnabled } from '../../links/enabled'
 import { withHardware } from '../../links/physical'
 import { isAddressOf } from '../../links/resolve'
@@ -172,7 +173,7 @@ export class Uplinks {
   token(): Promise<void> {
     this.#choose()
     this.pump()
-    return new Promise(resolve => setImmediate(resolve))
+    return nextTurn()
   }
 
   /** By name, in order; an uplink that could not be built is only in the links. */

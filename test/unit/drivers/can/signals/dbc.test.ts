@@ -1,7 +1,7 @@
 // DBC files as tools write them: what is read, what is left out, and that one bad line affects no other.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseDbc } from '../../../../../drivers/can/signals/dbc'
+import { parseDbc } from '../../../../lib/dbc'
 import { MAX_PROBLEMS } from '../../../../../drivers/can/signals/model'
 import { dbcText } from '../../../../../drivers/can/signals/tokens'
 

@@ -2,7 +2,7 @@
 // arrive, stop, or come from two stations.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseDbc } from '../../../../../drivers/can/signals/dbc'
+import { parseDbc } from '../../../../lib/dbc'
 import { plan, unitOf } from '../../../../../drivers/can/signals/plan'
 import { canSourceOptions } from '../../../../../drivers/can/signals/signal-options'
 import { CanSource, canSource } from '../../../../../drivers/can/signals/signal-source'
