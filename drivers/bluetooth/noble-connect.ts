@@ -25,19 +25,22 @@ const PRIVATE = {
   hci: ['_socket', '_aclConnections', 'onSocketData', 'reset'],
 } as const
 
+const unfit = (what: string): OsError =>
+  new OsError('NO_DRIVER', `Bluetooth needs @stoprocent/noble ${READ_VERSION}, ${what}`, {
+    hint: 'take a released os-node, or build it from its package-lock.json',
+  })
+
+/** Throws NO_DRIVER for another version of the library: its private fields may mean something else there. */
+export function checkVersion(version: string): void {
+  if (version !== READ_VERSION) throw unfit(`this build has ${version}`)
+}
+
 /** Throws NO_DRIVER if the library lacks a private field that this folder reads or replaces. */
 export function checkNoble(noble: object, bindings: object, hci: object): void {
   const missing = Object.entries({ noble, bindings, hci }).flatMap(([name, part]) =>
     PRIVATE[name as keyof typeof PRIVATE].filter(field => !(field in part)).map(field => `${name}.${field}`),
   )
-  if (missing.length === 0) return
-  throw new OsError(
-    'NO_DRIVER',
-    `Bluetooth needs @stoprocent/noble ${READ_VERSION}, the one in this build lacks ${missing[0]}`,
-    {
-      hint: 'take a released os-node, or build it from its package-lock.json',
-    },
-  )
+  if (missing.length > 0) throw unfit(`the one in this build lacks ${missing[0]}`)
 }
 
 /** The library's object for a peer, created as if the peer had been discovered. */

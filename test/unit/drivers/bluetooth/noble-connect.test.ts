@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
-import { checkNoble, connectStream } from '../../../../drivers/bluetooth/noble-connect'
+import { checkNoble, checkVersion, connectStream } from '../../../../drivers/bluetooth/noble-connect'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 const ID = 'c0ffee000001'
@@ -93,7 +93,9 @@ test('a peer without the service is disconnected and forgotten; one that does no
   assert.deepEqual([silent.peripheral.calls, silent.peripherals.size], [['cancelConnect'], 0])
 })
 
-test('the installed noble has every private field that is used; a missing one is NO_DRIVER with its name', async () => {
+test('the installed noble is the reviewed version and has every private field that is used; a missing one is NO_DRIVER with its name', async () => {
+  const { default: about } = await import('@stoprocent/noble/package.json', { with: { type: 'json' } })
+  checkVersion(about.version)
   const { default: Noble } = await import('@stoprocent/noble/lib/noble.js')
   const { default: Bindings } = await import('@stoprocent/noble/lib/hci-socket/bindings.js')
   const { default: Hci } = await import('@stoprocent/noble/lib/hci-socket/hci.js' as string)
