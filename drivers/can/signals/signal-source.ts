@@ -6,6 +6,7 @@
 // (see feed.ts); a signal not received for `max_age_ms` (ERROR).
 import { asOsError, closedWhileOpening, errno, OsError } from '../../../src/lib/errors'
 import { type Files, realFiles } from '../../../src/lib/files'
+import { inTurns } from '../../../src/lib/slices'
 import { systemTimers, type Timers } from '../../../src/lib/timers'
 import type {
   DriverContext,
@@ -17,7 +18,6 @@ import type {
   SourceDriver,
   SourceReading,
 } from '../../../src/links/contracts'
-import { inTurns } from '../../../src/lib/slices'
 import { checkOptions } from '../../../src/links/driver-options'
 import { LatestSource } from '../../kit/latest-source'
 import { matcher } from '../../kit/match'

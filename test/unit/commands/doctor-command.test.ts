@@ -92,6 +92,9 @@ test('on the real machine no check throws, and a port in use is named', async ()
   assert.equal(machine.read('/no/such/file'), undefined)
   assert.deepEqual(machine.list('/no/such/dir'), [])
   assert.equal(machine.access('/no/such/file'), 'ENOENT')
-  assert.deepEqual([machine.look('/no/such/file'), machine.look('/dev/null')], [{ state: 'missing' }, { state: 'fine' }])
+  assert.deepEqual(
+    [machine.look('/no/such/file'), machine.look('/dev/null')],
+    [{ state: 'missing' }, { state: 'fine' }],
+  )
   assert.equal(await machine.resolve('localhost'), '127.0.0.1')
 })

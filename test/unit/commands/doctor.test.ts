@@ -191,7 +191,10 @@ const CASES: [name: string, world: World, state: Finding['state'], text: RegExp,
   ['buses', board({ state: 'missing', used_by: [] }), 'ok', /no bus is configured/],
   [
     'buses',
-    { config: uplinks({ name: 'up', medium: 'UART', port: '/dev/ttyUSB0' }), machine: { look: () => ({ state: 'missing' }) } },
+    {
+      config: uplinks({ name: 'up', medium: 'UART', port: '/dev/ttyUSB0' }),
+      machine: { look: () => ({ state: 'missing' }) },
+    },
     'failed',
     /up: \/dev\/ttyUSB0 does not exist/,
     /plug/,

@@ -8,8 +8,6 @@ import { RuuviDecoder } from '../../../drivers/bluetooth/ruuvi'
 import { bootConfigOf } from '../../../drivers/board/bootconfig'
 import { separation } from '../../../drivers/can/medium'
 import { MessageDecoder } from '../../../drivers/can/signals/codec'
-import { inTurns } from '../../../src/lib/slices'
-import { parseDbc } from '../../lib/dbc'
 import { parsingDbc } from '../../../drivers/can/signals/dbc'
 import { destinationOf, indicators, pgnMask, pgnOf } from '../../../drivers/can/signals/j1939'
 import { unitOf } from '../../../drivers/can/signals/plan'
@@ -39,7 +37,9 @@ import { crcRtu, findRtu, frameRtu, frameTcp, judge, nextTcp, readRequest } from
 import { plan } from '../../../drivers/modbus/plan'
 import { numberAt, TYPES, WORD_ORDERS } from '../../../drivers/modbus/values'
 import * as slip from '../../../drivers/slip/codec'
+import { inTurns } from '../../../src/lib/slices'
 import { checkOptions } from '../../../src/links/driver-options'
+import { parseDbc } from '../../lib/dbc'
 import { dice, Trace } from '../../lib/trace'
 
 const trace = new Trace('unit/drivers/drivers-trace.txt')

@@ -136,7 +136,8 @@ test('a radio on a library that the test plays behaves as noble-trace.txt has it
   const radio = new NobleRadio({
     ...{ adapter: 'hci7', extended: false, timers, files },
     logger: { debug: say('debug') } as unknown as Options['logger'],
-    load: async () => ({ version: '2.8.0', Noble, Bindings }) as unknown as Awaited<ReturnType<NonNullable<Options['load']>>>,
+    load: async () =>
+      ({ version: '2.8.0', Noble, Bindings }) as unknown as Awaited<ReturnType<NonNullable<Options['load']>>>,
   })
   const events = { report: say('report'), lost: say('lost'), disturbed: say('disturbed') }
   const stream = { service: 's', write: 'w', notify: 'n' }
