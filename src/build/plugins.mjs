@@ -66,7 +66,7 @@ export const ownHciSocket = {
       contents: '{}',
       loader: 'json',
     }))
-    build.onLoad({ filter: /[\\/]noble[\\/]package\.json$/ }, ({ path }) => ({
+    build.onLoad({ filter: /[\\/]noble[\\/]package\.json$/, namespace: 'file' }, ({ path }) => ({
       contents: JSON.stringify({ version: JSON.parse(readFileSync(path, 'utf8')).version }),
       loader: 'json',
     }))
