@@ -70,3 +70,7 @@ declare module '@stoprocent/noble/lib/hci-socket/bindings.js' {
     ): void
   }
 }
+declare module '@stoprocent/noble/package.json' {
+  const about: { version: string }
+  export default about
+}

@@ -4,6 +4,7 @@
 import type Bindings from '@stoprocent/noble/lib/hci-socket/bindings.js'
 import type Noble from '@stoprocent/noble/lib/noble.js'
 import type { Characteristic, Peripheral } from '@stoprocent/noble/lib/noble.js'
+import { timeout, within } from '../../src/lib/deadline'
 import { OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/lib/timers'
 import type { BleConnection, ConnectOptions } from './radio'
@@ -24,19 +25,22 @@ const PRIVATE = {
   hci: ['_socket', '_aclConnections', 'onSocketData', 'reset'],
 } as const
 
+const unfit = (what: string): OsError =>
+  new OsError('NO_DRIVER', `Bluetooth needs @stoprocent/noble ${READ_VERSION}, ${what}`, {
+    hint: 'take a released os-node, or build it from its package-lock.json',
+  })
+
+/** Throws NO_DRIVER for another version of the library: its private fields may mean something else there. */
+export function checkVersion(version: string): void {
+  if (version !== READ_VERSION) throw unfit(`this build has ${version}`)
+}
+
 /** Throws NO_DRIVER if the library lacks a private field that this folder reads or replaces. */
-export function checkLibrary(noble: object, bindings: object, hci: object): void {
+export function checkNoble(noble: object, bindings: object, hci: object): void {
   const missing = Object.entries({ noble, bindings, hci }).flatMap(([name, part]) =>
     PRIVATE[name as keyof typeof PRIVATE].filter(field => !(field in part)).map(field => `${name}.${field}`),
   )
-  if (missing.length === 0) return
-  throw new OsError(
-    'NO_DRIVER',
-    `Bluetooth needs @stoprocent/noble ${READ_VERSION}, the one in this build lacks ${missing[0]}`,
-    {
-      hint: 'take a released os-node, or build it from its package-lock.json',
-    },
-  )
+  if (missing.length > 0) throw unfit(`the one in this build lacks ${missing[0]}`)
 }
 
 /** The library's object for a peer, created as if the peer had been discovered. */
@@ -72,19 +76,12 @@ export async function connectStream(
 ): Promise<BleConnection> {
   const { address, stream, timeoutMs, mtu, onData } = options
   const peripheral = peripheralOf(noble, bindings, options)
-  let cancel = (): void => undefined
   let tellLost = (_reason: string): void => undefined
-  const over = new Promise<never>((_, reject) => {
-    cancel = timers.after(timeoutMs, () =>
-      reject(new OsError('TIMEOUT', `${address} did not answer within ${timeoutMs / 1000} s`)),
-    )
-    tellLost = reason => reject(new OsError('LINK_DOWN', `${address}: ${reason}`))
-  })
   peripheral.once('disconnect', (reason: unknown) => {
     forget(noble, bindings, peripheral.id)
     tellLost(`disconnected (${String(reason)})`)
   })
-  const steps = async (): Promise<{ write: Characteristic; notify: Characteristic }> => {
+  const steps = async (): Promise<Characteristic> => {
     await peripheral.connectAsync({ mtu })
     const [service] = await peripheral.discoverServicesAsync([stream.service])
     if (!service) throw new OsError('NOT_FOUND', `${address} has no service ${stream.service}`)
@@ -95,12 +92,14 @@ export async function connectStream(
       throw new OsError('NOT_FOUND', `the service of ${address} lacks a characteristic of the Nordic UART`)
     notify.on('data', (data: Buffer) => onData(data))
     await notify.subscribeAsync()
-    return { write, notify }
+    return write
   }
-  const walk = steps()
-  walk.catch(() => undefined) // the race reports the error; errors after its end are ignored
+  const opened = new Promise<Characteristic>((resolve, reject) => {
+    tellLost = reason => reject(new OsError('LINK_DOWN', `${address}: ${reason}`))
+    steps().then(resolve, reject)
+  })
   try {
-    const { write } = await Promise.race([walk, over])
+    const write = await within(timers, timeoutMs, opened, timeout(`${address} did not answer`, timeoutMs))
     return new NobleConnection(peripheral, write, options, timers, handler => {
       tellLost = handler
     })
@@ -111,9 +110,6 @@ export async function connectStream(
     throw new OsError('LINK_DOWN', `${address}: ${error instanceof Error ? error.message : String(error)}`, {
       cause: error,
     })
-  } finally {
-    cancel()
-    over.catch(() => undefined) // no caller waits for it any more
   }
 }
 

@@ -4,7 +4,8 @@
 // - The library ends the process at SIGINT: the gateway's own stop does that.
 // - Bytes of a peer that its parser does not expect throw out of a socket event: here they are counted.
 // - Its native socket blocks, and closes descriptors of others: hci-socket.ts replaces it. The package's version is
-//   pinned because this code uses its private fields; a missing one is NO_DRIVER (checkLibrary).
+//   pinned because this code uses its private fields; another version (checkVersion) or a missing field (checkNoble) is
+//   NO_DRIVER.
 //
 // Errors: the package is missing (NO_DRIVER) or the addon is (E_NO_ADDON); the adapter is missing, off or not allowed
 // (machine.ts); the adapter is unplugged (lost within a second, the library's polling interval); a peer does not answer
@@ -21,7 +22,7 @@ import type { Logger } from '../../src/lib/logger'
 import { systemTimers, type Timers } from '../../src/lib/timers'
 import { HciSocket } from './hci-socket'
 import { adapterTrouble, hasRights } from './machine'
-import { checkLibrary, connectStream } from './noble-connect'
+import { checkNoble, checkVersion, connectStream } from './noble-connect'
 import type { AddressType, BleConnection, ConnectOptions, Radio, RadioEvents } from './radio'
 import { openUserChannel } from './user-channel'
 
@@ -31,6 +32,7 @@ const STEP_MS = 3000
 const NO_RSSI = 127
 
 interface Library {
+  version: string
   Noble: typeof Noble
   Bindings: typeof Bindings
 }
@@ -44,11 +46,12 @@ const missing = (cause: unknown): never => {
 
 /** Each import has its own catch: otherwise a build without the package would fail. */
 async function load(): Promise<Library> {
-  const [noble, bindings] = await Promise.all([
+  const [about, noble, bindings] = await Promise.all([
+    import('@stoprocent/noble/package.json', { with: { type: 'json' } }).catch(missing),
     import('@stoprocent/noble/lib/noble.js').catch(missing),
     import('@stoprocent/noble/lib/hci-socket/bindings.js').catch(missing),
   ])
-  return { Noble: noble.default, Bindings: bindings.default }
+  return { version: about.default.version, Noble: noble.default, Bindings: bindings.default }
 }
 
 interface NobleRadioOptions {
@@ -87,6 +90,7 @@ export class NobleRadio implements Radio {
     const trouble = adapterTrouble(files, adapter)
     if (trouble) throw trouble
     const library = await load()
+    checkVersion(library.version)
     const deviceId = Number(adapter.slice(3))
     const opened = hasRights(files) ? undefined : await openChannel(deviceId, timers)
     if (this.#events !== events) throw closedWhileOpening()
@@ -156,7 +160,7 @@ export class NobleRadio implements Radio {
   #takeOver(noble: Noble): void {
     const bindings = this.#bindings!
     const hci = bindings._hci!
-    checkLibrary(noble, bindings, hci ?? {})
+    checkNoble(noble, bindings, hci ?? {})
     process.removeListener('SIGINT', bindings._sigIntHandler)
     this.#guard(hci)
     hci.removeAllListeners('leAdvertisingReport')

@@ -2,6 +2,7 @@
 // wait.
 import { openSync, readFileSync, readSync } from 'node:fs'
 import { OsError, outOfFiles } from '../../src/lib/errors'
+import { sleep, systemTimers } from '../../src/lib/timers'
 import type { DriverContext } from '../../src/links/contracts'
 import { type SlowFiles, type Space, slowFiles } from './slow'
 
@@ -22,7 +23,7 @@ export const hostEnvironment = (
   sys: roots.sys ?? '/sys',
   proc: roots.proc ?? '/proc',
   files: slowFiles,
-  sleep: ms => new Promise(resolve => setTimeout(resolve, ms)),
+  sleep: ms => sleep(systemTimers, ms),
   space: path => slowFiles.space(path),
 })
 

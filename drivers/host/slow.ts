@@ -4,6 +4,7 @@
 // in separate threads; without it, in two of libuv's four threads, which also sync the log: the other two always stay
 // free.
 import { readFile, stat, statfs } from 'node:fs/promises'
+import { within } from '../../src/lib/deadline'
 import { errno, OsError } from '../../src/lib/errors'
 import { systemTimers, type Timers } from '../../src/lib/timers'
 import { nativeOrNull } from '../../src/native'
@@ -75,20 +76,13 @@ export class SlowFiles {
   async #guard<T>(path: string, job: () => Promise<T>): Promise<T> {
     if (this.#stuck.has(path) || this.#stuck.size >= this.#mostStuck)
       throw new OsError('TIMEOUT', `${path} is not read while a read hangs`)
-    let cancel = (): void => undefined
-    const late = new Promise<never>((_, reject) => {
-      cancel = this.#timers.after(this.#deadlineMs, () => {
-        this.#stuck.add(path)
-        reject(new OsError('TIMEOUT', `${path} takes longer than ${this.#deadlineMs} ms`))
-      })
-    })
     const working = job()
-    const settled = (): void => {
-      cancel()
-      this.#stuck.delete(path)
-    }
+    const settled = (): void => void this.#stuck.delete(path)
     working.then(settled, settled)
-    return Promise.race([working, late])
+    return within(this.#timers, this.#deadlineMs, working, () => {
+      this.#stuck.add(path)
+      throw new OsError('TIMEOUT', `${path} takes longer than ${this.#deadlineMs} ms`)
+    })
   }
 }
 

@@ -11,7 +11,7 @@ import { symbolMs } from './airtime'
 import type { DutyBook } from './airtime-file'
 import type { DutyCycle } from './duty'
 import type { Modem } from './modem'
-import { SendQueue, type Waiting } from './queue'
+import { RadioQueue, type Waiting } from './queue'
 
 interface ChannelParts {
   readonly modem: Modem
@@ -48,7 +48,7 @@ const DATA_SHARE = 0.85
 
 export class LoraChannel {
   readonly counters = { airtime_ms: 0, channel_busy: 0, given_up: 0 }
-  readonly queue = new SendQueue()
+  readonly queue = new RadioQueue()
   /** approximate duration of listening, ms */
   readonly cadMs: number
   readonly #parts: ChannelParts

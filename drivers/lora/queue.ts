@@ -22,7 +22,7 @@ const SAME_ANSWER = 7
 const isDeliveryAnswer = (packet: Uint8Array): boolean =>
   packet.length > 12 && packet[0] === COMMAND.HANDSHAKE_ACK && packet[1] === 0 && packet[2] === 0
 
-export class SendQueue {
+export class RadioQueue {
   readonly #answers: Waiting[] = []
   readonly #packets: Waiting[] = []
 

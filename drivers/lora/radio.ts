@@ -15,6 +15,7 @@ import type { Clock } from '../../src/lib/clock'
 import { asOsError, closedWhileOpening, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import { sleep, type Timers } from '../../src/lib/timers'
+import { nextTurn } from '../../src/lib/yield'
 import type { OpenableEvents } from '../../src/links/contracts'
 import { airtimeMs } from './airtime'
 import type { LoraChannel } from './channel'
@@ -382,7 +383,7 @@ export class Radio {
   #sleep(ms: number): Promise<void> {
     const again = this.#again
     this.#again = false
-    if (ms <= 0 || !this.#opened || this.#edge || again) return new Promise(resolve => setImmediate(resolve))
+    if (ms <= 0 || !this.#opened || this.#edge || again) return nextTurn()
     return new Promise(resolve => {
       const cancel = this.#parts.timers.after(ms, resolve)
       this.#wake = () => {

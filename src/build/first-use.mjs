@@ -4,7 +4,11 @@
 
 /** pack → what of it is imported; the files of one pack share their modules */
 const PACKS = {
-  noble: ['@stoprocent/noble/lib/noble.js', '@stoprocent/noble/lib/hci-socket/bindings.js'],
+  noble: [
+    '@stoprocent/noble/lib/noble.js',
+    '@stoprocent/noble/lib/hci-socket/bindings.js',
+    '@stoprocent/noble/package.json',
+  ],
   mqtt: ['mqtt/lib/client', 'mqtt-packet'],
   qr: ['uqr'],
   openapi: ['@valibot/to-json-schema'],

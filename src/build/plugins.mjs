@@ -54,7 +54,8 @@ export const unlogged = {
 
 /**
  * Bluetooth goes through the addon: the library's own socket stays out, and the driver that it requests is the class that
- * drivers/bluetooth hands over. So do the tables of English names for services and characteristics, which are not used here.
+ * drivers/bluetooth hands over. So do the tables of English names for services and characteristics, which are not used here,
+ * and all of its package.json but the version.
  */
 export const ownHciSocket = {
   name: 'own-hci-socket',
@@ -63,6 +64,10 @@ export const ownHciSocket = {
     build.onLoad({ filter: /.*/, namespace: 'hci' }, () => ({ contents: 'exports.loadDriver = driver => driver' }))
     build.onLoad({ filter: /[\\/]noble[\\/]lib[\\/](characteristics|descriptors|services)\.json$/ }, () => ({
       contents: '{}',
+      loader: 'json',
+    }))
+    build.onLoad({ filter: /[\\/]noble[\\/]package\.json$/, namespace: 'file' }, ({ path }) => ({
+      contents: JSON.stringify({ version: JSON.parse(readFileSync(path, 'utf8')).version }),
       loader: 'json',
     }))
   },

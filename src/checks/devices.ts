@@ -27,15 +27,22 @@ export const userName = (): string =>
   // a user id may have no name
   orElse(undefined, () => userInfo().username) ?? String(process.getuid?.() ?? 'of os-node')
 
+/** Why this user may not read and write a file, as errno; undefined if it may. Never throws. */
+export function accessProblem(path: string): string | undefined {
+  try {
+    accessSync(path, constants.R_OK | constants.W_OK)
+    return undefined
+  } catch (error) {
+    return errno(error) ?? 'unknown reason'
+  }
+}
+
 /** Whether this user may read and write a device. Never throws. */
 export function deviceAccess(path: string): DeviceAccess {
-  try {
-    if (!existsSync(path)) return { state: 'missing' }
-    accessSync(path, constants.R_OK | constants.W_OK)
-    return { state: 'fine' }
-  } catch (error) {
-    return errno(error) === 'ENOENT' ? { state: 'missing' } : { state: 'forbidden', group: groupOf(path) }
-  }
+  if (!existsSync(path)) return { state: 'missing' }
+  const problem = accessProblem(path)
+  if (problem === undefined) return { state: 'fine' }
+  return problem === 'ENOENT' ? { state: 'missing' } : { state: 'forbidden', group: groupOf(path) }
 }
 
 /** Device files in the configuration, with the links that name them. Disabled media need nothing. */
@@ -60,3 +67,24 @@ export function configuredDevices(config: ConfigStore): Map<string, string[]> {
     if (Number.isInteger(bus)) note(`/dev/i2c-${bus}`, name)
   return found
 }
+
+/** A device that the configuration names. */
+export interface DeviceFinding {
+  readonly path: string
+  /** the links that name it */
+  readonly owners: readonly string[]
+  /** what it lacks; absent if it can be used */
+  readonly kind?: 'device' | 'permission'
+  readonly message: string
+  readonly group?: string
+}
+
+/** Every configured device and what it lacks. `look` is the file system. */
+export const deviceFindings = (config: ConfigStore, look = deviceAccess): DeviceFinding[] =>
+  [...configuredDevices(config)].map(([path, owners]) => {
+    const seen = look(path)
+    if (seen.state === 'missing') return { path, owners, kind: 'device', message: `${path} does not exist` }
+    if (seen.state !== 'forbidden') return { path, owners, message: `${path} can be used` }
+    const message = `no permission to use ${path} (group ${seen.group ?? 'unknown'})`
+    return { path, owners, kind: 'permission', message, group: seen.group }
+  })

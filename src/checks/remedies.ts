@@ -1,11 +1,13 @@
 // Advice about missing resources. The built-in table can be written to <data>/env_guard/resources.json and changed
 // there, since a gateway's owner may know a better remedy. Texts only: nothing here is ever executed. If the file
 // cannot be read, that is logged and the built-in table applies.
+import { join } from 'node:path'
 import * as v from 'valibot'
 import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
+import { addonRemedy } from '../native'
 
 export const KINDS = ['device', 'permission', 'package'] as const
 export type ResourceKind = (typeof KINDS)[number]
@@ -53,7 +55,9 @@ export const BUILTIN_REMEDIES: readonly Remedy[] = [
   {
     kind: 'package',
     resource: 'native addon',
-    remedy: 'os-node deps check shows which file is missing; os-node deps repair restores it',
+    get remedy() {
+      return addonRemedy() // looks for the sources of this installation
+    },
   },
   { kind: 'package', resource: '', remedy: 'os-node deps install {resource}' },
 ]
@@ -105,8 +109,11 @@ export function remedyFor(
     .replaceAll('{user}', facts.user)
 }
 
+/** The file of the table in a data directory. */
+export const remediesFile = (dataDir: string): string => join(dataDir, 'env_guard', 'resources.json')
+
 /** The table of the file, or the built-in one. Never throws. */
-export function readRemedies(path: string, files: Files, logger: Logger): readonly Remedy[] {
+export function readRemedies(path: string, files: Pick<Files, 'read'>, logger: Logger): readonly Remedy[] {
   try {
     const { remedies } = v.parse(FILE, JSON.parse(files.read(path).toString('utf8')))
     for (const remedy of remedies) fits(remedy, '') // an invalid pattern is reported now

@@ -4,6 +4,7 @@ import type { ConfigStore } from '../config'
 import type { Gateway } from '../gateway/gateway'
 import { OsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
+import { nextTurn } from '../lib/yield'
 import {
   exportFacts,
   exportRow,
@@ -27,7 +28,7 @@ async function verifyInSteps(dir: string, selection: Selection, { signal, progre
     const { done, value } = steps.next()
     if (done) return value
     progress?.(...value)
-    await new Promise(setImmediate)
+    await nextTurn()
     if (signal.aborted) throw new OsError('TIMEOUT', 'stopped')
   }
 }

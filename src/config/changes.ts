@@ -7,6 +7,7 @@
 // without a write.
 import { counted } from '../lib/counted'
 import { asOsError, OsError } from '../lib/errors'
+import type { Parts } from '../lib/slices'
 import { faultOf } from './check'
 import { convert } from './convert'
 import { needsRestart, rowOf, schemaAt } from './describe'
@@ -15,7 +16,6 @@ import { getAt, joinKey, leaves, refuseForbidden, splitKey } from './keys'
 import { meantPath } from './normalize'
 import type { AnySchema, Config } from './schema'
 import { mask } from './secrets'
-import type { Parts } from './slices'
 import type { Change, SettingUpdate, WriteLimits } from './store-types'
 
 const MOST_REFUSED = 50

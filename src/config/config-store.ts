@@ -7,6 +7,7 @@ import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
 import { SerialQueue } from '../lib/serial-queue'
+import { atOnce, inTurns, type Parts } from '../lib/slices'
 import { changesOf, editOf, editsOf, inGroups } from './changes'
 import { defaultText } from './default-text'
 import { differences, rows, type SchemaRow } from './describe'
@@ -38,7 +39,6 @@ import {
 import { mend } from './repair'
 import { assemble, type Config, type Schema } from './schema'
 import { type ConfigTexts, configTexts, mask } from './secrets'
-import { atOnce, inTurns, type Parts } from './slices'
 import type { Change, Changed, LoadOptions, Repair, SettingUpdate, WriteLimits } from './store-types'
 
 /** configuration object → its store */

@@ -3,9 +3,9 @@
 // in one object is an error too, because an edit and the reader could use different ones.
 import { findNodeAtLocation, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
 import { OsError } from '../lib/errors'
+import { atOnce, type Parts } from '../lib/slices'
 import { type JsonNode, Refused, readText, WRONG } from './jsonc'
 import { joinKey, type Tree } from './keys'
-import { atOnce, type Parts } from './slices'
 
 interface Position {
   readonly line: number

@@ -4,6 +4,7 @@
 // Errors: FORBIDDEN for keys that may not be written; CONFIG_INVALID for a dotted key in place of a section, or too
 // many keys; UNKNOWN_KEY for unused keys; SECRET_NEEDED for masked secrets that must not be kept.
 import { OsError } from '../lib/errors'
+import { PART, type Parts } from '../lib/slices'
 import { nearestKey, newUnknownKey } from './check'
 import { isFree, schemaAt } from './describe'
 import { type Document, parsing } from './document'
@@ -12,7 +13,6 @@ import { meantPath, normalize, placeInFile } from './normalize'
 import { rewritten } from './rewrite'
 import { type AnySchema, openSchema } from './schema'
 import { unmask } from './secrets'
-import { PART, type Parts } from './slices'
 
 export interface Edit {
   readonly path: string[]

@@ -2,8 +2,8 @@
 // trailing comma are allowed. Throws WRONG for a text that is not JSON; Refused for valid JSON that must not be used.
 // Written by hand, reasons in docs/dependencies.md.
 import { createScanner } from 'jsonc-parser'
+import { PART, type Parts } from '../lib/slices'
 import { FORBIDDEN, type Tree } from './keys'
-import { PART, type Parts } from './slices'
 
 /** the text is not JSON; the parser of jsonc-parser reports the fault */
 export const WRONG = new Error('no JSON')

@@ -6,12 +6,12 @@ import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno, OsError, outOfFiles } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
+import { atOnce, type Parts } from '../lib/slices'
 import { check, invalid, strangers } from './check'
 import { type Document, isEmpty, parseDocument } from './document'
 import { missing } from './find'
 import { normalize } from './normalize'
 import type { Config, Schema } from './schema'
-import { atOnce, type Parts } from './slices'
 
 export interface ConfigSnapshot {
   /** with all defaults */

@@ -1,6 +1,7 @@
 // The five output formats, and their defaults derived from the data alone. JSON and TREE are data, TABLE is rows, HTML
 // and TEXT are for people. No errors; the input is the output of plain.ts.
 
+import { timeText } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { numberText } from '../units/display'
 import { type Dict, isDict, type Plain } from './plain'
@@ -59,7 +60,7 @@ const MOMENT = /(^|_)(at|since|until|last_sync)$/
 /** The same for a named value: a point in time as a date, which people can compare with a clock. */
 function namedText(name: string, value: Plain | undefined): string {
   const moment = typeof value === 'number' && value > 1e12 && value < 4e12 && MOMENT.test(name)
-  return moment ? `${new Date(value).toISOString().slice(0, 19)}Z` : cellText(value)
+  return moment ? timeText(value) : cellText(value)
 }
 
 /** Rows as columns, each as wide as its widest cell. */

@@ -18,6 +18,7 @@ import type { Clock } from '../lib/clock'
 import { asOsError, errno } from '../lib/errors'
 import { realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
+import { sleep, systemTimers } from '../lib/timers'
 import { buildPing } from '../protocol/control'
 
 interface LoopbackOptions {
@@ -96,7 +97,7 @@ async function freePort(probe: Probe, preferred: number, waitMs: number): Promis
     if (held) return held
     // no free port: try the preferred one, and the second process reports the error
     if (waited > waitMs + PORT_WAIT_MS) return { port: preferred, letGo: () => undefined }
-    await new Promise(resolve => setTimeout(resolve, PORT_STEP_MS))
+    await sleep(systemTimers, PORT_STEP_MS)
   }
 }
 

@@ -2,6 +2,7 @@
 // and sessions, and finally the commit. Every step has a time limit, so that one hanging driver does not prevent the others.
 import type { Clock } from '../lib/clock'
 import type { Logger } from '../lib/logger'
+import { sleep, systemTimers } from '../lib/timers'
 import type { Supervisor } from '../links/supervisor'
 import type { FlashLog } from '../log'
 import type { Receiver } from '../pipeline/receiver'
@@ -43,7 +44,7 @@ async function closeSources(supervisor: Supervisor): Promise<void> {
 async function drain(uplinks: Uplinks, clock: Clock): Promise<void> {
   const end = clock.mono() + DRAIN_MS
   uplinks.pump()
-  while (uplinks.draining && clock.mono() < end) await new Promise(resolve => setTimeout(resolve, 20))
+  while (uplinks.draining && clock.mono() < end) await sleep(systemTimers, 20)
 }
 
 /** Stops everything. Resolves false if the log could not be committed completely. */

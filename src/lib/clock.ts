@@ -11,3 +11,6 @@ export const systemClock: Clock = {
   wall: () => Date.now(),
   mono: () => performance.now(),
 }
+
+/** A UNIX time in ms for people: in UTC, without milliseconds. */
+export const timeText = (ms: number): string => new Date(ms).toISOString().slice(0, 19) + 'Z'

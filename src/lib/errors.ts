@@ -81,7 +81,7 @@ export const ERRORS = {
   ),
   BUS_BUSY: again(503, 5, 'too many calls wait for this bus: read less often'),
   BUS_STUCK: again(503, 5, 'a device keeps the kernel waiting: check wiring and power; it is used again automatically'),
-  E_NO_ADDON: final(503, 5, 'os-node deps doctor shows why it does not load; os-node deps repair restores it'),
+  E_NO_ADDON: final(503, 5, 'os-node doctor shows why it does not load, and what to do'),
   E_SELFTEST_MISSING: final(
     503,
     1,

@@ -2,6 +2,7 @@
 // collapsed: the first is written immediately, the repeats are counted and reported a minute later (R7). No errors: a
 // broken stderr is ignored, because logging must never end a gateway.
 
+import { timeText } from './clock'
 import { maskText } from './secrets'
 
 type Level = 'debug' | 'info' | 'warn' | 'error'
@@ -44,8 +45,6 @@ interface Storm {
   timer?: NodeJS.Timeout
 }
 
-const clockText = (ms: number): string => new Date(ms).toISOString().slice(0, 19) + 'Z'
-
 export function createLogger({
   level: first = 'info',
   write = line => {
@@ -62,7 +61,7 @@ export function createLogger({
     ring.push(line)
     if (ring.length > ringSize) ring.shift()
     const more = line.repeats > 0 ? ` (${line.repeats} more like this)` : ''
-    write(`${clockText(line.at)} ${line.level.toUpperCase().padEnd(5)} ${line.scope}: ${line.text}${more}\n`)
+    write(`${timeText(line.at)} ${line.level.toUpperCase().padEnd(5)} ${line.scope}: ${line.text}${more}\n`)
   }
   const log = (lineLevel: Level, scope: string, said: string): void => {
     if (ORDER[lineLevel] < ORDER[level]) return

@@ -3,7 +3,7 @@
 // the real one.
 import type { LinkCounters, Openable, OpenableEvents } from './contracts'
 
-export class MissingLink implements Openable {
+export class UnavailableLink implements Openable {
   readonly counters: LinkCounters = { rx: 0, tx: 0, errors: 0 }
 
   constructor(

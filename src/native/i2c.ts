@@ -11,9 +11,6 @@ interface I2cOptions {
   deadlineMs?: number
 }
 
-/** bits of `functions` */
-export const I2C_FUNC_I2C = 1
-
 interface Adapter {
   bus: NativeThread
   /** what the adapter can do (I2C_FUNC_…) */

@@ -44,13 +44,6 @@ export class Native {
     if (sent < 0) throw nativeError(sent, 'sendto', path)
   }
 
-  /** A socket that receives what is sent to an AF_UNIX path. Throws the error of the kernel. */
-  unixDatagramSocket(path: string): NativeSocket {
-    const opened = this.addon.openUnixDatagram(path)
-    if (typeof opened === 'number') throw nativeError(opened, 'bind', path)
-    return new NativeSocket(this.addon, opened)
-  }
-
   /** A UDP socket; buffers in bytes, 0: the kernel's default. Throws the system's error. */
   udpSocket(family: 4 | 6, receiveBuffer = 0, sendBuffer = 0): NativeSocket {
     return new NativeSocket(this.addon, this.addon.openUdp(family, receiveBuffer, sendBuffer))

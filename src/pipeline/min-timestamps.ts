@@ -1,5 +1,6 @@
 // The newest acknowledged time of each content whose template was forgotten. An older FULL is no base for DIFFs: the
 // next one would omit what changed in between. A sender whose clock was set back is trusted after a while.
+import { LruMap } from '../lib/lru-map'
 
 /** a min timestamp for every content of its AID: its contents were lost when it was evicted from the spill */
 export const ANY_CONTENT = 0
@@ -13,14 +14,14 @@ interface MinTimestamp {
   lateRun: number
 }
 
-export type MinTimestamps = Map<number, MinTimestamp>
+export type MinTimestamps = LruMap<number, MinTimestamp>
+
+export const newMinTimestamps = (): MinTimestamps => new LruMap(MAX_MIN_TIMESTAMPS)
 
 export function raiseMinTimestamp(minTimestamps: MinTimestamps, shape: number, ts: number): void {
   const minTimestamp = minTimestamps.get(shape)
   if (minTimestamp && minTimestamp.ts >= ts) return
-  minTimestamps.delete(shape)
   minTimestamps.set(shape, { ts, lateRun: 0 })
-  if (minTimestamps.size > MAX_MIN_TIMESTAMPS) minTimestamps.delete(minTimestamps.keys().next().value!)
 }
 
 /** a sender whose clock was set back by more than this is trusted after this many late frames */

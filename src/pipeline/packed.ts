@@ -3,6 +3,7 @@
 // differences, since readings change little. Errors: inconsistent bytes throw BAD_TEXT or a RangeError; nothing is
 // guessed.
 import { OsError } from '../lib/errors'
+import { type MinTimestamps, newMinTimestamps } from './min-timestamps'
 import { PackedReader, type PackedWriter } from './packed-bytes'
 import type { MetaOf } from './slot-meta-cache'
 import { readFull, type Shape, SlotHistory, shapeOf } from './slots'
@@ -20,7 +21,7 @@ interface PackedTemplates {
 
 interface PackedSource<Scopes = Iterable<PackedTemplates>> {
   readonly stamp: number
-  readonly minTimestamps: Map<number, { ts: number; lateRun: number }>
+  readonly minTimestamps: MinTimestamps
   readonly scopes: Scopes
 }
 
@@ -54,7 +55,7 @@ export function unpackSource(bytes: Buffer, metaOf: MetaOf): PackedSource<Packed
   const from = new PackedReader(bytes)
   if (from.count() !== VERSION) throw new OsError('BAD_TEXT', 'packed templates of another version')
   const stamp = from.float()
-  const minTimestamps = new Map<number, { ts: number; lateRun: number }>()
+  const minTimestamps = newMinTimestamps()
   for (let n = from.count(); n > 0; n--)
     minTimestamps.set(from.count() | 0, { ts: from.float(), lateRun: from.count() })
   const scopes: PackedTemplates[] = []

@@ -6,7 +6,7 @@
 // stored in the registry.
 import { LruMap } from '../lib/lru-map'
 import { encodeInteger } from '../wire/base62'
-import { ANY_CONTENT, type MinTimestamps, raiseMinTimestamp } from './min-timestamps'
+import { ANY_CONTENT, type MinTimestamps, newMinTimestamps, raiseMinTimestamp } from './min-timestamps'
 import { packSource, unpackSource } from './packed'
 import { PackedWriter } from './packed-bytes'
 import type { KeptTemplate, TemplateFiles } from './registry'
@@ -92,7 +92,7 @@ export class AidStates {
 
   /** A content that was acknowledged in an earlier run. */
   remember(aid: number, shape: number, ts: number): void {
-    const minTimestamps: MinTimestamps = this.#minTimestamps.get(aid) ?? new Map()
+    const minTimestamps = this.#minTimestamps.get(aid) ?? newMinTimestamps()
     raiseMinTimestamp(minTimestamps, shape, ts)
     this.#keepMinTimestamps(aid, minTimestamps)
   }
@@ -163,7 +163,7 @@ export class AidStates {
   }
 
   #add(aid: number, templates: Map<number, SlotHistory>): AidState {
-    const minTimestamps: MinTimestamps = this.#minTimestamps.get(aid) ?? new Map()
+    const minTimestamps = this.#minTimestamps.get(aid) ?? newMinTimestamps()
     const source: AidState = { aid, place: 0, scopes: new Map(), minTimestamps, stamp: 0, used: ++this.#tick }
     if (templates.size > 0) this.#put(source, BARE, templates, 0)
     this.#enter(source)

@@ -66,7 +66,7 @@ const statusProblem = (status: unknown): string =>
   isGoodStatus(status) ? '' : `must be text without . | @ and control characters, not ${shown(status)}`
 
 /** `engine_settings` and `payload_switches` of a configuration file. A missing file means defaults. Throws CONFIG_SYNTAX, CONFIG_INVALID. */
-function readSettings(configPath: string): StandardizerSettings {
+function readStandardizerSettings(configPath: string): StandardizerSettings {
   const config = readConfig(configPath)
   if (!config) return {}
   return {
@@ -114,7 +114,7 @@ export class Standardizer {
       precision = DEFAULT_PRECISION,
       unit_dialect = 'ucum',
       payload_switches,
-    } = settings ?? readSettings(configPath)
+    } = settings ?? readStandardizerSettings(configPath)
     if (unit_dialect !== 'ucum' && unit_dialect !== 'attribute')
       throw new OsError(
         'CONFIG_INVALID',

@@ -68,9 +68,6 @@ export function atomConversion(text: string): AttributeConversion | undefined {
   return byKey.get(name) ?? byKey.get(name.toLowerCase()) ?? byCode.get(name)
 }
 
-/** Every key of the table. */
-export const attributeKeys = (): string[] => [...byKey.keys()]
-
 const LONG = 'da=1e1 Ki=1024 Mi=1048576 Gi=1073741824 Ti=1099511627776'
 const SHORT =
   'Q=1e30 R=1e27 Y=1e24 Z=1e21 E=1e18 P=1e15 T=1e12 G=1e9 M=1e6 k=1e3 h=1e2 d=0.1 c=0.01 m=0.001 u=1e-6 n=1e-9 p=1e-12 ' +

@@ -8,7 +8,7 @@ import { OsError } from '../lib/errors'
 import { chunksOf } from './chunks'
 import { isNewer, type Update, type UpdatePart, type WantedChunk } from './file'
 import type { SlotName, Slots } from './slots'
-import type { UpdateSource } from './source'
+import type { UpdateSource } from './update-source'
 
 /** bytes of the boot partition that are written last */
 const LAST = 2 ** 20

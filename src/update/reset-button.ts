@@ -5,6 +5,7 @@
 import { execFileSync } from 'node:child_process'
 import { closeSync, fsyncSync, openSync, readdirSync, writeFileSync } from 'node:fs'
 import { asOsError, OsError, orElse } from '../lib/errors'
+import { sleep, systemTimers } from '../lib/timers'
 import { GpioChip, GpioLines } from '../native/gpio'
 
 /** Raspberry Pi's own GPIO chips, whose line numbers are the GPIO numbers. */
@@ -95,7 +96,7 @@ export const kernelButton = (say: (text: string) => void): ButtonWorld => ({
     })
     return { pressed: async () => (await lines.values()) === 1, close: () => lines.close() }
   },
-  sleep: ms => new Promise(resolve => setTimeout(resolve, ms)),
+  sleep: ms => sleep(systemTimers, ms),
   say,
 })
 

@@ -9,7 +9,7 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { asOsError, OsError, orElse } from '../lib/errors'
 import { isNewer, readUpdate, type Update, type UpdateList } from './file'
-import { fromHandle, type UpdateSource } from './source'
+import { fromHandle, type UpdateSource } from './update-source'
 
 const NAME = /^os-node-[\w.+-]{1,100}\.update$/
 /** maximum number of names checked in the folder, and of updates among them */

@@ -165,6 +165,7 @@ export class EventStreams {
     return ends
   }
 
+  /** No LruMap: a newer value of a sensor keeps its position. */
   #note(stream: Stream, reading: LatestReading): void {
     const key = keyOf(reading)
     stream.readings.set(key, reading)

@@ -2,7 +2,6 @@
 // 0183.
 import assert from 'node:assert/strict'
 import { MessageDecoder } from '../../drivers/can/signals/codec'
-import { parseDbc } from '../../drivers/can/signals/dbc'
 import { type DbcMessage, MAX_BYTES, MAX_PROBLEMS } from '../../drivers/can/signals/model'
 import { plan } from '../../drivers/can/signals/plan'
 import { canSourceOptions } from '../../drivers/can/signals/signal-options'
@@ -13,6 +12,7 @@ import { NmeaReader } from '../../drivers/lines/nmea'
 import { patternReader } from '../../drivers/lines/pattern'
 import { LineSplitter } from '../../drivers/lines/splitter'
 import { checkOptions } from '../../src/links/driver-options'
+import { parseDbc } from '../lib/dbc'
 import { fuzz } from './harness'
 import { type Random, repeated } from './mutate'
 

@@ -1,7 +1,7 @@
 // Replaces systemd: receives what a service sends to NOTIFY_SOCKET (sd_notify), with the time of each message.
-import { native } from '../../src/native'
 import { READABLE } from '../../src/native/socket'
 import { until } from './gateway'
+import { unixDatagramSocket } from './unix-socket'
 
 export interface Heard {
   readonly fields: Readonly<Record<string, string>>
@@ -22,7 +22,7 @@ export class FakeSystemd {
 
   /** `path`: of a socket to create, or an @abstract name. */
   constructor(readonly path: string) {
-    this.#socket = native().unixDatagramSocket(path)
+    this.#socket = unixDatagramSocket(path)
     this.#socket.watch(READABLE, () => this.#read())
   }
 

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import type { OsError } from '../../src/lib/errors'
-import { I2C_FUNC_I2C, I2cBus } from '../../src/native/i2c'
+import { I2cBus } from '../../src/native/i2c'
 import { SpiBus } from '../../src/native/spi'
 import { i2cStub, SpiChip } from '../lib/chips'
 import { until } from '../lib/gateway'
@@ -91,7 +91,7 @@ inTheRig(() => {
     const path = await i2cStub(0x48, 0x76)
     const bus = await I2cBus.open(path)
     const other = await I2cBus.open(path)
-    assert.equal(bus.functions & I2C_FUNC_I2C, 0)
+    assert.equal(bus.functions & 1, 0, 'I2C_FUNC_I2C')
     assert.equal(await bus.transfer(0x48, Uint8Array.of(0x01, 0xab, 0xcd), null, MS), 0)
     // the word as i2c-tools read it, low byte first
     assert.equal(tool('i2cget', '-y', '0', '0x48', '0x01', 'w').trim(), '0xcdab')

@@ -3,6 +3,7 @@
 //
 // Errors: a line that cannot be parsed is skipped and listed in `problems` with its number, because real files are
 // seldom clean. Exceeded bounds end the parsing, and are listed too. Nothing throws. Linear in the file.
+import type { Parts } from '../../../src/lib/slices'
 import { type Dbc, type DbcMessage, type DbcSignal, MAX_BYTES, MAX_PROBLEMS } from './model'
 import { Tokens } from './tokens'
 
@@ -22,29 +23,11 @@ const SKIPPED_LINES = new Set(['BU_', 'BS_', 'VERSION'])
 /** words that begin a statement, so that an unterminated one does not consume the next */
 const BEGINS = new Set([...STATEMENTS, ...'SG_ CM_ BU_ BS_ EV_ VERSION BO_TX_BU_ SIG_GROUP_ BA_REL_'.split(' ')])
 
-export function parseDbc(text: string): Dbc {
-  const steps = new Parser(text).run()
-  for (;;) {
-    const step = steps.next()
-    if (step.done) return step.value
-  }
-}
+/** statements per part */
+const STATEMENTS_A_PART = 16
 
-/** statements between two checks of the clock, and the longest time without yielding */
-const STATEMENTS_A_LOOK = 16
-const SLICE_MS = 10
-
-/** The same, yielding between slices: the file of a complete vehicle takes seconds on a small board. */
-export async function parseDbcInSlices(text: string): Promise<Dbc> {
-  const steps = new Parser(text).run()
-  for (let since = performance.now(); ; ) {
-    const step = steps.next()
-    if (step.done) return step.value
-    if (performance.now() - since < SLICE_MS) continue
-    await new Promise(setImmediate)
-    since = performance.now()
-  }
-}
+/** Work in parts: the file of a complete vehicle takes seconds on a small board. */
+export const parsingDbc = (text: string): Parts<Dbc> => new Parser(text).run()
 
 class Parser {
   readonly #tokens: Tokens
@@ -65,11 +48,10 @@ class Parser {
     this.#tokens = new Tokens(text)
   }
 
-  /** Yields now and then, so that other work can run. */
-  *run(): Generator<undefined, Dbc> {
+  *run(): Parts<Dbc> {
     const tokens = this.#tokens
     for (let statements = 1; tokens.kind !== 'end'; statements++) {
-      if (statements % STATEMENTS_A_LOOK === 0) yield
+      if (statements % STATEMENTS_A_PART === 0) yield
       const { line, text, kind } = tokens
       try {
         tokens.next()
@@ -86,7 +68,7 @@ class Parser {
     this.#setFormats()
     let settled = 0
     for (const message of this.#messages.values()) {
-      if (++settled % STATEMENTS_A_LOOK === 0) yield
+      if (++settled % STATEMENTS_A_PART === 0) yield
       this.#settle(message)
     }
     return { messages: [...this.#messages.values()], problems: this.#problems }

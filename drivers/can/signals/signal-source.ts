@@ -6,6 +6,7 @@
 // (see feed.ts); a signal not received for `max_age_ms` (ERROR).
 import { asOsError, closedWhileOpening, errno, OsError } from '../../../src/lib/errors'
 import { type Files, realFiles } from '../../../src/lib/files'
+import { inTurns } from '../../../src/lib/slices'
 import { systemTimers, type Timers } from '../../../src/lib/timers'
 import type {
   DriverContext,
@@ -21,7 +22,7 @@ import { checkOptions } from '../../../src/links/driver-options'
 import { LatestSource } from '../../kit/latest-source'
 import { matcher } from '../../kit/match'
 import { CanBus } from '../bus'
-import { parseDbcInSlices } from './dbc'
+import { parsingDbc } from './dbc'
 import { CanFeed, type CanPorts, type FrameCounts, kernelPorts } from './feed'
 import { plan, type SignalPlan } from './plan'
 import { type CanSourceOptions, canSourceOptions } from './signal-options'
@@ -155,7 +156,7 @@ export class CanSource implements Source {
 
   async #plan(): Promise<SignalPlan> {
     const { dbc } = this.#options
-    return plan(this.name, await parseDbcInSlices(dbcText(this.#read(dbc))), this.#options)
+    return plan(this.name, await inTurns(parsingDbc(dbcText(this.#read(dbc)))), this.#options)
   }
 
   #read(path: string): Uint8Array {

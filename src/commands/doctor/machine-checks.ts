@@ -1,8 +1,9 @@
 // Checks of the machine: clock, memory, temperature and power, native addon, rights on devices, buses.
-import { configuredDevices } from '../../checks/devices'
-import { BUILTIN_REMEDIES, remedyFor } from '../../checks/remedies'
+import { deviceFindings } from '../../checks/devices'
+import { type ResourceKind, readRemedies, remediesFile, remedyFor } from '../../checks/remedies'
+import { timeText } from '../../lib/clock'
+import { realFiles } from '../../lib/files'
 import type { BoardReport } from '../../links/hardware'
-import { addonRemedy } from '../../native'
 import { bytesText } from '../../units/display'
 import { type Checks, type DoctorContext, type Finding, failed, ok, skipped, warning, worst } from './finding'
 
@@ -19,9 +20,19 @@ const THROTTLED = [
 /** sysfs file with these bits, as a hexadecimal number */
 const FIRMWARE = '/sys/bus/platform/drivers/raspberrypi-firmware'
 
-/** The advice about a device that is missing or not permitted. */
-const remedy = ({ machine }: DoctorContext, kind: 'device' | 'permission', path: string): string =>
-  remedyFor(BUILTIN_REMEDIES, kind, path, { user: machine.user, group: machine.groupOf(path) ?? 'its group' })
+/** The advice about something that is missing or not permitted; like env_guard's, it can be changed in a file. */
+function remedy({ context, machine }: DoctorContext, kind: ResourceKind, resource: string, group?: string): string {
+  const remedies = readRemedies(remediesFile(context.config.dataDir), realFiles, context.logger)
+  return remedyFor(remedies, kind, resource, { user: machine.user, group })
+}
+
+/** About each configured device that is there, or that is missing. */
+const devices = (doctor: DoctorContext, there: boolean): Finding[] =>
+  deviceFindings(doctor.context.config, doctor.machine.look)
+    .filter(({ kind }) => (kind !== 'device') === there)
+    .map(({ kind, path, owners, message, group }) =>
+      kind ? failed(`${owners.join(', ')}: ${message}`, remedy(doctor, kind, path, group)) : ok(message),
+    )
 
 async function boardOf({ context }: DoctorContext): Promise<BoardReport> {
   return (await context.hardware()).board()
@@ -30,7 +41,7 @@ async function boardOf({ context }: DoctorContext): Promise<BoardReport> {
 export const MACHINE_CHECKS: Checks = {
   async clock({ context: { gateway }, machine }) {
     const now = machine.wall()
-    const text = new Date(now).toISOString().slice(0, 19) + 'Z'
+    const text = timeText(now)
     if (now < TOO_EARLY_MS)
       return failed(
         `the clock shows ${text}`,
@@ -94,26 +105,14 @@ export const MACHINE_CHECKS: Checks = {
     return most >= 80 ? warning(text, 'cool the board: it slows down at 80 to 85 °C') : ok(text)
   },
 
-  addon({ machine }) {
-    const why = machine.addon()
+  addon(doctor) {
+    const why = doctor.machine.addon()
     if (why === null) return ok('native addon loaded')
-    return warning(why, `links that need it stay down; ${addonRemedy()}`)
+    return warning(why, `links that need it stay down; ${remedy(doctor, 'package', 'native addon')}`)
   },
 
   async groups(doctor) {
-    const { machine } = doctor
-    const findings: Finding[] = []
-    for (const [path, owners] of configuredDevices(doctor.context.config)) {
-      if (!machine.exists(path)) continue // reported by the check `buses`
-      findings.push(
-        machine.access(path)
-          ? failed(
-              `${owners.join(', ')}: no permission to use ${path} (group ${machine.groupOf(path) ?? 'unknown'})`,
-              remedy(doctor, 'permission', path),
-            )
-          : ok(`${path} can be used`),
-      )
-    }
+    const findings = devices(doctor, true) // missing ones are reported by the check `buses`
     const { buses } = await boardOf(doctor)
     for (const { name, device, state, used_by, todo } of buses)
       if (state === 'no_right' && used_by.length > 0)
@@ -122,11 +121,7 @@ export const MACHINE_CHECKS: Checks = {
   },
 
   async buses(doctor) {
-    const { machine } = doctor
-    const findings: Finding[] = []
-    for (const [path, owners] of configuredDevices(doctor.context.config))
-      if (!machine.exists(path))
-        findings.push(failed(`${owners.join(', ')}: ${path} does not exist`, remedy(doctor, 'device', path)))
+    const findings = devices(doctor, false)
     const { buses: all, clashes, title } = await boardOf(doctor)
     for (const clash of clashes) findings.push(failed(`used twice: ${clash}`, 'os-node board shows the pins'))
     for (const { name, state, used_by, todo } of all)

@@ -2,16 +2,15 @@
 // anything or throws: what cannot be read is undefined, or the errno of the failure.
 
 import { createSocket } from 'node:dgram'
-import { accessSync, constants, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { totalmem } from 'node:os'
 import { dirname } from 'node:path'
-import { addonProblem, userName } from '../../checks/devices'
+import { accessProblem, addonProblem, type DeviceAccess, deviceAccess, userName } from '../../checks/devices'
 import { cgroupLimit } from '../../gateway/guard/resources'
 import { findOwner, type LockInfo } from '../../gateway/lock'
 import { allSigns, type ClockSigns } from '../../gateway/time/time-sources'
 import { errno, orElse } from '../../lib/errors'
-import { groupOf } from '../../lib/writable'
 import { HostResolver } from '../../links/resolve'
 import { nativeOrNull } from '../../native'
 import { FileReader } from '../../native/files'
@@ -30,8 +29,8 @@ export interface Machine {
   exists(path: string): boolean
   /** undefined: it may be read and written; else the errno */
   access(path: string): string | undefined
-  /** name of the group of a file */
-  groupOf(path: string): string | undefined
+  /** whether a device may be used */
+  look(path: string): DeviceAccess
   /** of the file system of a path, which need not exist yet */
   space(path: string): { readonly free: number; readonly total: number } | undefined
   /** bytes this process may use, and bytes free on the machine */
@@ -115,15 +114,8 @@ export function realMachine(): Machine {
     measure,
     list: path => quiet(() => readdirSync(path)) ?? [],
     exists: path => quiet(() => statSync(path)) !== undefined,
-    access: path => {
-      try {
-        accessSync(path, constants.R_OK | constants.W_OK)
-        return undefined
-      } catch (error) {
-        return errno(error) ?? 'unknown reason'
-      }
-    },
-    groupOf,
+    access: accessProblem,
+    look: deviceAccess,
     space: path => {
       for (let at = path; ; at = dirname(at)) {
         const found = quiet(() => statfsSync(at))

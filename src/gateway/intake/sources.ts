@@ -9,7 +9,7 @@ import { yieldToLoop } from '../../lib/yield'
 import type { Source, SourceReading } from '../../links/contracts'
 import { COMMON, knownOptions } from '../../links/driver-options'
 import { hostOf } from '../../links/network'
-import { MissingLink } from '../../links/unavailable-link'
+import { UnavailableLink } from '../../links/unavailable-link'
 import type { FlashLog } from '../../log'
 import type { RejectedRow } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
@@ -41,7 +41,7 @@ interface Running {
 /** A source that is not opened yet, or the reason why it could not be created. */
 interface Made {
   readonly name: string
-  readonly source: Source | MissingLink
+  readonly source: Source | UnavailableLink
   /** the ids it has before it is opened */
   readonly ids: readonly string[]
   readonly opening?: Parameters<LinkDeps['supervisor']['add']>[1]
@@ -211,7 +211,7 @@ export class Sources {
       const ids = (await source.sensors)?.map(({ id }) => id) ?? []
       return { name, source, ids, opening: { ...hostOf(typed), optional } }
     } catch (error) {
-      return { name, source: new MissingLink(name, asOsError(error)), ids: [] }
+      return { name, source: new UnavailableLink(name, asOsError(error)), ids: [] }
     }
   }
 

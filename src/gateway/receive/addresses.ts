@@ -1,6 +1,7 @@
 // The addresses each AID sends from (D16). If an AID sends from a new address, the device has moved, or two devices have the
 // same AID; either is counted and reported. The port is ignored, since each connection has a new one. Bounded: the AIDs
 // without packets for longest are evicted.
+import { LruMap } from '../../lib/lru-map'
 import { senderOf } from '../../protocol/address'
 
 const MAX_AIDS = 32_768
@@ -13,9 +14,9 @@ interface Heard {
 }
 
 export class Addresses {
-  readonly #byAid = new Map<number, Heard>()
+  readonly #byAid = new LruMap<number, Heard>(MAX_AIDS, aid => this.#shared.delete(aid))
   /** AIDs with several addresses: some of those in #byAid, so its bound is theirs */
-  readonly #shared = new Map<number, string[]>()
+  readonly #shared = new LruMap<number, string[]>(MAX_AIDS)
 
   /** True if the AID is known, but not from this address. */
   heard(aid: number, from: string): boolean {
@@ -28,14 +29,8 @@ export class Addresses {
       if (addresses.includes(address)) return false
       addresses.push(address)
       if (addresses.length > MAX_ADDRESSES) addresses.shift()
-      this.#shared.delete(aid)
       this.#shared.set(aid, addresses)
       return true
-    }
-    if (this.#byAid.size >= MAX_AIDS) {
-      const oldest = this.#byAid.keys().next().value!
-      this.#byAid.delete(oldest)
-      this.#shared.delete(oldest)
     }
     this.#byAid.set(aid, { from, addresses: [address] })
     return false

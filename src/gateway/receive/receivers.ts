@@ -13,7 +13,7 @@ import { mediumEnabled, mediumOff } from '../../links/enabled'
 import { hostOf } from '../../links/network'
 import { withHardware } from '../../links/physical'
 import { portOf } from '../../links/registry'
-import { MissingLink } from '../../links/unavailable-link'
+import { UnavailableLink } from '../../links/unavailable-link'
 import type { Applied } from '../guard/apply'
 import type { LinkDeps } from '../link-deps'
 import type { Receive } from './receive'
@@ -81,7 +81,7 @@ export class Receivers {
 
   async #make({ settings, enabled }: Standing): Promise<Openable> {
     const { name, medium, host, ...others } = settings
-    if (!enabled) return new MissingLink(name, mediumOff(medium))
+    if (!enabled) return new UnavailableLink(name, mediumOff(medium))
     const { config, clock, logger, registry, trueNow, identity } = this.#links
     try {
       const driver = await registry.mediumDriver(medium)
@@ -102,7 +102,7 @@ export class Receivers {
       thing.onPacket((packet, origin) => this.#receive.packet(packet, origin))
       return thing
     } catch (error) {
-      return new MissingLink(name, asOsError(error))
+      return new UnavailableLink(name, asOsError(error))
     }
   }
 }

@@ -1,6 +1,7 @@
 // Limits key frames on a medium with limited airtime (D6): all of them together may take only a share of it, so their
 // interval depends on their cost. More templates, longer FULLs or a smaller airtime share mean fewer key frames; forced ones
 // (first use, reconnect, NACK) are always sent. Pure; cannot fail.
+import { LruMap } from '../../lib/lru-map'
 import type { Airtime } from '../../links/contracts'
 
 /** share of the allowed airtime for key frames */
@@ -13,7 +14,9 @@ export class KeyFramePlan {
   gapMs = 0
   readonly #airtime: Airtime
   /** airtime in ms of each template's FULL, least recently sent first */
-  readonly #costs = new Map<number, number>()
+  readonly #costs = new LruMap<number, number>(MOST, (_, ms) => {
+    this.#sum -= ms
+  })
   #sum = 0
 
   constructor(airtime: Airtime) {
@@ -25,13 +28,7 @@ export class KeyFramePlan {
     const key = aid * 256 + tid
     const cost = this.#airtime.of(bytes)
     this.#sum += cost - (this.#costs.get(key) ?? 0)
-    this.#costs.delete(key)
     this.#costs.set(key, cost)
-    if (this.#costs.size > MOST) {
-      const [oldest, ms] = this.#costs.entries().next().value!
-      this.#costs.delete(oldest)
-      this.#sum -= ms
-    }
     this.gapMs = this.#sum / (this.#airtime.share * PART)
   }
 }

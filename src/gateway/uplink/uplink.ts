@@ -8,6 +8,7 @@
 // queue.
 import type { GatewayCores } from '../../cores'
 import { systemTimers, type Timers } from '../../lib/timers'
+import { nextTurn } from '../../lib/yield'
 import type { LinkState } from '../../links/contracts'
 import type { WireUnits } from '../../pipeline/wireunit'
 import { SentFrames } from '../../protocol/handshake/refusals'
@@ -227,7 +228,7 @@ export class Uplink {
       const sent = took || this.#channel.pace.readyAt(now) <= now ? await this.#channel.send(now) : 0
       if (!this.#pump.isCurrent(opening)) return
       if (sent === 0 && !took) break
-      if (++burst % BURST === 0) await new Promise(setImmediate)
+      if (++burst % BURST === 0) await nextTurn()
     }
     if (this.#channel.silent) lost('the upstream stopped acknowledging')
   }

@@ -9,10 +9,11 @@ import type { UplinkConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
 import { SerialQueue } from '../../lib/serial-queue'
 import { systemTimers, type Timers } from '../../lib/timers'
+import { nextTurn } from '../../lib/yield'
 import { mediumEnabled } from '../../links/enabled'
 import { withHardware } from '../../links/physical'
 import { isAddressOf } from '../../links/resolve'
-import { MissingLink } from '../../links/unavailable-link'
+import { UnavailableLink } from '../../links/unavailable-link'
 import type { LogRecord } from '../../log'
 import { type Applied, compareLinks } from '../guard/apply'
 import type { PoolWish } from '../ids'
@@ -172,7 +173,7 @@ export class Uplinks {
   token(): Promise<void> {
     this.#choose()
     this.pump()
-    return new Promise(resolve => setImmediate(resolve))
+    return nextTurn()
   }
 
   /** By name, in order; an uplink that could not be built is only in the links. */
@@ -290,7 +291,7 @@ export class Uplinks {
       )
     } catch (error) {
       entry.uplink = null
-      supervisor.add(new MissingLink(settings.name, asOsError(error)))
+      supervisor.add(new UnavailableLink(settings.name, asOsError(error)))
     }
     return entry
   }

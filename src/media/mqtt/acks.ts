@@ -32,10 +32,6 @@ export class HeldAcks {
     this.#paused = paused
   }
 
-  get unsettled(): number {
-    return this.#queue.length
-  }
-
   /** Registers a packet that needs an answer. Returns the function that settles it, once. */
   hold(): Settle {
     const held: Held = { settled: false, counts: true, answer: null }

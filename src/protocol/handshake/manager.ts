@@ -13,6 +13,7 @@ import { type Clock, systemClock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'
 import { realFiles } from '../../lib/files'
 import { LruMap } from '../../lib/lru-map'
+import { sleep, systemTimers } from '../../lib/timers'
 import { COMMAND, isData } from '../../wire/commands'
 import * as control from '../control'
 import { type DispatchResult, IdService } from '../ids/service'
@@ -100,7 +101,7 @@ export class HandshakeManager {
       deviceId: deps.deviceId ?? (() => (made ||= newDeviceId())),
       clock: this.#clock,
       sequence: deps.sequence ?? new control.SequenceCounter(),
-      sleep: deps.sleep ?? (ms => new Promise<void>(resolve => setTimeout(resolve, ms))),
+      sleep: deps.sleep ?? (ms => sleep(systemTimers, ms)),
       onIdAssign: (raw, age) => {
         const { result, response } = this.#control.idAssign(raw, age)
         return { answer: result['status'] === 'RECEIVED' ? Number(result['assigned_id']) : null, reply: response }

@@ -11,9 +11,9 @@
 // immediately; when the journal is as long as the file, it is done in pieces between other work, and changes made meanwhile
 // stay in the journal. Freed ids in `<file>.released`, written by older versions, are read once.
 import { dirname } from 'node:path'
-import { setImmediate as turn } from 'node:timers/promises'
 import { type Files, realFiles } from '../../lib/files'
 import { SerialQueue } from '../../lib/serial-queue'
+import { nextTurn } from '../../lib/yield'
 import { changeFrom, changeText, isId } from './change'
 import { checkpointPieces, readCheckpoint } from './checkpoint'
 import { LineFile, linesOf } from './linefile'
@@ -187,7 +187,7 @@ export class FileIdStore implements IdStore {
     try {
       for (const piece of checkpointPieces(this.#state!)) {
         next.write(piece)
-        await turn()
+        await nextTurn()
         if (generation !== this.#generation) return next.close()
       }
       await this.#files.sync(next.fd)

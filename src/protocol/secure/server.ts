@@ -15,8 +15,8 @@ import { peerAddress, senderOf } from '../address'
 import { buildNack, buildSecureChannelAck, buildSecureDictReady, buildTimeResponse } from '../control'
 import { addressText } from '../ids/service'
 import { type FrameName, refusedFrameText } from '../nack'
+import { candidateOf, due, keysOf, NAMED, othersOf, rebuild, type SecureSource } from './aid-state'
 import { SecureSessions } from './sessions'
-import { candidateOf, due, keysOf, NAMED, othersOf, rebuild, type SecureSource } from './source'
 
 export interface SecureServerOptions {
   /** sessions of this side only */

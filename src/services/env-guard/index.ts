@@ -2,7 +2,7 @@
 // it is resolved. It checks a second after its start or a link change, and at an interval, and never runs anything.
 import { join } from 'node:path'
 import { addonProblem } from '../../checks/devices'
-import { readRemedies, writeRemedies } from '../../checks/remedies'
+import { readRemedies, remediesFile, writeRemedies } from '../../checks/remedies'
 import { asOsError, OsError } from '../../lib/errors'
 import { systemTimers, type Timers } from '../../lib/timers'
 import type { CliHandler, PluginDefinition, PluginHost, Section, Service } from '../contract'
@@ -35,9 +35,8 @@ export class EnvGuardService implements Service {
     this.#host = host
     this.#parts = parts
     this.#timers = parts.timers ?? systemTimers
-    const dir = join(host.dataDir, 'env_guard')
-    this.#resources = join(dir, 'resources.json')
-    this.#statusFile = join(dir, 'status.json')
+    this.#resources = remediesFile(host.dataDir)
+    this.#statusFile = join(host.dataDir, 'env_guard', 'status.json')
     this.#sections = [
       {
         plugin_name: host.name,

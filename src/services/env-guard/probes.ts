@@ -1,6 +1,6 @@
 // Checks what is missing on this machine: devices named in the configuration, permissions for them, links that are down
 // because of them, packages and files of os-node. It only checks: nothing is opened, run or changed. Never throws.
-import { configuredDevices, type DeviceAccess, deviceAccess, userName } from '../../checks/devices'
+import { type DeviceAccess, deviceFindings, userName } from '../../checks/devices'
 import { type Remedy, type ResourceKind, remedyFor } from '../../checks/remedies'
 import type { ConfigStore } from '../../config'
 import { ERRORS } from '../../lib/errors'
@@ -39,7 +39,7 @@ function lackOf(reason: string, hint: string): ResourceKind | null {
   return null
 }
 
-export function findIssues({ config, remedies, links, parts, addon, look = deviceAccess }: ProbeParts): EnvIssue[] {
+export function findIssues({ config, remedies, links, parts, addon, look }: ProbeParts): EnvIssue[] {
   const user = userName()
   const findings = new Map<string, EnvIssue>()
   const add = (
@@ -59,11 +59,8 @@ export function findIssues({ config, remedies, links, parts, addon, look = devic
       needed_by: [...new Set([...(old?.needed_by ?? []), ...needed_by])],
     })
   }
-  for (const [path, owners] of configuredDevices(config)) {
-    const seen = look(path)
-    if (seen.state === 'missing') add('device', path, `${path} does not exist`, owners)
-    if (seen.state === 'forbidden') add('permission', path, `${path} may not be used by ${user}`, owners, seen.group)
-  }
+  for (const { kind, path, message, owners, group } of deviceFindings(config, look))
+    if (kind) add(kind, path, message, owners, group)
   const missing = addon()
   if (missing !== null) add('package', 'native addon', missing, [])
   for (const { name, problem } of parts()) add('package', name, problem, [])

@@ -1,6 +1,9 @@
 // The doctor as a command: a check that throws, exit code, JSON and text, names that are resolved once, and the real machine.
 import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { test } from 'node:test'
+import { remediesFile } from '../../../src/checks/remedies'
 import { parseCommand, VERBS } from '../../../src/commands'
 import { realMachine } from '../../../src/commands/doctor/machine'
 import { CHECKS, examine } from '../../../src/commands/verbs/doctor'
@@ -50,6 +53,26 @@ test('the doctor resolves each name once, and every probe uses those addresses',
   assert.deepEqual(new Set(asked), new Set(['192.0.2.1']))
 })
 
+test('advice that env_guard has from its file is the advice of the doctor too; the doctor makes no file', async () => {
+  const config = store({ gateway: { sources: [{ name: 'meter', type: 'modbus_rtu', port: '/dev/ttyUSB0' }] } })
+  const { context } = fake(config, calm)
+  const machine = well({ look: () => ({ state: 'missing' }), addon: () => 'native addon missing: not built' })
+  const hints = async () => {
+    const reports = await examine(context, machine, { buses: CHECKS.buses!, addon: CHECKS.addon! })
+    return reports.map(({ hint }) => hint ?? '')
+  }
+  assert.match((await hints())[0]!, /plug the adapter in/)
+  const file = remediesFile(config.dataDir)
+  assert.ok(!existsSync(dirname(file)))
+  mkdirSync(dirname(file))
+  const remedies = ['device', 'package'].map(kind => ({ kind, resource: '', remedy: 'call Ann about {resource}' }))
+  writeFileSync(file, JSON.stringify({ remedies }))
+  assert.deepEqual(await hints(), [
+    'call Ann about /dev/ttyUSB0',
+    'links that need it stay down; call Ann about native addon',
+  ])
+})
+
 test('on the real machine no check throws, and a port in use is named', async () => {
   const machine = realMachine()
   assert.match((await machine.measure('/proc/uptime')) ?? '', /^\d+\.\d+ /)
@@ -69,5 +92,9 @@ test('on the real machine no check throws, and a port in use is named', async ()
   assert.equal(machine.read('/no/such/file'), undefined)
   assert.deepEqual(machine.list('/no/such/dir'), [])
   assert.equal(machine.access('/no/such/file'), 'ENOENT')
+  assert.deepEqual(
+    [machine.look('/no/such/file'), machine.look('/dev/null')],
+    [{ state: 'missing' }, { state: 'fine' }],
+  )
   assert.equal(await machine.resolve('localhost'), '127.0.0.1')
 })

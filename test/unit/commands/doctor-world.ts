@@ -33,7 +33,7 @@ export const well = (change: Partial<Machine> = {}): Machine => ({
   list: () => [],
   exists: () => true,
   access: () => undefined,
-  groupOf: () => 'dialout',
+  look: () => ({ state: 'fine' }),
   space: () => ({ free: 20 * GIB, total: 32 * GIB }),
   memory: () => ({ limit: GIB, free: GIB / 2 }),
   clock: () => ({ kernel: { synced: true, offset_us: 0, maxerror_us: 0 } }),

@@ -10,12 +10,12 @@ import { parseDocument } from '../../../src/config/document'
 import { rewritten } from '../../../src/config/rewrite'
 import { type AnySchema, assemble } from '../../../src/config/schema'
 import { mask } from '../../../src/config/secrets'
-import { atOnce, inTurns, PART, type Parts } from '../../../src/config/slices'
 import type { LoadOptions } from '../../../src/config/store-types'
 import { fragments } from '../../../src/index'
 import { OsError } from '../../../src/lib/errors'
 import { type Files, realFiles } from '../../../src/lib/files'
 import { silentLogger } from '../../../src/lib/logger'
+import { PART } from '../../../src/lib/slices'
 
 const made: string[] = []
 after(() => {
@@ -273,35 +273,6 @@ test('a large change is one pass in slices, approved before it is saved, and con
     })
   await Promise.all([write('one'), write('two')])
   assert.deepEqual(order, ['one begins', 'one ends', 'two begins', 'two ends'])
-})
-
-test('sliced work yields to others when a slice was long, and stops where it fails', async () => {
-  let beside = 0
-  const timer = setInterval(() => beside++, 1)
-  const long = function* (): Parts<number> {
-    for (let part = 0; part < 3; part++) {
-      const end = performance.now() + 6
-      while (performance.now() < end);
-      yield
-    }
-    return beside
-  }
-  assert.ok((await inTurns(long())) >= 3)
-  clearInterval(timer)
-  const failing = function* (): Parts<void> {
-    yield () => Promise.reject(new OsError('CONFIG_INVALID', 'not that one'))
-    assert.fail('went on')
-  }
-  await assert.rejects(inTurns(failing()), { message: 'not that one' })
-  assert.equal(
-    atOnce(
-      (function* (): Parts<number> {
-        yield () => assert.fail('waited')
-        return 5
-      })(),
-    ),
-    5,
-  )
 })
 
 test('a file keeps its comments, indentation and line ends whatever one write changes', () => {

@@ -8,7 +8,7 @@ import { RuuviDecoder } from '../../../drivers/bluetooth/ruuvi'
 import { bootConfigOf } from '../../../drivers/board/bootconfig'
 import { separation } from '../../../drivers/can/medium'
 import { MessageDecoder } from '../../../drivers/can/signals/codec'
-import { parseDbc, parseDbcInSlices } from '../../../drivers/can/signals/dbc'
+import { parsingDbc } from '../../../drivers/can/signals/dbc'
 import { destinationOf, indicators, pgnMask, pgnOf } from '../../../drivers/can/signals/j1939'
 import { unitOf } from '../../../drivers/can/signals/plan'
 import { dbcText, Tokens } from '../../../drivers/can/signals/tokens'
@@ -37,7 +37,9 @@ import { crcRtu, findRtu, frameRtu, frameTcp, judge, nextTcp, readRequest } from
 import { plan } from '../../../drivers/modbus/plan'
 import { numberAt, TYPES, WORD_ORDERS } from '../../../drivers/modbus/values'
 import * as slip from '../../../drivers/slip/codec'
+import { inTurns } from '../../../src/lib/slices'
 import { checkOptions } from '../../../src/links/driver-options'
+import { parseDbc } from '../../lib/dbc'
 import { dice, Trace } from '../../lib/trace'
 
 const trace = new Trace('unit/drivers/drivers-trace.txt')
@@ -112,7 +114,7 @@ test('DBC files, and the frames they describe, decode as drivers-trace.txt has i
     return [messages, problems, read]
   })
   const many = Array.from({ length: 100 }, (_, k) => `BO_ ${k} M${k}: 8 X\nBO_ ${k} twice: 8 X\n`).join('')
-  trace.say('many', [parseDbc(many).problems, (await parseDbcInSlices(many)).messages.length])
+  trace.say('many', [parseDbc(many).problems, (await inTurns(parsingDbc(many))).messages.length])
   trace.course('small', 200, 50, () => {
     const id = below(2 ** 29)
     return [

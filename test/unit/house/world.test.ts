@@ -9,7 +9,7 @@ import { test } from 'node:test'
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 const LIST = 'test/unit/house/world-exceptions.json'
 /** entries of the list, a file and a kind each: to be lowered with the list, never raised */
-const MOST = 202
+const MOST = 195
 
 const imports = (modules: string, or = '(?!)'): RegExp =>
   new RegExp(`^(import|export) (?!type).*'node:(${modules})'|${or}`, 'm')

@@ -25,3 +25,13 @@ test('beyond the limit the entry that was set longest ago is evicted; setting on
   assert.equal(map.get('b'), undefined)
   assert.equal(map.size, 3)
 })
+
+test('an evicted entry is reported with its value, one that is set again or deleted is not', () => {
+  const gone: [string, number][] = []
+  const map = new LruMap<string, number>(2, (...entry) => gone.push(entry))
+  map.set('a', 1).set('b', 2).set('a', 3)
+  map.delete('b')
+  assert.deepEqual(gone, [])
+  map.set('c', 4).set('d', 5)
+  assert.deepEqual([gone, [...map.keys()]], [[['a', 3]], ['c', 'd']])
+})

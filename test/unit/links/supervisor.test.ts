@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { OsError } from '../../../src/lib/errors'
-import { MissingLink } from '../../../src/links/unavailable-link'
+import { UnavailableLink } from '../../../src/links/unavailable-link'
 import { down, FakeThing, rig } from './supervisor-world'
 
 const never = new Promise<never>(() => undefined)
@@ -36,7 +36,7 @@ test('a disabled link is not opened until it is enabled', async () => {
 
 test('a link that cannot be created is shown down with its reason', async () => {
   const { supervisor, timers } = rig()
-  supervisor.add(new MissingLink('lora', new OsError('NO_DRIVER', 'No available driver: LoRa')))
+  supervisor.add(new UnavailableLink('lora', new OsError('NO_DRIVER', 'No available driver: LoRa')))
   await timers.advance(1000)
   const { state, reason, hint } = supervisor.links()['lora']!
   assert.deepEqual([state, reason], ['down', 'No available driver: LoRa'])

@@ -28,7 +28,6 @@ test('acknowledgements are sent in the order of the packets, each once, whatever
     Array.from({ length: 2000 }, (_, k) => k + 1),
   )
   assert.equal(read, 2000)
-  assert.equal(acks.unsettled, 0)
 })
 
 test('at the limit of unsettled packets nothing is read until one is settled, and that is reported', () => {
@@ -68,10 +67,10 @@ test('a packet whose answer the broker does not have yet is not acknowledged, an
   assert.equal(read, 2, 'the answer to our answer can be read')
   settles[1]!()
   await yieldToLoop()
-  assert.deepEqual([sent, acks.unsettled], [[], 2])
+  assert.deepEqual(sent, [])
   answered()
   await yieldToLoop()
-  assert.deepEqual([sent, acks.unsettled], [[1, 2], 0])
+  assert.deepEqual(sent, [1, 2])
   const more = [3, 4].map(messageId => {
     const settle = acks.hold()
     acks.catch({ cmd: 'puback', messageId }, () => read++)

@@ -19,6 +19,7 @@ import {
   WRITABLE,
 } from '../../../src/native'
 import { leastGrowth } from '../../lib/leak'
+import { unixDatagramSocket } from '../../lib/unix-socket'
 
 const lacks = nativeOrNull() && existsSync('/proc/self/fd') ? false : 'this machine has no C compiler'
 /** qemu's user mode does not translate some calls */
@@ -60,7 +61,7 @@ test('a datagram reaches an AF_UNIX socket, by path and by abstract name', { ski
   const dir = mkdtempSync(join(tmpdir(), 'os-node-unix-'))
   t.after(() => rmSync(dir, { recursive: true }))
   for (const path of [join(dir, 'notify'), `@os-node test ${process.pid}`]) {
-    const socket = native().unixDatagramSocket(path)
+    const socket = unixDatagramSocket(path)
     t.after(() => socket.close())
     const woken = readable(socket)
     native().sendUnixDatagram(path, Buffer.from('READY=1\nSTATUS=up'))
@@ -74,7 +75,7 @@ test('a datagram reaches an AF_UNIX socket, by path and by abstract name', { ski
 
 test('a full AF_UNIX receiver is EAGAIN, never a wait', { skip: lacks }, t => {
   const path = `@os-node full ${process.pid}`
-  const socket = native().unixDatagramSocket(path)
+  const socket = unixDatagramSocket(path)
   t.after(() => socket.close())
   assert.throws(
     () => {

@@ -1,6 +1,7 @@
 // Templates as bytes: every number and text is restored, and inconsistent bytes throw.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { newMinTimestamps } from '../../../src/pipeline/min-timestamps'
 import { packSource, unpackSource } from '../../../src/pipeline/packed'
 import { PackedReader, PackedWriter } from '../../../src/pipeline/packed-bytes'
 import { type MetaOf, SlotMetaCache } from '../../../src/pipeline/slot-meta-cache'
@@ -74,7 +75,7 @@ function history(states: number, text = 'D.1.AAAAAAAA|a>K.K:1|b>W.mA:-2|&u33|'):
 }
 const source = (templates: Map<number, SlotHistory>) => ({
   stamp: 1234.5,
-  minTimestamps: new Map([[-7, { ts: 99, lateRun: 3 }]]),
+  minTimestamps: newMinTimestamps().set(-7, { ts: 99, lateRun: 3 }),
   scopes: [{ epoch: -1, heardAt: 55, templates }],
 })
 /** everything observable of a history */

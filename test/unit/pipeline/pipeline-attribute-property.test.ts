@@ -11,10 +11,10 @@ import { Receiver } from '../../../src/pipeline/receiver'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
 import { Standardizer } from '../../../src/pipeline/standardize'
 import { attributeUnits } from '../../../src/units/attribute'
-import { attributeKeys } from '../../../src/units/attribute-conversions'
 import { roundHalfEven } from '../../../src/wire/base62'
 import { ManualClock } from '../../lib/manual'
 import { rounds } from '../../lib/random'
+import { ATTRIBUTE_KEYS } from '../units/attribute-keys'
 import { bothCores } from './both-cores'
 import { random } from './units'
 
@@ -23,7 +23,7 @@ const clock = new ManualClock()
 const PREFIXED = 'km mm uPa kPa MHz mA kV GW daW mg kg ug KiBy Mibit ms ns kcal mol mmol hPa m2 km2 s3 1/s 1/min'.split(
   ' ',
 )
-const UNITS = [...attributeKeys(), ...PREFIXED]
+const UNITS = [...ATTRIBUTE_KEYS, ...PREFIXED]
 const LISTS = [
   ['km', 'h'],
   ['m', 's', 's'],

@@ -10,6 +10,7 @@ import type { LinkStatus } from '../../../src/gateway/status'
 import { ERRORS, OsError } from '../../../src/lib/errors'
 import { realFiles } from '../../../src/lib/files'
 import { silentLogger } from '../../../src/lib/logger'
+import { addonRemedy } from '../../../src/native'
 import type { PluginHost } from '../../../src/services'
 import { EnvGuardService } from '../../../src/services/env-guard'
 import type { Issue } from '../../../src/services/env-guard/issues'
@@ -218,6 +219,7 @@ test('the table of remedies may be changed in a file; a damaged file is ignored'
 test('every kind of issue has a remedy for any subject', () => {
   for (const kind of ['device', 'permission', 'package'] as const)
     assert.doesNotMatch(remedyFor(BUILTIN_REMEDIES, kind, 'thing', { user: 'pi' }), /[{}]/)
+  assert.equal(remedyFor(BUILTIN_REMEDIES, 'package', 'native addon', { user: 'pi' }), addonRemedy())
 })
 
 test('the plugin never starts a program', () => {

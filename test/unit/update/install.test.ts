@@ -7,8 +7,8 @@ import { test } from 'node:test'
 import { isNewer, readUpdate } from '../../../src/update/file'
 import { installUpdate } from '../../../src/update/install'
 import { openSlots, type Slots, versionOn } from '../../../src/update/slots'
-import { openSource, type UpdateSource } from '../../../src/update/source'
 import { beginTrial, confirm, giveUp, LastUpdates, settle } from '../../../src/update/trial'
+import { openSource, type UpdateSource } from '../../../src/update/update-source'
 import { at, bootOf, card, MIB, pack, pem, publicKey, rootOf, running } from '../../lib/update-card'
 
 async function install(slots: Slots, path: string, keys = pem(publicKey)) {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
-import { checkLibrary, connectStream } from '../../../../drivers/bluetooth/noble-connect'
+import { checkNoble, checkVersion, connectStream } from '../../../../drivers/bluetooth/noble-connect'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 const ID = 'c0ffee000001'
@@ -93,14 +93,16 @@ test('a peer without the service is disconnected and forgotten; one that does no
   assert.deepEqual([silent.peripheral.calls, silent.peripherals.size], [['cancelConnect'], 0])
 })
 
-test('the installed noble has every private field that is used; a missing one is NO_DRIVER with its name', async () => {
+test('the installed noble is the reviewed version and has every private field that is used; a missing one is NO_DRIVER with its name', async () => {
+  const { default: about } = await import('@stoprocent/noble/package.json', { with: { type: 'json' } })
+  checkVersion(about.version)
   const { default: Noble } = await import('@stoprocent/noble/lib/noble.js')
   const { default: Bindings } = await import('@stoprocent/noble/lib/hci-socket/bindings.js')
   const { default: Hci } = await import('@stoprocent/noble/lib/hci-socket/hci.js' as string)
   const bindings = new Bindings({ deviceId: 0, extended: false, hciDriver: EventEmitter, userChannel: false })
   bindings._sigIntHandler = () => undefined // set when it opens an adapter
   const parts = [new Noble(bindings), bindings, new Hci({ deviceId: 0 })] as const
-  checkLibrary(...parts)
+  checkNoble(...parts)
   const fields: [number, string[]][] = [
     [0, ['_peripherals', '_cleanupPeriperals']],
     [
@@ -123,7 +125,7 @@ test('the installed noble has every private field that is used; a missing one is
     for (const name of names) {
       const without = new Proxy(parts[at]!, { has: (part, key) => key !== name && key in part })
       const [noble, hci, socket] = parts.map((part, k) => (k === at ? without : part)) as [object, object, object]
-      assert.throws(() => checkLibrary(noble, hci, socket), {
+      assert.throws(() => checkNoble(noble, hci, socket), {
         code: 'NO_DRIVER',
         message: new RegExp(`lacks \\w+\\.${name}$`),
       })

@@ -1,10 +1,12 @@
 // A trace of a radio on a library that the test plays, compared with noble-trace.txt: calls, reports and counters while the
 // adapter changes its state, does not answer, and peers come and go.
+import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
 import { NobleRadio } from '../../../../drivers/bluetooth/noble'
 import type { BleConnection } from '../../../../drivers/bluetooth/radio'
 import type { OsError } from '../../../../src/lib/errors'
+import { silentLogger } from '../../../../src/lib/logger'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
 import { dice, digest, Trace } from '../../../lib/trace'
 import { MemFiles } from '../../log/memfiles'
@@ -134,7 +136,8 @@ test('a radio on a library that the test plays behaves as noble-trace.txt has it
   const radio = new NobleRadio({
     ...{ adapter: 'hci7', extended: false, timers, files },
     logger: { debug: say('debug') } as unknown as Options['logger'],
-    load: async () => ({ Noble, Bindings }) as unknown as Awaited<ReturnType<NonNullable<Options['load']>>>,
+    load: async () =>
+      ({ version: '2.8.0', Noble, Bindings }) as unknown as Awaited<ReturnType<NonNullable<Options['load']>>>,
   })
   const events = { report: say('report'), lost: say('lost'), disturbed: say('disturbed') }
   const stream = { service: 's', write: 'w', notify: 'n' }
@@ -203,4 +206,20 @@ test('a radio on a library that the test plays behaves as noble-trace.txt has it
   })
   await radio.close()
   trace.compare()
+})
+
+test('a version of noble whose private fields were not reviewed is refused before any of it runs', async () => {
+  const files = new MemFiles()
+  files.files.set(`${SYS}/hci7`, { data: Buffer.alloc(0), durable: Buffer.alloc(0) })
+  class Unused {
+    constructor() {
+      assert.fail('it runs')
+    }
+  }
+  const load = async () => ({ version: '2.9.0', Noble: Unused, Bindings: Unused }) as never
+  const radio = new NobleRadio({ adapter: 'hci7', extended: false, logger: silentLogger, files, load })
+  await assert.rejects(radio.open({ report: () => {}, lost: () => {}, disturbed: () => {} }), {
+    code: 'NO_DRIVER',
+    message: 'Bluetooth needs @stoprocent/noble 2.8.0, this build has 2.9.0',
+  })
 })

@@ -13,7 +13,7 @@ import {
   packetSnr,
   powerRegisters,
 } from '../../../../drivers/lora/modem'
-import { MOST_WAITING, SendQueue } from '../../../../drivers/lora/queue'
+import { MOST_WAITING, RadioQueue } from '../../../../drivers/lora/queue'
 import { bandOf, bandsOf, REGIONS, type Region, usualFrequency } from '../../../../drivers/lora/region'
 import { REG } from '../../../../drivers/lora/registers'
 import { type ErrorCode, OsError } from '../../../../src/lib/errors'
@@ -259,7 +259,7 @@ test('above 17 dBm the chip itself allows 1 % of an hour at most, whatever the r
 })
 
 test('the queue: a newer answer replaces an older one of its epoch, others stay; both lists are limited', async () => {
-  const queue = new SendQueue()
+  const queue = new RadioQueue()
   const answerOf = (epoch: number, cum: number): Uint8Array => {
     const bytes = Buffer.alloc(17)
     bytes[0] = COMMAND.HANDSHAKE_ACK

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { field, float32, float64, signed, unsigned } from '../../../../../drivers/can/signals/bits'
 import { MessageDecoder, NOT_AVAILABLE, OUT_OF_RANGE, SAYS_ERROR } from '../../../../../drivers/can/signals/codec'
-import { parseDbc } from '../../../../../drivers/can/signals/dbc'
+import { parseDbc } from '../../../../lib/dbc'
 import { prng } from '../../../../lib/random'
 
 /** The bits of a signal as the authors of the format draw them, each alone: value if bit k of the frame is 1 or 0. */

@@ -1,9 +1,9 @@
 // DBC files as tools write them: what is read, what is left out, and that one bad line affects no other.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseDbc } from '../../../../../drivers/can/signals/dbc'
 import { MAX_PROBLEMS } from '../../../../../drivers/can/signals/model'
 import { dbcText } from '../../../../../drivers/can/signals/tokens'
+import { parseDbc } from '../../../../lib/dbc'
 
 const FILE = `VERSION "1.0 // no comment"
 

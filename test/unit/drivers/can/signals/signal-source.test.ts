@@ -2,13 +2,13 @@
 // arrive, stop, or come from two stations.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseDbc } from '../../../../../drivers/can/signals/dbc'
 import { plan, unitOf } from '../../../../../drivers/can/signals/plan'
 import { canSourceOptions } from '../../../../../drivers/can/signals/signal-options'
 import { CanSource, canSource } from '../../../../../drivers/can/signals/signal-source'
 import { silentLogger } from '../../../../../src/lib/logger'
 import { checkOptions } from '../../../../../src/links/driver-options'
 import { CAN_EFF, CAN_ERR, CAN_RTR } from '../../../../../src/native/can'
+import { parseDbc } from '../../../../lib/dbc'
 import { ManualClock, ManualTimers } from '../../../../lib/manual'
 import { Bus, DBC } from './fake-bus'
 

@@ -1,7 +1,7 @@
 // The keys of a device beside its session's own, as they are kept with the session.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { candidateOf, due, keysOf, NAMED, othersOf, REPLACED_MS } from '../../../../src/protocol/secure/source'
+import { candidateOf, due, keysOf, NAMED, othersOf, REPLACED_MS } from '../../../../src/protocol/secure/aid-state'
 
 test('named keys and a replaced one are the same after a start; the replaced one is good for a minute from then on', () => {
   const kept = [

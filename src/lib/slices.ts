@@ -1,6 +1,6 @@
-// Work in parts, so that a large configuration does not block the event loop: other callers can run between parts
+// Work in parts, so that a large file does not block the event loop: other callers can run between parts
 // (S21). The same steps run without pauses where nothing else waits: at the start, and in a command.
-import { yieldToLoop } from '../lib/yield'
+import { yieldToLoop } from './yield'
 
 /** Steps that yield at the end of a part; some yield a promise to wait for before the next part. */
 export type Parts<T> = Generator<(() => Promise<void>) | undefined, T, void>

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { fromUrl } from '../../../src/update/source'
+import { fromUrl } from '../../../src/update/update-source'
 
 const BYTES = Buffer.from(Array.from({ length: 600_000 }, (_, k) => (k * 7 + (k >> 8)) & 0xff))
 const fromOf = (req: IncomingMessage): number => Number(/bytes=(\d+)-/.exec(req.headers.range ?? '')?.[1] ?? 0)
