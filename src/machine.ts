@@ -23,7 +23,10 @@ export const pluginParts = (logger: Logger) => ({
 })
 
 /** Pins, lines and buses of this machine with the links that use them, and the newest values of its sensors. */
-export async function hardware({ config }: ConfigStore, values: GatewayApi['ownValues'] = () => ({})): Promise<Hardware> {
+export async function hardware(
+  { config }: ConfigStore,
+  values: GatewayApi['ownValues'] = () => ({}),
+): Promise<Hardware> {
   const [{ board, hardwareOf }, { linksAsOpened }] = await Promise.all([
     import('../drivers/board'),
     import('./gateway/guard/check-links'),

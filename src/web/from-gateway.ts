@@ -64,10 +64,7 @@ function mediaControl(config: ConfigStore, transport: TransportApi): Omit<Transp
 }
 
 /** Commands over HTTP may write only what HTTP may write. */
-export function overHttp(
-  config: ConfigStore,
-  transport: TransportApi,
-): Pick<CommandContext, 'transport' | 'writable'> {
+export function overHttp(config: ConfigStore, transport: TransportApi): Pick<CommandContext, 'transport' | 'writable'> {
   const media = mediaControl(config, transport)
   return {
     transport: () => ({ view: () => transport.view(), ...media }),

@@ -92,11 +92,7 @@ async function withPassword(
   return { ...options, args: [...args.filter(word => word !== FROM_STDIN), `--password=${await secret('password')}`] }
 }
 
-async function runCommand(
-  context: CommandContext,
-  plugin: string,
-  options: OptionValues,
-): Promise<VerbResult> {
+async function runCommand(context: CommandContext, plugin: string, options: OptionValues): Promise<VerbResult> {
   const plugins = await context.plugins()
   const argv = [String(options.cmd ?? '--help'), ...wordsOf(options)]
   const { value, rows, text, exitCode = 0 } = await plugins.command(plugin, argv, ioOf(context))

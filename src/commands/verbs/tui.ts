@@ -62,10 +62,7 @@ const heading = (name: string, paint: Paint): string => `${paint.bold(name)}\n`
 
 const isMissing = (data: Plain): boolean => isObject(data) && data.code === 'NOT_FOUND' && 'error' in data
 
-export const tuiSections: Verb<
-  { sections: readonly SectionInfo[] },
-  { category?: string; 'min-priority'?: number }
-> = {
+export const tuiSections: Verb<{ sections: readonly SectionInfo[] }, { category?: string; 'min-priority'?: number }> = {
   name: 'tui sections',
   summary: 'list built-in and plugin sections',
   examples: ['os-node tui sections', 'os-node tui sections --category plugin', 'os-node tui sections --json'],

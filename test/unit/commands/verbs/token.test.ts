@@ -64,7 +64,8 @@ test('a page that listens on all addresses is shown with an address that other m
 
 test('the banner shows an address of the page that can be opened', () => {
   const gateway = { deviceId: 'gw', assignedId: 7, uplinks: [], localUpstream: null }
-  const said = (url: string | null): string => /look at +(.*)/.exec(banner(gateway, config({}), 'run', url, null, {}))![1]!
+  const said = (url: string | null): string =>
+    /look at +(.*)/.exec(banner(gateway, config({}), 'run', url, null, {}))![1]!
   assert.equal(said('http://0.0.0.0:8765'), openable('http://0.0.0.0:8765'))
   assert.doesNotMatch(said('https://[::]:8765'), /0\.0\.0\.0|\[::\]/)
   assert.equal(said('http://127.0.0.1:8765'), 'http://127.0.0.1:8765')
