@@ -3,7 +3,6 @@
 //
 // Errors at a start: an unusable data directory (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
 // everything opened so far is closed in reverse order. Every later fault is a state, and so is a failing disk (R30).
-import { resolve } from 'node:path'
 import { forgetOldState } from './backup/settle'
 import type { CommandContext, StartedGateway, StartOverrides } from './commands'
 import { logOfGateway } from './commands/adapters'
@@ -18,60 +17,20 @@ import type { Watched } from './gateway/guard/process'
 import type { DataLock } from './gateway/lock'
 import { followsParent, stopped } from './gateway/parent-watch'
 import type { Unkept } from './gateway/unsaved'
-import { displayAccess, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
+import { displayAccess, Node, ucumUnits } from './index'
 import { systemClock } from './lib/clock'
 import { counted } from './lib/counted'
 import { asOsError, OsError } from './lib/errors'
 import { tightenDirs } from './lib/files'
 import type { Logger } from './lib/logger'
 import { yieldToLoop } from './lib/yield'
-import type { Hardware } from './links/hardware'
-import { Registry } from './links/registry'
+import type { Registry } from './links/registry'
+import { hardware, hostDefaults, pluginParts, registry, SCRIPT, settled } from './machine'
 import { TransportControl } from './node/transport'
 import { GatewayWeb, httpPlugins, makePlugins, managerOf, opensPage, type Plugins } from './services'
 import { firstToken, newToken, storedToken, UserStore } from './services/users'
-
-/** This program's file: the loopback upstream runs it again. */
-export const SCRIPT = typeof __filename === 'string' ? __filename : resolve('dist/os-node.js')
-
-export const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })
-
-export const pluginParts = (logger: Logger) => ({
-  builtins: pluginTable,
-  version: __VERSION__,
-  logger,
-  display: displayAccess(),
-})
-
-/** Pins, lines and buses of this machine with the links that use them, and the newest readings of `gateway`. */
-export async function hardware({ config }: ConfigStore, gateway?: Gateway): Promise<Hardware> {
-  const [{ board, hardwareOf }, { linksAsOpened }] = await Promise.all([
-    import('../drivers/board'),
-    import('./gateway/guard/check-links'),
-  ])
-  return hardwareOf(
-    board(),
-    config.gateway.board !== 'auto',
-    await linksAsOpened(config, registry()),
-    () => gateway?.latest.own() ?? {},
-  )
-}
-
-/** Sets the GPIO outputs of the configuration before anything else; `hold`: until their source opens. */
-export async function settled(config: ConfigStore, logger: Logger, occasion: 'start' | 'fault', hold: boolean) {
-  const entries = config.config.gateway.sources ?? []
-  if (!entries.some(({ type }) => type === 'gpio')) return []
-  const { settleOutputs } = await import('../drivers/gpio/safe')
-  const items = await settleOutputs(entries, occasion, hold)
-  for (const { source, name, value, reason } of items)
-    if (value !== null) logger.info(`output ${source}.${name} set to ${value} (${occasion})`)
-    else if (reason !== 'kept as it is') logger.warn(`output ${source}.${name} not set: ${reason}`)
-  return items
-}
-
-/** The sources of a machine that configures none. */
-export const hostDefaults = async (config: ConfigStore) =>
-  (await import('../drivers/host')).defaultSources(config.dataDir)
+import type { WebContext } from './web/context'
+import type { FromGatewayOptions } from './web/from-gateway'
 
 /** An unreadable state file admits no one, but does not end the program. */
 function readable<T>(logger: Logger, whom: string, read: () => T): T | undefined {
@@ -94,15 +53,16 @@ interface StartRequest {
   readonly overrides: StartOverrides
 }
 
-/** Everything opened so far, and how to close it. */
+/** The data directory and what watches this process, and how to close everything opened so far. */
 interface Opened extends StartRequest {
+  readonly lock: DataLock
   readonly unkept: Unkept
   readonly watched: Watched
   readonly undo: StopStep[]
 }
 
 /** Takes the data directory, sets the outputs, and starts the watchdog. */
-async function takeData(request: StartRequest): Promise<Opened & { lock: DataLock }> {
+async function takeData(request: StartRequest): Promise<Opened> {
   const { config, logger, role, signal, stop } = request
   const [{ acquireLock }, { crashesOf, supervise }, { Unkept }] = await Promise.all([
     import('./gateway/lock'),
@@ -157,7 +117,7 @@ async function openGateway(opened: Opened, links: Registry, cores: GatewayCores)
   return gateway
 }
 
-/** The node for packets outside the gateway's uplinks, and the view of the gateway for all following parts. */
+/** The node for packets outside the gateway's uplinks, and the interface of the gateway for all following parts. */
 async function nodeOf({ config, logger, undo }: Opened, gateway: Gateway, links: Registry) {
   const [{ gatewayApi }, { DatabaseManager }] = await Promise.all([import('./gateway/api'), import('./storage')])
   const node = new Node(null, {
@@ -184,8 +144,9 @@ async function nodeOf({ config, logger, undo }: Opened, gateway: Gateway, links:
   return { node, api: gatewayApi(gateway, node, transport) }
 }
 
-/** Parts created later than the commands that use them. */
+/** Parts created later than those that use them. */
 interface Later {
+  page?: WebContext
   service?: GatewayWeb
   plugins?: Plugins
 }
@@ -193,7 +154,6 @@ interface Later {
 /** Commands inside the gateway: over its socket and over HTTP. */
 async function commandsOf(
   { config, logger, signal }: Opened,
-  gateway: Gateway,
   node: Node,
   api: GatewayApi,
   later: Later,
@@ -207,11 +167,11 @@ async function commandsOf(
     signal,
     webUrl: () => later.service!.state().url ?? undefined,
     gateway: api,
-    log: logOfGateway(gateway),
+    log: logOfGateway(config.dataDir, api.log),
     node: async () => node,
     transport: () => api.transport,
     sources: api.sources,
-    hardware: () => hardware(config, gateway),
+    hardware: () => hardware(config, api.ownValues),
     display: async () => new RegistryReader(getDisplayRegistry(), node),
     plugins: async () => later.plugins!,
     safeMode: api.safeMode,
@@ -221,43 +181,34 @@ async function commandsOf(
   }
 }
 
-/** The page and the plugins; the page does not listen yet. */
-async function facesOf(opened: Opened, gateway: Gateway, node: Node, api: GatewayApi) {
-  const { config, logger, overrides, role, undo, unkept, watched } = opened
-  const [web, { overHttp, webContext }, { VERBS }, { JobRunner }, display] = await Promise.all([
-    import('./web'),
-    import('./web/from-gateway'),
-    import('./commands'),
-    import('./commands/jobs'),
-    import('./display'),
-  ])
-  const later: Later = {}
-  const context = await commandsOf(opened, gateway, node, api, later)
-  const verifier = new web.TokenVerifier(() => storedToken(config.dataDir))
-  const jobs = new JobRunner({ verbs: VERBS, context: { ...context, ...overHttp(api) }, logger: logger.child('cli') })
-  const users = new UserStore({ dataDir: config.dataDir })
-  readable(logger, 'user', () => users.list())
+/** The web server; it does not listen yet. */
+async function serviceOf({ config, logger, overrides, role }: Opened, users: UserStore, later: Later) {
+  const { WebServer, webTls } = await import('./web')
   const lan = (): string[] | undefined =>
     overrides.lan ? [lanAddress()].filter(name => name !== undefined) : undefined
   const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
-  const tls = () => web.webTls(config, text => logger.warn(text), { lan: lan() })
+  const tls = () => webTls(config, text => logger.warn(text), { lan: lan() })
   const redirectPort = () => config.get<number>('web_user.redirect_port')
-  const service = new GatewayWeb({
+  return new GatewayWeb({
     host: (role === 'run' ? overrides.host : undefined) ?? webHost,
     port: overrides.webPort ?? webPort,
-    make: (host, port) => new web.WebServer(page, { host, port, tls, redirectPort }),
+    make: (host, port) => new WebServer(later.page!, { host, port, tls, redirectPort }),
     users,
   })
-  const plugins = makePlugins({
-    ...pluginParts(logger),
-    ...{ node, gateway, access: api, web: service, frozen: watched.frozen },
-  })
-  Object.assign(later, { service, plugins })
-  undo.push({ name: 'plugins', limitMs: 3000, run: () => plugins.close() })
-  watched.spares = thrown => plugins.blame(thrown)
-  const page = webContext({
+}
+
+/** What the web server shows and changes. */
+async function pageOf(
+  { config, logger, stop, unkept }: Opened,
+  api: GatewayApi,
+  parts: Pick<FromGatewayOptions, 'users' | 'jobs' | 'plugins' | 'display'>,
+): Promise<WebContext> {
+  const [{ TokenVerifier }, { webContext }] = await Promise.all([import('./web'), import('./web/from-gateway')])
+  const verifier = new TokenVerifier(() => storedToken(config.dataDir))
+  return webContext({
+    ...parts,
     gateway: api,
-    logFailure: () => gateway.log.failure,
+    config,
     version: __VERSION__,
     logger: logger.child('web'),
     auth: {
@@ -266,20 +217,40 @@ async function facesOf(opened: Opened, gateway: Gateway, node: Node, api: Gatewa
       remembered: token => verifier.remembered(token),
       stamp: () => verifier.stamp(),
     },
-    users,
     unkept,
-    stop: opened.stop,
-    plugins: httpPlugins(plugins),
-    jobs,
-    display: display.getDisplayRegistry(),
+    stop,
   })
-  display.useDisplaySource(display.gatewaySource({ gateway: api, plugins: () => plugins.manager.snapshot() }))
-  display.getDisplayRegistry().defaultNode = node
+}
+
+/** Commands, page, plugins and display. */
+async function facesOf(opened: Opened, node: Node, api: GatewayApi) {
+  const { config, logger, undo, watched } = opened
+  const [{ overHttp }, { VERBS }, { JobRunner }, display] = await Promise.all([
+    import('./web/from-gateway'),
+    import('./commands'),
+    import('./commands/jobs'),
+    import('./display'),
+  ])
+  const later: Later = {}
+  const context = await commandsOf(opened, node, api, later)
+  const remote = { ...context, ...overHttp(config, api.transport) }
+  const jobs = new JobRunner({ verbs: VERBS, context: remote, logger: logger.child('cli') })
+  const users = new UserStore({ dataDir: config.dataDir })
+  readable(logger, 'user', () => users.list())
+  const service = await serviceOf(opened, users, later)
+  const plugins = makePlugins({ ...pluginParts(logger), node, gateway: api, web: service, frozen: watched.frozen })
+  undo.push({ name: 'plugins', limitMs: 3000, run: () => plugins.close() })
+  watched.spares = thrown => plugins.blame(thrown)
+  const sections = display.getDisplayRegistry()
+  const page = await pageOf(opened, api, { users, jobs, plugins: httpPlugins(plugins), display: sections })
+  Object.assign(later, { page, service, plugins })
+  display.useDisplaySource(display.gatewaySource({ gateway: api, config, plugins: () => plugins.manager.snapshot() }))
+  sections.defaultNode = node
   return { context, jobs, plugins, service }
 }
 
 /** The control socket, by which the command line reaches this gateway. */
-async function openControl({ config, logger, undo }: Opened, context: CommandContext): Promise<string> {
+async function openControl({ config, lock, logger, undo, unkept }: Opened, context: CommandContext): Promise<void> {
   const [{ startControl }, { runRequest }] = await Promise.all([import('./gateway/control'), import('./commands')])
   const control = await startControl({
     dataDir: config.dataDir,
@@ -287,59 +258,73 @@ async function openControl({ config, logger, undo }: Opened, context: CommandCon
     logger: logger.child('control'),
   })
   undo.push({ name: 'control', limitMs: 500, run: () => control.close() })
-  return control.path
+  unkept.write('the lock', () => lock.setSocket(control.path))
+}
+
+/** The admin token of the first start; null: one exists already, or none is needed. */
+async function tokenOf({ config, logger, unkept }: Opened): Promise<string | null> {
+  const needed = config.config.web_user.auth_enabled
+  const lacking = needed && readable(logger, 'token', () => storedToken(config.dataDir)) === null
+  return lacking ? firstToken(config.dataDir, unkept.add) : null
+}
+
+/** What the person who started the gateway reads, and the same for scripts. */
+function introduced({ config, overrides, role }: Opened, api: GatewayApi, url: string | null, token: string | null) {
+  const summary = api.summary()
+  return {
+    info: {
+      url,
+      device_id: summary.deviceId,
+      ...(token !== null && { token, ...(url !== null && { login_url: loginUrl(url, token) }) }),
+    },
+    // the banner of its gateway includes the loopback upstream, unless it had to make its own token
+    banner: followsParent() && token === null ? '' : banner(summary, config, role, url, token, overrides),
+  }
+}
+
+/** Opens the gateway with everything that belongs to it; its links are opened last. */
+async function openAll(opened: Opened): Promise<Pick<StartedGateway, 'info' | 'banner' | 'transmit'>> {
+  const { config, logger, undo, watched } = opened
+  // scrypt takes tens of milliseconds on a separate thread: meanwhile the log opens and the page answers
+  const makesToken = tokenOf(opened)
+  makesToken.catch(() => undefined) // awaited below, unless another error ends the start first
+  const links = registry()
+  const cores = new GatewayCores(logger)
+  const gateway = await openGateway(opened, links, cores)
+  const { node, api } = await nodeOf(opened, gateway, links)
+  const { context, jobs, plugins, service } = await facesOf(opened, node, api)
+  if (opensPage(config, api)) await service.start().then(yieldToLoop)
+  undo.push({ name: 'web', limitMs: 2500, run: () => service.stop() })
+  // ends before the web server, so that pending answers of commands are still sent
+  undo.push({ name: 'jobs', limitMs: 100, must: true, run: () => jobs.stop() })
+  await openControl(opened, context)
+  const token = await makesToken
+  const { url } = service.state()
+  await gateway.start()
+  cores.choose(config.dataDir, `${__VERSION__} ${__BUILT_AT__}`)
+  forgetOldState(config.dataDir, logger)
+  void plugins.startConfigured()
+  watched.hangup = () => gateway.reload()
+  return { ...introduced(opened, api, url, token), transmit: api.transmit }
 }
 
 /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … if it cannot start. */
 export async function startGateway(request: StartRequest): Promise<StartedGateway> {
-  const { config, logger, overrides, role, signal, stop } = request
+  const { logger, signal, stop } = request
   const { runSteps } = await import('./gateway/guard/bounded-stop')
   const opened = await takeData(request)
-  const { lock, undo, unkept, watched } = opened
-  const undoAll = (): Promise<string[]> => runSteps(undo.reverse(), 20_000, { clock: systemClock, logger })
+  const undoAll = (): Promise<string[]> => runSteps(opened.undo.reverse(), 20_000, { clock: systemClock, logger })
   try {
-    // scrypt takes tens of milliseconds on a separate thread: meanwhile the log opens and the page answers
-    const lacksToken = (): boolean => readable(logger, 'token', () => storedToken(config.dataDir)) === null
-    const makesToken =
-      config.config.web_user.auth_enabled && lacksToken() ? firstToken(config.dataDir, unkept.add) : null
-    makesToken?.catch(() => undefined) // awaited below, unless another error ends the start first
-    const links = registry()
-    const cores = new GatewayCores(logger)
-    const gateway = await openGateway(opened, links, cores)
-    const { node, api } = await nodeOf(opened, gateway, links)
-    const { context, jobs, plugins, service } = await facesOf(opened, gateway, node, api)
-    if (opensPage(config, gateway)) await service.start().then(yieldToLoop)
-    undo.push({ name: 'web', limitMs: 2500, run: () => service.stop() })
-    // ends before the web server, so that pending answers of commands are still sent
-    undo.push({ name: 'jobs', limitMs: 100, must: true, run: () => jobs.stop() })
-    const path = await openControl(opened, context)
-    unkept.write('the lock', () => lock.setSocket(path))
-    const token = await makesToken
-    const { url } = service.state()
-    await gateway.start()
-    cores.choose(config.dataDir, `${__VERSION__} ${__BUILT_AT__}`)
-    forgetOldState(config.dataDir, logger)
-    void plugins.startConfigured()
-    watched.hangup = () => gateway.reload()
-    return {
-      done: stopped(signal).then(async () => {
-        logger.info('stopping: draining and committing')
-        // a log whose last records could not be committed is an error for the process that started this
-        return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
-      }),
-      info: {
-        url,
-        device_id: gateway.identity.deviceId,
-        ...(token !== null && { token, ...(url !== null && { login_url: loginUrl(url, token) }) }),
-      },
-      stop,
-      transmit: api.transmit,
-      // the banner of its gateway includes the loopback upstream, unless it had to make its own token
-      banner: followsParent() && token === null ? '' : banner(gateway, role, url, token, overrides),
-    }
+    const started = await openAll(opened)
+    const done = stopped(signal).then(async () => {
+      logger.info('stopping: draining and committing')
+      // a log whose last records could not be committed is an error for the process that started this
+      return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
+    })
+    return { ...started, done, stop }
   } catch (error) {
     // reported to the process that started it: not a crash (R25)
-    if (asOsError(error).code !== 'INTERNAL') watched.supervision.crashes.undo()
+    if (asOsError(error).code !== 'INTERNAL') opened.watched.supervision.crashes.undo()
     await undoAll()
     throw error
   }

@@ -1,7 +1,7 @@
 // Adapters from other rooms to commands: the log, from files or of a running gateway.
 import { join } from 'node:path'
 import type { ConfigStore } from '../config'
-import type { Gateway } from '../gateway/gateway'
+import type { GatewayApi } from '../gateway/api'
 import { OsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
 import { nextTurn } from '../lib/yield'
@@ -47,11 +47,11 @@ export const logOf = (dataDir: string, limits?: LogLimits): LogAccess => {
         lost: 0,
         bytes_written_today: 0,
       }
-      if (!realFiles.exists(dir)) return empty as never
+      if (!realFiles.exists(dir)) return empty
       const { records, first_seq, last_seq, lost, damaged, gaps: all } = verify(dir, realFiles, undefined, limits)
       const bytes = segmentsIn(dir, realFiles).reduce((sum, { size }) => sum + size, 0)
       const gaps = all.filter(({ reason }) => reason === 'damaged')
-      return { ...empty, records, first_seq, last_seq, committed_seq: last_seq, bytes, lost, damaged, gaps } as never
+      return { ...empty, records, first_seq, last_seq, committed_seq: last_seq, bytes, lost, damaged, gaps }
     },
     verify: (selection, watch) => verifyInSteps(dir, selection, watch, limits),
     export: async function* (from, { progress }) {
@@ -65,11 +65,10 @@ export const closedLog = ({ dataDir, config }: ConfigStore): LogAccess =>
   logOf(dataDir, settle({ dir: dataDir, ...logSettings(config.gateway.log) }))
 
 /** The log of a running gateway: export reads it while the gateway writes. */
-export const logOfGateway = (gateway: Gateway): LogAccess => ({
-  ...logOf(gateway.config.dataDir),
-  summary: async () => gateway.log.status(),
+export const logOfGateway = (dataDir: string, log: GatewayApi['log']): LogAccess => ({
+  ...logOf(dataDir),
+  summary: async () => log.status(),
   export: async function* (from, { progress }) {
-    const { log } = gateway
     const reader = log.reader(from, { kinds: ['fact'] })
     const total = log.bytesAfter(from)
     let rows = 0

@@ -1,36 +1,36 @@
 // The start message of a gateway for people: its name, its uplinks, its page.
 import { join } from 'node:path'
-import type { Gateway } from '../gateway/gateway'
+import type { ConfigStore } from '../config'
+import type { GatewaySummary } from '../gateway/api'
 import type { StartOverrides } from './context'
 import { isLocal, loginUrl, openable, phoneCode } from './login'
 
 /** `token`: the admin token, printed only this once; null: one exists already. */
 export function banner(
-  gateway: Gateway,
+  { deviceId, assignedId, uplinks, localUpstream }: GatewaySummary,
+  config: ConfigStore,
   role: 'run' | 'serve',
   url: string | null,
   token: string | null,
   { host, port, lan }: StartOverrides,
 ): string {
-  const { identity, config, uplinks } = gateway
-  const loopback = gateway.loopback.running
-  const id = identity.assigned ? `id ${identity.assignedId}` : 'no id yet'
+  const id = assignedId === null ? 'no id yet' : `id ${assignedId}`
   const sameToken = config.config.web_user.auth_enabled ? ' (same token)' : ''
-  const up = uplinks.list.map(uplink => `${uplink.name} (${uplink.medium})`).join(', ')
+  const up = uplinks.map(({ name, medium }) => `${name} (${medium})`).join(', ')
   const lines = [
-    `os-node ${__VERSION__} ${role}: ${identity.deviceId}, ${id}`,
+    `os-node ${__VERSION__} ${role}: ${deviceId}, ${id}`,
     role === 'run'
       ? `  forwards to  ${up || 'no upstream'}`
       : `  receives on  UDP ${host ?? '0.0.0.0'}:${port ?? 8080}`,
-    ...(loopback
+    ...(localUpstream
       ? [
-          `               a local upstream, page http://127.0.0.1:${loopback.webPort}${sameToken}`,
-          `               its data in ${loopback.dataDir}`,
+          `               a local upstream, page http://127.0.0.1:${localUpstream.webPort}${sameToken}`,
+          `               its data in ${localUpstream.dataDir}`,
         ]
       : []),
     `  keeps        ${join(config.dataDir, 'log')}`,
     `  look at      ${url === null ? 'os-node tui (the page is off: RESOURCES.service_plugins.web_user)' : openable(url)}`,
-    ...(url !== null && lan ? lanLines(gateway, url, token) : []),
+    ...(url !== null && lan ? lanLines(config, url, token) : []),
     ...(token === null ? [] : tokenLines(url === null ? null : loginUrl(url, token), token)),
     '  stop with    Ctrl-C',
   ]
@@ -38,7 +38,7 @@ export function banner(
 }
 
 /** Lines for a phone on the same network. */
-const lanLines = ({ config }: Gateway, url: string, token: string | null): string[] => [
+const lanLines = (config: ConfigStore, url: string, token: string | null): string[] => [
   ...(isLocal(openable(url))
     ? ['               this machine has no network address yet; the page is reachable as soon as it has one']
     : []),

@@ -35,14 +35,23 @@ export interface Watch {
   progress?(done: number, total: number): void
 }
 
+/** From the files of a log that no gateway has open, what only a running one knows is absent. */
+export type LogSummary = Pick<
+  LogStatus,
+  'records' | 'first_seq' | 'last_seq' | 'committed_seq' | 'bytes' | 'lost' | 'bytes_written_today'
+> &
+  Partial<LogStatus>
+
+export type LogVerified = Pick<
+  VerifyResult,
+  'ok' | 'records' | 'first_seq' | 'last_seq' | 'damaged' | 'lost' | 'pieces' | 'gaps'
+>
+
 export interface LogAccess {
   /** first and last numbers, without reading every record */
-  summary(): Promise<LogStatus>
+  summary(): Promise<LogSummary>
   /** reads and checks every record; counts only those of the selection. Throws TIMEOUT when it is stopped. */
-  verify(
-    selection: Selection,
-    watch: Watch,
-  ): Promise<Pick<VerifyResult, 'ok' | 'records' | 'first_seq' | 'last_seq' | 'damaged' | 'lost' | 'pieces' | 'gaps'>>
+  verify(selection: Selection, watch: Watch): Promise<LogVerified>
   /** records from `from` on as `{boot, seq, t_raw, …fact}`, oldest first */
   export(from: number, watch: Watch): AsyncIterable<Record<string, unknown>>
 }

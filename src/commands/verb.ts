@@ -27,8 +27,14 @@ const asIs = (text: string): string => text
 /** no colours */
 export const PLAIN: Paint = { bold: asIs, dim: asIs, good: asIs, bad: asIs, warn: asIs }
 
-/** `Value` is the result of `run` and the input of `text`. */
-export interface Verb<Value extends object = Record<string, unknown>> {
+/** A table of options that has those of `Options` with their types. */
+type OptionTable<Options> = Readonly<Record<string, OptionSpec>> & {
+  readonly [Name in keyof Options]-?: OptionSpec & { readonly type: OptionType<NonNullable<Options[Name]>> }
+}
+type OptionType<T> = T extends string ? 'string' : T extends number ? 'integer' | 'number' : OptionSpec['type']
+
+/** `Value` is the result of `run` and the input of `text`; `Options` the options whose type `run` needs. */
+export interface Verb<Value extends object = Record<string, unknown>, Options = unknown> {
   readonly name: string
   readonly aliases?: readonly string[]
   readonly summary: string
@@ -36,7 +42,7 @@ export interface Verb<Value extends object = Record<string, unknown>> {
   readonly description?: string
   readonly examples: readonly string[]
   /** besides those of every verb */
-  readonly options?: Readonly<Record<string, OptionSpec>>
+  readonly options?: OptionTable<Options>
   /** options that may be given without their name, in this order */
   readonly operands?: readonly string[]
   /** gateway: needs one; local: never inside one; either: inside one if it runs */
@@ -71,7 +77,7 @@ export interface Verb<Value extends object = Record<string, unknown>> {
     secret: (what: string) => Promise<string>,
     warn: (text: string) => void,
   ): Promise<OptionValues>
-  run(context: CommandContext, options: OptionValues): Promise<VerbResult<Value>>
+  run(context: CommandContext, options: OptionValues & Options): Promise<VerbResult<Value>>
   text?(value: Value, paint: Paint): string
   /** one row for people; without it rows are JSON lines */
   rowText?(row: unknown, paint: Paint): string

@@ -4,11 +4,11 @@ import type { GatewayApi } from '../gateway/api'
 import type { LatestReading } from '../gateway/latest'
 import type { GatewayStatus } from '../gateway/status'
 import type { TransportView } from '../links/transport-view'
-import type { LogStatus } from '../log'
 import { type DisplaySource, databaseSettings, pipelineSettings } from './node-source'
 
 interface GatewaySourceParts {
-  readonly gateway: Pick<GatewayApi, 'config' | 'status' | 'latest' | 'transport'>
+  readonly gateway: Pick<GatewayApi, 'status' | 'latest' | 'transport'>
+  readonly config: ConfigStore
   /** the service manager's snapshot() */
   readonly plugins: () => object
 }
@@ -17,7 +17,7 @@ interface FilesSourceParts {
   readonly config: ConfigStore
   readonly version: string
   readonly transport: () => TransportView
-  readonly log: () => Promise<LogStatus>
+  readonly log: () => Promise<object>
 }
 
 /** most readings in a section, in device order */
@@ -49,8 +49,7 @@ const linkRows = ({ links }: GatewayStatus): object[] =>
     ...(reason !== undefined && { reason }),
   }))
 
-export function gatewaySource({ gateway, plugins }: GatewaySourceParts): DisplaySource {
-  const { config } = gateway
+export function gatewaySource({ gateway, config, plugins }: GatewaySourceParts): DisplaySource {
   return {
     identity: () => {
       const { identity, version, role, uptime_s, time, safe_mode, config_problem } = gateway.status()

@@ -1,12 +1,12 @@
 // The one interface to a running gateway. CLI, HTTP, terminal UI, plugins and display each use the members they need and
 // access nothing else of the gateway. Members are called once per request or event and are cheap unless they return a
 // promise.
-import type { ConfigStore } from '../config'
 import type { OutputsControl } from '../links/hardware'
 import type { LinkReport } from '../links/supervisor'
 import type { TransportView } from '../links/transport-view'
+import type { FlashLog } from '../log'
 import type { Fact, LinkMetadata, Reading } from '../pipeline/fact'
-import type { Database } from '../storage'
+import type { DatabaseStatus, HistoryQuery, PacketQuery, SensorQuery } from '../storage'
 import type { FactEvent, LinkEvent, PacketEvent, SentEvent } from './events'
 import type { Gateway } from './gateway'
 import type { SafeModeReport } from './guard/crashes'
@@ -32,26 +32,62 @@ export interface SourcesApi {
   test(name: string): Promise<SourceTest>
 }
 
+/**
+ * The data queries; each returns the body of its route (specification "Data query endpoints"). They throw OsError
+ * DB_NOT_CONFIGURED, DB_STARTING or DB_UNAVAILABLE; any other error becomes DB_UNAVAILABLE.
+ */
+export interface Queries {
+  queryDevices(limit: number, offset: number): Promise<object>
+  queryPackets(query: PacketQuery): Promise<object>
+  /** null if there is no such packet */
+  queryPacket(uuid: string): Promise<object | null>
+  querySensors(query: SensorQuery): Promise<object>
+  queryHistory(query: HistoryQuery): Promise<object>
+}
+
+/** The SQL view. counted(): its status with the number of rows. */
+export interface DatabaseApi extends Queries {
+  counted(): Promise<DatabaseStatus>
+}
+
+/** What the start message says about a gateway. */
+export interface GatewaySummary {
+  readonly deviceId: string
+  /** null: no id yet */
+  readonly assignedId: number | null
+  readonly uplinks: readonly { readonly name: string; readonly medium: string }[]
+  /** null: none runs */
+  readonly localUpstream: { readonly webPort: number; readonly dataDir: string } | null
+}
+
 export interface GatewayApi {
-  readonly config: ConfigStore
-  /** the SQL view; null if storage.sql is disabled */
-  readonly database: Database | null
+  /** null if storage.sql is disabled */
+  readonly database: DatabaseApi | null
+  /** for reading; `failure`: why it cannot be written */
+  readonly log: Pick<FlashLog, 'status' | 'reader' | 'bytesAfter' | 'failure'>
   readonly transport: TransportApi
   /** the outputs that sources offer, for example GPIO pins and relays */
   readonly outputs: OutputsControl
   /** settles after the configured links are created */
   sources(): Promise<SourcesApi>
   status(): GatewayStatus
+  summary(): GatewaySummary
   /** the links as the supervisor sees them, without secrets; cheaper than the complete status */
   links(): Readonly<Record<string, LinkReport>>
   /** the newest readings of each device and medium */
   latest(): readonly LatestReading[]
+  /** the newest values of this machine's sensors, by id */
+  ownValues(): Readonly<Record<string, number | null>>
   /** Throws STARTING until the gateway accepts changes, LINK_DOWN while it stops. */
   ready(): void
   /** Reads Config.json again. Throws CONFIG_SYNTAX, CONFIG_INVALID, STARTING, LINK_DOWN. */
   reload(): Promise<ReloadReport>
   /** The state of safe mode (R25). `leave`: ends safe mode first; throws STARTING. */
   safeMode(leave: boolean): Promise<SafeModeReport>
+  /** why links, SQL view and plugins stay off; undefined: no safe mode */
+  safeModeReason(): string | undefined
+  /** called once if safe mode is left */
+  onSafeModeLeft(listener: () => void): void
   /** Logs readings and forwards them. Throws ALL_READINGS_REFUSED, BAD_ID. */
   submit(readings: readonly Reading[], options?: SubmitOptions): Submitted
   /** Like submit(), and reports how the uplink sent the readings; see transmit.ts. */
@@ -74,13 +110,13 @@ export interface GatewayApi {
 
 /** `node` sends commands that name a medium which no uplink uses. */
 export const gatewayApi = (gateway: Gateway, node: DispatchNode, transport: TransportApi): GatewayApi => {
-  const { config, database, events, guard, identity } = gateway
+  const { database, events, guard, identity, log, loopback } = gateway
   // own facts are logged with the id of that time; callers see the current id
   const readingOf = ({ fact, link }: { fact: Fact; link: LinkMetadata }): LatestReading =>
     link.medium === 'local' ? { ...latestOf(fact, link), source_aid: identity.assignedId } : latestOf(fact, link)
   return {
-    config,
     database,
+    log,
     // calls that change Config.json wait until the gateway has applied the change
     transport: {
       view: () => transport.view(),
@@ -96,14 +132,23 @@ export const gatewayApi = (gateway: Gateway, node: DispatchNode, transport: Tran
     outputs: gateway.sources.outputs,
     sources: () => gateway.built.then(() => gateway.sources),
     status: () => gateway.status(),
+    summary: () => ({
+      deviceId: identity.deviceId,
+      assignedId: identity.assigned ? identity.assignedId : null,
+      uplinks: gateway.uplinks.list.map(({ name, medium }) => ({ name, medium })),
+      localUpstream: loopback.running && { webPort: loopback.running.webPort, dataDir: loopback.running.dataDir },
+    }),
     links: () => gateway.links(),
     latest: () => gateway.latestReadings(),
+    ownValues: () => gateway.latest.own(),
     ready: () => void gateway.ready(),
     reload: () => gateway.reload(),
     safeMode: async leave => {
       if (leave) await gateway.leaveSafeMode()
       return guard.safeModeReport()
     },
+    safeModeReason: () => guard.safeMode,
+    onSafeModeLeft: listener => void guard.left.then(listener),
     submit: (readings, options) => gateway.submit(readings, options),
     transmit: request => transmitThrough(gateway, node, request),
     readable: packet => gateway.readable(packet),

@@ -1,7 +1,7 @@
 // The plugins of a gateway, and those of a command without a gateway. The concrete rooms (which plugins exist, the display,
 // the HTTP service) are passed in by main.
 import type { ConfigStore } from '../config'
-import type { Gateway } from '../gateway/gateway'
+import type { GatewayApi } from '../gateway/api'
 import type { Logger } from '../lib/logger'
 import type { DisplayAccess, GatewayAccess, WebService } from './contract'
 import { ServiceManager } from './manager'
@@ -24,28 +24,26 @@ export const libraryWeb: { of?: (config: ConfigStore) => WebService } = {}
  * Whether a gateway's page starts with it: as its plugin's settings say, and always in safe mode, since the page can end safe
  * mode.
  */
-export function opensPage(config: ConfigStore, { guard }: Gateway): boolean {
+export function opensPage(config: ConfigStore, gateway: Pick<GatewayApi, 'safeModeReason'>): boolean {
   const { enabled, auto_start } = pluginSettings(config, 'web_user')
-  return guard.safeMode !== undefined || (enabled === true && auto_start === true)
+  return gateway.safeModeReason() !== undefined || (enabled === true && auto_start === true)
 }
 
 /** `node`: its serviceManager is the result of managerOf(). */
 interface WiringParts extends Omit<PluginsParts, 'manager' | 'gateway' | 'safeMode'> {
   readonly logger: Logger
   /** absent: for one command, without a gateway */
-  readonly gateway?: Gateway
-  readonly access?: GatewayAccess
+  readonly gateway?: GatewayAccess & Pick<GatewayApi, 'safeModeReason' | 'onSafeModeLeft'>
 }
 
-export function makePlugins({ node, gateway, access, logger, ...parts }: WiringParts): Plugins {
+export function makePlugins({ node, gateway, logger, ...parts }: WiringParts): Plugins {
   const plugins = new Plugins({
     ...parts,
     node,
     manager: node.serviceManager as ServiceManager,
     logger: logger.child('plugins'),
-    ...(access && { gateway: access }),
-    ...(gateway && { safeMode: () => gateway.guard.safeMode }),
+    ...(gateway && { gateway, safeMode: gateway.safeModeReason }),
   })
-  void gateway?.guard.left.then(() => plugins.startConfigured())
+  gateway?.onSafeModeLeft(() => void plugins.startConfigured())
   return plugins
 }

@@ -4,13 +4,12 @@
 import type { JobRunner } from '../commands/jobs'
 import type { Change, SchemaRow, SettingUpdate } from '../config'
 import type { DisplayRegistry } from '../display'
-import type { GatewayApi, TransportApi } from '../gateway/api'
+import type { GatewayApi, Queries, TransportApi } from '../gateway/api'
 import type { OsError } from '../lib/errors'
 import type { Logger, LogLine } from '../lib/logger'
 import type { TransportView } from '../links/transport-view'
 import type { httpPlugins } from '../services/http'
 import type { UserStore } from '../services/users'
-import type { HistoryQuery, PacketQuery, SensorQuery } from '../storage'
 import type { SystemUpdate } from './system-update'
 
 /**
@@ -30,20 +29,8 @@ export interface Restore {
   start(size: number, passphrase: string | undefined): Promise<object>
 }
 
+export type { Queries } from '../gateway/api'
 export type { LatestReading } from '../gateway/latest'
-
-/**
- * The data queries; each returns the body of its route (specification "Data query endpoints"). They throw OsError
- * DB_NOT_CONFIGURED, DB_STARTING or DB_UNAVAILABLE; any other error becomes DB_UNAVAILABLE.
- */
-export interface Queries {
-  queryDevices(limit: number, offset: number): Promise<object>
-  queryPackets(query: PacketQuery): Promise<object>
-  /** null if there is no such packet */
-  queryPacket(uuid: string): Promise<object | null>
-  querySensors(query: SensorQuery): Promise<object>
-  queryHistory(query: HistoryQuery): Promise<object>
-}
 
 export interface WebAuth {
   /** web_user.auth_enabled, read per request */

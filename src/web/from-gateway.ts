@@ -19,8 +19,7 @@ import { systemUpdate } from './system-update'
 
 export interface FromGatewayOptions {
   gateway: GatewayApi
-  /** why the log cannot be written */
-  logFailure: () => Error | undefined
+  config: ConfigStore
   version: string
   auth: WebAuth
   logger: Logger
@@ -51,27 +50,25 @@ export const webConfig = (config: ConfigStore): WebConfig => ({
     config.approved(limits => config.updating(nested, limits), { prefixes: prefixesOf(config), strict: true }),
 })
 
-type HttpMedia = Pick<GatewayApi, 'config' | 'transport'>
-
 /** The media functions available over HTTP: flags below the writable prefixes. */
-function mediaControl(gateway: HttpMedia): Omit<TransportApi, 'view'> {
+function mediaControl(config: ConfigStore, transport: TransportApi): Omit<TransportApi, 'view'> {
   return {
     toggle: async (medium, enabled) => {
       const key = mediumFlag(medium)
-      if (key && !mayWrite(key, prefixesOf(gateway.config)))
+      if (key && !mayWrite(key, prefixesOf(config)))
         throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: [key] } })
-      return gateway.transport.toggle(medium, enabled)
+      return transport.toggle(medium, enabled)
     },
-    reload: medium => gateway.transport.reload(medium),
+    reload: medium => transport.reload(medium),
   }
 }
 
 /** Commands over HTTP may write only what HTTP may write. */
-export function overHttp(gateway: HttpMedia): Pick<CommandContext, 'transport' | 'writable'> {
-  const media = mediaControl(gateway)
+export function overHttp(config: ConfigStore, transport: TransportApi): Pick<CommandContext, 'transport' | 'writable'> {
+  const media = mediaControl(config, transport)
   return {
-    transport: () => ({ view: () => gateway.transport.view(), ...media }),
-    writable: () => prefixesOf(gateway.config),
+    transport: () => ({ view: () => transport.view(), ...media }),
+    writable: () => prefixesOf(config),
   }
 }
 
@@ -97,15 +94,14 @@ const sectionsOf = (display: DisplayControl): Record<string, () => unknown> =>
   )
 
 export function webContext(options: FromGatewayOptions): WebContext {
-  const { gateway, logFailure, version, auth, logger, users, jobs, plugins, display, unkept, stop } = options
-  const { config } = gateway
+  const { gateway, config, version, auth, logger, users, jobs, plugins, display, unkept, stop } = options
   return {
     version,
     logger,
     auth,
     status: gateway.status,
     trouble: () => {
-      const failure = logFailure()
+      const { failure } = gateway.log
       return failure ? (diskFault(failure) ?? 'the log cannot be written') : unkept.report()?.reason
     },
     get sections() {
@@ -113,7 +109,7 @@ export function webContext(options: FromGatewayOptions): WebContext {
     },
     config: webConfig(config),
     transport: () => gateway.transport.view(),
-    media: mediaControl(gateway),
+    media: mediaControl(config, gateway.transport),
     outputs: gateway.outputs,
     reload: gateway.reload,
     safeMode: gateway.safeMode,

@@ -21,7 +21,7 @@ async function pluginsOf(context: CommandContext, verbs: readonly AnyVerb[]): Pr
 }
 
 /** `verbs`: all of them, including this one; evaluated when the script is made. */
-export const completion = (verbs: () => readonly AnyVerb[]): Verb => ({
+export const completion = (verbs: () => readonly AnyVerb[]): Verb<Record<string, unknown>, { shell: Shell }> => ({
   name: 'completion',
   summary: 'print the completion script of a shell',
   description: 'In ~/.bashrc: source <(os-node completion bash); in ~/.zshrc: source <(os-node completion zsh)',
@@ -30,8 +30,7 @@ export const completion = (verbs: () => readonly AnyVerb[]): Verb => ({
   operands: ['shell'],
   where: 'local',
   tolerant: true,
-  async run(context, options) {
-    const shell = options.shell as Shell
+  async run(context, { shell }) {
     const keys = context.config.rows().flatMap(({ key }) => (key.includes('[]') ? [] : [key]))
     const plugins = await pluginsOf(context, verbs())
     return { value: { shell, script: completionScript(shell, { verbs: verbs(), plugins, programs: PROGRAMS, keys }) } }

@@ -53,7 +53,7 @@ export const configUnset: Verb = {
   text: changeText,
 }
 
-export const configSet: Verb = {
+export const configSet: Verb<Record<string, unknown>, { type?: string }> = {
   name: 'config-set',
   summary: 'change one value of the configuration',
   description: 'Comments and formatting of the file stay. Default type: that of the key.',
@@ -86,9 +86,8 @@ export const configSet: Verb = {
     if (options.value === undefined)
       throw new OsError('USAGE', 'os-node config-set needs --value VALUE or --value-stdin')
     const prefixes = writable?.()
-    const type = options.type as string | undefined
     const before = config.advice()
-    const write = (limits: WriteLimits) => config.setting(String(options.key), options.value, type, limits)
+    const write = (limits: WriteLimits) => config.setting(String(options.key), options.value, options.type, limits)
     const change = await config.approved(write, prefixes && { prefixes, strict: true })
     for (const text of config.advice()) if (!before.includes(text)) logger.warn(text)
     return { value: changed(change, via, logger) }
@@ -116,7 +115,7 @@ function lines(value: unknown, path = ''): string[] {
 /** One value: text unchanged, a section of the configuration as lines. */
 const valueText = (value: unknown): string => (typeof value === 'string' ? value : lines(value).join('\n'))
 
-export const configShow: Verb<{ keys?: readonly SchemaRow[]; [key: string]: unknown }> = {
+export const configShow: Verb<{ keys?: readonly SchemaRow[]; [key: string]: unknown }, { section?: string }> = {
   name: 'config-show',
   summary: 'print the configuration, or every key with its meaning',
   examples: ['os-node config-show', 'os-node config-show engine_settings', 'os-node config-show --keys'],
@@ -126,9 +125,8 @@ export const configShow: Verb<{ keys?: readonly SchemaRow[]; [key: string]: unkn
     keys: { type: 'boolean', help: 'list every key: default, what is allowed, meaning' },
   },
   where: 'either',
-  async run({ config }, options) {
-    const section = options.section as string | undefined
-    if (options.keys) {
+  async run({ config }, { section, keys }) {
+    if (keys) {
       const rows = config.rows().filter(({ key }) => !section || key === section || key.startsWith(`${section}.`))
       return { value: { keys: rows } }
     }

@@ -15,7 +15,7 @@ function bytesOf(text: string): Uint8Array {
 /** one volt, from a sensor T */
 const PACKET = '3f01000000000101a204d45f1c303b412e312e41614945314638637c543e4b2e563a3242697cfda443'
 
-export const decode: Verb = {
+export const decode: Verb<object> = {
   name: 'decode',
   summary: 'decode a packet',
   description:
@@ -26,7 +26,7 @@ export const decode: Verb = {
   where: 'either',
   async run(context, options) {
     const bytes = bytesOf(String(options.hex))
-    const value = (await context.node()).receive(bytes) as Record<string, unknown>
+    const value = (await context.node()).receive(bytes)
     return { value, exitCode: 'error' in value ? 1 : 0 }
   },
 }

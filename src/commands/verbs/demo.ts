@@ -43,21 +43,27 @@ async function feed(context: CommandContext, { transmit }: StartedGateway, inter
   }
 }
 
-async function run(context: CommandContext, options: OptionValues): Promise<{ exitCode: number }> {
-  const host = String(options['web-host'])
-  const port = options['web-port'] as number | undefined
+interface DemoOptions {
+  interval: number
+  duration: number
+  'web-host': string
+  'web-port'?: number
+}
+
+async function run(context: CommandContext, options: OptionValues & DemoOptions): Promise<{ exitCode: number }> {
+  const { 'web-host': host, 'web-port': port } = options
   const taken = port === undefined && (await realMachine().listen('tcp', host, WEB_PORT)) !== undefined
   const started = await context.startGateway('run', { host, webPort: port ?? (taken ? 0 : WEB_PORT) })
   const { banner = '', info = {} } = started
   context.print({ ok: true, role: 'demo', data_dir: context.config.dataDir, ...info }, banner)
   const over = new AbortController()
-  const durationMs = Number(options.duration) * 1000
+  const durationMs = options.duration * 1000
   const timer = durationMs > 0 ? setTimeout(() => started.stop?.(), durationMs) : undefined
   if (options['open-browser']) {
     const link = String(info.login_url ?? info.url)
     if (!(await context.openUrl?.(link))) context.logger.warn('no browser could be started; open the login link above')
   }
-  const feeding = feed(context, started, Number(options.interval) * 1000, over.signal)
+  const feeding = feed(context, started, options.interval * 1000, over.signal)
   try {
     return { exitCode: await started.done }
   } finally {
@@ -67,7 +73,7 @@ async function run(context: CommandContext, options: OptionValues): Promise<{ ex
   }
 }
 
-export const demo: Verb = {
+export const demo: Verb<Record<string, unknown>, DemoOptions> = {
   name: 'demo',
   summary: 'run a temporary gateway with simulated readings',
   description: 'Its data directory is temporary and removed at the end; that of a running gateway is not touched.',

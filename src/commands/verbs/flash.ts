@@ -4,7 +4,7 @@ import { readFileSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { OsError, orElse } from '../../lib/errors'
 import { inUpdateFile } from '../update-file'
-import type { OptionValues, Verb } from '../verb'
+import type { Verb } from '../verb'
 
 const text = (value: unknown): string | undefined => (value === undefined ? undefined : String(value))
 
@@ -22,7 +22,7 @@ function keysOf(path: string | undefined): string | undefined {
   return keys
 }
 
-export const flash: Verb = {
+export const flash: Verb<object> = {
   name: 'flash',
   summary: 'write the SD image to a card, with its first settings',
   description:
@@ -50,7 +50,7 @@ export const flash: Verb = {
     if (typeof wifi !== 'string' || wifi.includes(':')) return options
     return { ...options, wifi: `${wifi}:${await secret(`password of ${wifi}`)}` }
   },
-  async run(context, options: OptionValues) {
+  async run(context, options) {
     return inUpdateFile('E_FLASH', async file => {
       const { device } = options
       if (device === undefined) {
@@ -72,7 +72,7 @@ export const flash: Verb = {
         uplink: text(options.uplink),
         print: line => context.print({ text: line }, line),
       })
-      return { value: value as Record<string, unknown>, text: '' }
+      return { value, text: '' }
     })
   },
 }

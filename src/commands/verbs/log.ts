@@ -1,12 +1,12 @@
 // log verify and log export. Export is a stream of JSON lines of any length, read at the reader's pace; verifying a
 // damaged log gives ok false, exit 4.
 import { counted, rangesText } from '../../lib/counted'
-import type { VerifyResult } from '../../log/verify'
 import { exportedDict, UNIT_CHOICES } from '../../units/display'
+import type { LogVerified } from '../context'
 import { csvRows, SELECTION, selected, selectionOf } from '../log-rows'
 import type { OptionSpec, Verb } from '../verb'
 
-export const logVerify: Verb = {
+export const logVerify: Verb<LogVerified> = {
   name: 'log verify',
   summary: 'verify every record of the log',
   description:
@@ -17,13 +17,13 @@ export const logVerify: Verb = {
   where: 'either',
   async run(context, options) {
     const value = await context.log.verify(selectionOf(options), context)
-    return { value: { ...value }, exitCode: value.ok ? 0 : 4 }
+    return { value, exitCode: value.ok ? 0 : 4 }
   },
   text(value, paint) {
     const state = value.ok ? paint.good('the log is sound') : paint.bad('the log is damaged')
-    const { records, damaged, lost, pieces = [], gaps = [] } = value as Partial<VerifyResult>
+    const { records, damaged, lost, pieces = [], gaps = [] } = value
     const lines = [
-      `${state}: ${counted(Number(records), 'record')}; lost ${damaged} to damage, ${lost} to the limits of log and RAM`,
+      `${state}: ${counted(records, 'record')}; lost ${damaged} to damage, ${lost} to the limits of log and RAM`,
     ]
     const files = new Set(pieces.map(({ file }) => file))
     if (files.size > 0) lines.push(`damaged: ${[...files].join(', ')}`)

@@ -23,20 +23,22 @@ const LOOKS: Readonly<Record<string, readonly string[]>> = {
   tui: ['render', 'interactive', 'bios', 'sections'],
 }
 
+const wordsOf = ({ args }: OptionValues): readonly string[] => (Array.isArray(args) ? args : [])
+
 /** True if the plugin only prints its help: a word after -- is no option. */
-const asksHelp = (args: readonly string[] = []): boolean => {
+const asksHelp = (args: readonly string[]): boolean => {
   const at = args.indexOf('--help')
   return at >= 0 && !args.slice(0, at).includes('--')
 }
 
 /** True for a call that changes nothing: it is allowed with read rights (see roles.ts). */
-const looks = (plugin: unknown, { cmd, args }: OptionValues): boolean =>
-  cmd === undefined ||
-  asksHelp(args as readonly string[] | undefined) ||
-  (LOOKS[normalizePluginName(String(plugin))]?.includes(String(cmd)) ?? false)
+const looks = (plugin: unknown, options: OptionValues): boolean =>
+  options.cmd === undefined ||
+  asksHelp(wordsOf(options)) ||
+  (LOOKS[normalizePluginName(String(plugin))]?.includes(String(options.cmd)) ?? false)
 
 /** A command that keeps running until its caller ends it. */
-const stays = ({ args = [] }: OptionValues): boolean => (args as readonly string[]).includes('--block')
+const stays = (options: OptionValues): boolean => wordsOf(options).includes('--block')
 
 const WITH_VALUE = new Set(
   Object.entries(GLOBAL_OPTIONS)
@@ -84,19 +86,15 @@ async function withPassword(
   options: OptionValues,
   secret: (what: string) => Promise<string>,
 ): Promise<OptionValues> {
-  const { args = [] } = options as { args?: readonly string[] }
+  const args = wordsOf(options)
   if (!args.includes(FROM_STDIN) || normalizePluginName(String(plugin)) !== 'web_user' || asksHelp(args)) return options
   if (args.some(word => /^--password(=|$)/.test(word))) throw new OsError('USAGE', `either --password or ${FROM_STDIN}`)
   return { ...options, args: [...args.filter(word => word !== FROM_STDIN), `--password=${await secret('password')}`] }
 }
 
-async function runCommand(
-  context: CommandContext,
-  plugin: string,
-  { cmd, args = [] }: OptionValues,
-): Promise<VerbResult> {
+async function runCommand(context: CommandContext, plugin: string, options: OptionValues): Promise<VerbResult> {
   const plugins = await context.plugins()
-  const argv = [String(cmd ?? '--help'), ...(args as readonly string[])]
+  const argv = [String(options.cmd ?? '--help'), ...wordsOf(options)]
   const { value, rows, text, exitCode = 0 } = await plugins.command(plugin, argv, ioOf(context))
   return { value: value ?? (text === undefined ? undefined : { text }), rows, text, exitCode }
 }

@@ -25,7 +25,7 @@ const gatewayText = ({ uplinks, receivers, problem, measured }: CoreReport): str
 
 const available = (): string[] => CORE_NAMES.filter(name => coreProblem(name) === null)
 
-export const core: Verb<Cores> = {
+export const core: Verb<Cores, { set?: string }> = {
   name: 'core',
   summary: 'show or set the packet core',
   examples: ['os-node core', 'os-node core rscore'],
@@ -36,9 +36,8 @@ export const core: Verb<Cores> = {
   operands: ['set'],
   where: 'either',
   changes: options => options.set !== undefined,
-  async run({ config, via, gateway: running }, options) {
+  async run({ config, via, gateway: running }, { set: wanted }) {
     const configured = config.get<string>(CORE_KEY)
-    const wanted = options.set as string | undefined
     if (wanted !== undefined) {
       if (!CORE_NAMES.includes(wanted))
         throw new OsError('NOT_FOUND', `no core ${JSON.stringify(wanted)} in this build`, {

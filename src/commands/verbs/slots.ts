@@ -2,9 +2,9 @@
 // the image needs it; it writes to the card, so it runs as root and never inside the gateway. Errors: NO_SLOTS (no SD
 // image), and those of src/update.
 import { inUpdateFile } from '../update-file'
-import type { OptionValues, Verb } from '../verb'
+import type { Verb } from '../verb'
 
-export const update: Verb = {
+export const update: Verb<object> = {
   name: 'update',
   summary: 'install a new version on the SD image',
   description:
@@ -20,11 +20,11 @@ export const update: Verb = {
   },
   operands: ['source'],
   where: 'local',
-  async run(context, options: OptionValues) {
+  async run(context, options) {
     const value = await inUpdateFile('NO_SLOTS', file =>
       file.update(String(options.source), !options['no-restart'], line => context.print({ text: line }, line)),
     )
-    return { value: value as Record<string, unknown>, text: '' }
+    return { value, text: '' }
   },
 }
 

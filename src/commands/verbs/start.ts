@@ -2,9 +2,17 @@
 // gateway; if one holds the data directory they end with LOCKED and its pid.
 import { OsError } from '../../lib/errors'
 import type { CommandContext, StartOverrides } from '../context'
-import type { OptionSpec, OptionValues, Verb, VerbResult } from '../verb'
+import type { OptionValues, Verb, VerbResult } from '../verb'
 
-const port = (help: string): OptionSpec => ({ type: 'integer', value: 'N', min: 0, max: 65535, help })
+interface StartOptions {
+  host?: string
+  port?: number
+  'web-port'?: number
+}
+
+type Start = Verb<Record<string, unknown>, StartOptions>
+
+const port = (help: string) => ({ type: 'integer', value: 'N', min: 0, max: 65535, help }) as const
 
 /** Warns about configured links that a server ignores, because it only receives. The defaults of `run` are not listed. */
 function tellIgnored({ config, logger }: CommandContext): void {
@@ -18,11 +26,11 @@ function tellIgnored({ config, logger }: CommandContext): void {
 async function start(
   context: CommandContext,
   role: 'run' | 'serve',
-  options: OptionValues,
+  options: OptionValues & StartOptions,
   ports: (port: number | undefined) => StartOverrides,
 ): Promise<VerbResult> {
-  const overrides = { ...ports(options.port as number | undefined) }
-  if (typeof options.host === 'string') overrides.host = options.host
+  const overrides = { ...ports(options.port) }
+  if (options.host !== undefined) overrides.host = options.host
   if (options.lan === true) openToLan(context, overrides)
   if (role === 'serve') tellIgnored(context)
   const started = await context.startGateway(role, overrides)
@@ -44,7 +52,7 @@ function openToLan({ config }: CommandContext, overrides: StartOverrides): void 
   overrides.lan = true
 }
 
-export const run: Verb = {
+export const run: Start = {
   name: 'run',
   summary: 'run the gateway: sources, log, uplinks, web page',
   description:
@@ -74,11 +82,11 @@ export const run: Verb = {
         throw new OsError('USAGE', '--port and --web-port of run are both the port of the page', {
           hint: 'use one of them',
         })
-      return typeof webPort === 'number' ? { webPort } : {}
+      return { ...(webPort !== undefined && { webPort }) }
     }),
 }
 
-export const serve: Verb = {
+export const serve: Start = {
   name: 'serve',
   summary: 'run a server: receive packets, assign ids, answer time, store',
   examples: ['os-node serve --port 8080 --web-port 8766', 'os-node serve --data-dir /srv/os-node'],
@@ -93,6 +101,6 @@ export const serve: Verb = {
   run: (context, options) =>
     start(context, 'serve', options, packets => ({
       ...(packets !== undefined && { port: packets }),
-      ...(typeof options['web-port'] === 'number' && { webPort: options['web-port'] }),
+      ...(options['web-port'] !== undefined && { webPort: options['web-port'] }),
     })),
 }

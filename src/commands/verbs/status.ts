@@ -1,15 +1,17 @@
 // status: the state of the gateway. Without a running one it uses the files: identity, and the first and last record.
-import type { ForwardingReport, GatewayStatus, LinkStatus, LogStatus } from '../../gateway/status'
+import type { ForwardingReport, GatewayStatus, LinkStatus } from '../../gateway/status'
 import { counted, rangesText } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { mendDisk } from '../../lib/writable'
 import { NO_DATABASE, viewProblem } from '../../storage'
 import { bytesText, duration, numberText } from '../../units/display'
-import type { CommandContext, Via } from '../context'
+import type { CommandContext, LogSummary, Via } from '../context'
 import type { Paint, Verb } from '../verb'
 
-/** The same shape from the files alone. */
-async function statusOfFiles({ config, log, version }: CommandContext): Promise<GatewayStatus> {
+/** Of a running gateway, or from the files alone. */
+type ShownStatus = Omit<GatewayStatus, 'log'> & { log: LogSummary }
+
+async function statusOfFiles({ config, log, version }: CommandContext): Promise<ShownStatus> {
   return {
     version,
     role: 'none',
@@ -66,8 +68,10 @@ function hints(links: Links, paint: Paint): string[] {
 }
 
 /** How full the log is, and the age of its oldest record. */
-const fill = ({ bytes, max_bytes, oldest }: LogStatus, now: number): string =>
-  ` (${Math.round((bytes / max_bytes) * 100)} % full${oldest === null ? '' : `, oldest ${duration((now - oldest) / 1000)}`})`
+const fill = ({ bytes, max_bytes, oldest = null }: LogSummary, now: number): string =>
+  max_bytes
+    ? ` (${Math.round((bytes / max_bytes) * 100)} % full${oldest === null ? '' : `, oldest ${duration((now - oldest) / 1000)}`})`
+    : ''
 
 /** The links' further counters and measurements. */
 const details = (links: Links): string[] =>
@@ -76,7 +80,7 @@ const details = (links: Links): string[] =>
     return counted.length === 0 ? [] : [`${name}: ${counted.map(([what, n]) => `${what} ${numberText(n)}`).join(', ')}`]
   })
 
-function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = Date.now()): string {
+function text(status: ShownStatus, via: Via | undefined, paint: Paint, now = Date.now()): string {
   const { identity, log, time, dropped } = status
   const id =
     identity.assigned_id === 4294967295 || identity.assigned_id === 0 ? 'no id yet' : `id ${identity.assigned_id}`
@@ -85,7 +89,7 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
     via === 'gateway'
       ? `running for ${duration(status.uptime_s)}; time ${time.quality}${Math.abs(time.offset_ms) >= 1000 ? ` (${Math.round(time.offset_ms / 1000)} s off the system clock)` : ''}; NTP ${time.ntp?.state ?? 'unknown'}`
       : paint.warn('no gateway is running'),
-    `log: ${counted(log.records, 'record')}, ${bytesText(log.bytes)}${log.max_bytes ? fill(log, now) : ''}, ${log.pending ?? 0} not on flash yet, ` +
+    `log: ${counted(log.records, 'record')}, ${bytesText(log.bytes)}${fill(log, now)}, ${log.pending ?? 0} not on flash yet, ` +
       `lost ${log.lost + (log.damaged ?? 0)}, written today ${bytesText(log.bytes_written_today)}`,
   ]
   const bad = (line: string) => lines.push(paint.bad(line))
@@ -216,13 +220,13 @@ async function loginProblems(dataDir: string): Promise<string[]> {
   return problems
 }
 
-export const status: Verb<GatewayStatus & { via?: Via }> = {
+export const status: Verb<ShownStatus & { via?: Via }> = {
   name: 'status',
   summary: 'show links, log and uplinks',
   examples: ['os-node status', 'os-node status --json'],
   where: 'either',
   async run(context) {
-    const value: GatewayStatus = context.gateway ? context.gateway.status() : await statusOfFiles(context)
+    const value: ShownStatus = context.gateway ? context.gateway.status() : await statusOfFiles(context)
     const problems = await loginProblems(context.config.dataDir)
     return { value: problems.length > 0 ? { ...value, login_problems: problems } : value }
   },

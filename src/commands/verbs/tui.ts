@@ -12,13 +12,15 @@ const SECTIONS: OptionSpec = {
   value: 'NAME,…',
   help: 'only these sections, as os-node tui sections lists them',
 }
-const INTERVAL: OptionSpec = {
+const INTERVAL = {
   type: 'number',
   value: 'SECONDS',
   min: 0.1,
   max: 3600,
   help: 'interval between updates (else RESOURCES.service_plugins.tui.default_interval)',
-}
+} as const
+
+type Live = Verb<Record<string, unknown>, { interval?: number }>
 
 /** Formats a section's data for a terminal. */
 function drawn(format: unknown, data: Plain): string {
@@ -29,7 +31,7 @@ function drawn(format: unknown, data: Plain): string {
   return JSON.stringify(data, null, 2)
 }
 
-export const tuiRender: Verb = {
+export const tuiRender: Verb<Record<string, Plain>> = {
   name: 'tui render',
   summary: 'print the sections of the terminal UI once',
   examples: ['os-node tui render', 'os-node tui render --section identity,db', 'os-node tui render --format text'],
@@ -50,7 +52,7 @@ export const tuiRender: Verb = {
   },
   text({ format, timestamp, ...sections }, paint) {
     if (format === 'json') return JSON.stringify({ ...sections, timestamp }, null, 2)
-    const parts = Object.entries(sections as Record<string, Plain>)
+    const parts = Object.entries(sections)
     const text = (data: Plain): string => (format === undefined ? textOf(data) : drawn(format, data))
     return parts.map(([name, data]) => `${heading(name, paint)}${text(data)}`).join('\n\n')
   },
@@ -60,7 +62,7 @@ const heading = (name: string, paint: Paint): string => `${paint.bold(name)}\n`
 
 const isMissing = (data: Plain): boolean => isObject(data) && data.code === 'NOT_FOUND' && 'error' in data
 
-export const tuiSections: Verb<{ sections: readonly SectionInfo[] }> = {
+export const tuiSections: Verb<{ sections: readonly SectionInfo[] }, { category?: string; 'min-priority'?: number }> = {
   name: 'tui sections',
   summary: 'list built-in and plugin sections',
   examples: ['os-node tui sections', 'os-node tui sections --category plugin', 'os-node tui sections --json'],
@@ -69,9 +71,7 @@ export const tuiSections: Verb<{ sections: readonly SectionInfo[] }> = {
     'min-priority': { type: 'integer', value: 'N', min: 0, max: 100, help: 'only sections of at least this priority' },
   },
   where: 'either',
-  async run(context, options) {
-    const category = options.category as string | undefined
-    const minPriority = options['min-priority'] as number | undefined
+  async run(context, { category, 'min-priority': minPriority }) {
     return { value: { sections: await (await context.display()).available({ category, minPriority }) } }
   },
   text({ sections }) {
@@ -98,7 +98,7 @@ const KEYS =
   'Keys: m providers, s search, a number for that section, a all, r refresh, j json, q quit; arrows and page keys scroll and switch. ' +
   'Shows a running gateway, or the files while none runs.'
 
-export const tuiInteractive: Verb = {
+export const tuiInteractive: Live = {
   name: 'tui interactive',
   aliases: ['tui', 'os-tui'],
   summary: 'show all sections live',
@@ -107,11 +107,11 @@ export const tuiInteractive: Verb = {
   options: { section: SECTIONS, interval: INTERVAL },
   where: 'local',
   run: async (context, { section, interval }) => ({
-    exitCode: await (await terminalUi(context)).runInteractive(interval as number | undefined, sectionNames(section)),
+    exitCode: await (await terminalUi(context)).runInteractive(interval, sectionNames(section)),
   }),
 }
 
-export const tuiBios: Verb = {
+export const tuiBios: Live = {
   name: 'tui bios',
   summary: 'show one section at a time, live',
   description: KEYS,
@@ -119,9 +119,6 @@ export const tuiBios: Verb = {
   options: { section: { type: 'string', value: 'NAME', help: 'initial section' }, interval: INTERVAL },
   where: 'local',
   run: async (context, { section, interval }) => ({
-    exitCode: await (await terminalUi(context)).runBios(
-      interval as number | undefined,
-      sectionNames(section)?.[0] ?? null,
-    ),
+    exitCode: await (await terminalUi(context)).runBios(interval, sectionNames(section)?.[0] ?? null),
   }),
 }

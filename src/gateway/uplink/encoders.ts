@@ -8,7 +8,6 @@ import type { Logger } from '../../lib/logger'
 import { LruMap } from '../../lib/lru-map'
 import type { Airtime } from '../../links/contracts'
 import type { FlashLog } from '../../log'
-import type { FrameBatch } from '../../pipeline/batch'
 import { Engine } from '../../pipeline/compress'
 import type { Fact } from '../../pipeline/fact'
 import { type EncodedFrame, type EncodeOptions, KEY_REQUEST_TID, UplinkEncoder } from '../../pipeline/sender'
@@ -18,6 +17,7 @@ import type { SentFrames } from '../../protocol/handshake/refusals'
 import type { RefusedFrame } from '../../protocol/nack'
 import type { SecureClient } from '../../protocol/secure/client'
 import { baseCommand, COMMAND, isSecure } from '../../wire/commands'
+import { FrameStage, type StageParts } from './frame-stage'
 import { KeyFramePlan } from './keyframes'
 import { TidCounters } from './tids'
 
@@ -74,15 +74,8 @@ export class Encoders {
   readonly #plan: KeyFramePlan | null
   /** newest record before the start; 0 after a clean stop */
   readonly #earlier: number
-  readonly #cores: GatewayCores | undefined
-  /** of the native core, made on first use */
-  #native: FrameBatch | null = null
-  /** frames are staged in it; null: each is made at once */
-  #batch: FrameBatch | null = null
-  /** of the frames in it, by their place */
-  readonly #packets: { -readonly [K in keyof EncodedFrame]: EncodedFrame[K] }[] = []
-  readonly #facts: Fact[] = []
-  readonly #seqs: number[] = []
+  /** null: each frame is made at once */
+  readonly #stage: FrameStage | null
   #answers = false
   #diffBase: PackSettings['diffBase']
 
@@ -95,8 +88,10 @@ export class Encoders {
     this.#engine = new Engine(null, { precision, unitDialect: dialect, units, clock })
     this.#clock = clock
     this.#client = client
-    this.#cores = cores
     this.#plan = airtime ? new KeyFramePlan(airtime) : null
+    // not with limited airtime: there the size of a key frame decides when the next one is due
+    const made: StageParts['made'] = (fact, packet, at, seq) => this.#note(fact, packet, at, seq)
+    this.#stage = cores && !airtime ? new FrameStage({ cores, slab: this.#slab, clock, made }) : null
     this.#tids = new TidCounters(settings.name, log, logger, changed)
     this.#earlier = log.cleanStop ? 0 : log.lastSeq
   }
@@ -113,27 +108,14 @@ export class Encoders {
     for (const encoder of this.#encoders.values()) encoder.opened(answers, diffBase)
   }
 
-  /**
-   * The next frames are staged, and made together in finish(), if the native core is chosen and enough records wait. Not with limited airtime:
-   * there the size of a key frame decides when the next one is due.
-   */
+  /** The next frames may be staged, and are made together in finish(). */
   begin(waiting: () => number): void {
-    const cores = this.#plan ? undefined : this.#cores
-    this.#batch = cores?.stages(waiting) ? (this.#native ??= cores.batch(this.#slab)) : null
+    this.#stage?.begin(waiting)
   }
 
   /** Completes the staged frames. */
   finish(): void {
-    if (this.#packets.length === 0) return
-    const frames = this.#native!.take()
-    const now = this.#clock.mono()
-    for (let k = 0; k < frames.length; k++) {
-      const packet = this.#packets[k]!
-      packet.bytes = frames[k]!
-      packet.size = packet.bytes.length
-      this.#note(this.#facts[k]!, packet, now, this.#seqs[k]!)
-    }
-    this.#packets.length = this.#facts.length = this.#seqs.length = 0
+    this.#stage?.finish()
   }
 
   /**
@@ -146,13 +128,8 @@ export class Encoders {
     if (this.#plan) encoder.keyFramesApart(this.#plan.gapMs)
     const options = full ? FULL : seq <= this.#earlier && !this.#answers ? LATE : AUTO
     const key = this.#client.outboundKey(fact.aid)
-    const staged = this.#batch && encoder.stage(fact, limit, this.#batch, options, key)
-    if (staged) {
-      this.#packets.push(staged)
-      this.#facts.push(fact)
-      this.#seqs.push(seq)
-      return staged
-    }
+    const staged = this.#stage?.add(encoder, fact, limit, seq, options, key)
+    if (staged) return staged
     const packet = encoder.encode(fact, options, key)
     if (baseCommand(packet.cmd) === COMMAND.DATA_FULL) this.#plan?.note(fact.aid, packet.tid, packet.size)
     if (packet.size <= limit) return packet

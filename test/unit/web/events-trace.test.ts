@@ -157,9 +157,14 @@ test('the page gets the data of a gateway that events-trace.txt has', async t =>
   const asked: unknown[][] = []
   let ready: OsError | Error | undefined
   const database = { name: 'the view' }
+  let failure: Error | undefined
   const gateway = {
-    config,
     database: database as unknown,
+    log: {
+      get failure() {
+        return failure
+      },
+    },
     ready: () => {
       if (ready) throw ready
     },
@@ -169,11 +174,10 @@ test('the page gets the data of a gateway that events-trace.txt has', async t =>
       reload: async (...how: unknown[]) => asked.push(how),
     },
   }
-  let failure: Error | undefined
   let unkept: { reason: string } | undefined
   const display = new DisplayRegistry()
   for (const builtin of [true, false]) display.register(new Sky(builtin))
-  const base = { gateway, logFailure: () => failure, version: '1', auth: {}, logger: { recent: () => ['line'] } }
+  const base = { gateway, config, version: '1', auth: {}, logger: { recent: () => ['line'] } }
   const context = webContext({
     ...{ ...base, users: { list: () => ['eve'] }, jobs: 'jobs', plugins: 'plugins', display },
     unkept: { report: () => unkept },
@@ -218,7 +222,7 @@ test('the page gets the data of a gateway that events-trace.txt has', async t =>
         asked.splice(0),
       ])
     }
-  const { transport, writable } = overHttp(gateway as never)
+  const { transport, writable } = overHttp(config, gateway.transport as never)
   trace.say('over HTTP', [Object.keys(transport!()!), (transport!() as { view(): unknown }).view(), writable?.()])
   const { get, has, writable: mayWrite, prefixes } = context.config
   trace.say('config', [

@@ -139,8 +139,9 @@ test('a starting gateway answers with a retry time, and nothing is changed', asy
   }
   const written: string[] = []
   const transport = { toggle: () => written.push('toggle'), reload: () => written.push('reload') }
-  const gateway = { config: { get: () => ['RESOURCES'] }, ready: starting, sources: {} }
-  const media = overHttp(gatewayApi(gateway as never, {} as never, transport as never)).transport()
+  const config = { get: () => ['RESOURCES'] } as never
+  const gateway = gatewayApi({ ready: starting, sources: {} } as never, {} as never, transport as never)
+  const media = overHttp(config, gateway.transport).transport()
   const { context } = world({ media, reload: async () => starting(), safeMode: async () => starting() })
   const server = await serve(t, context)
   for (const [path, body] of [

@@ -241,7 +241,7 @@ test('a gateway that has not started says that its database is starting, not tha
     const ready = (): never => {
       throw new OsError(code, 'x')
     }
-    const { db } = webContext({ gateway: { config: { dataDir: '' }, sources: {}, database, ready } } as never)
+    const { db } = webContext({ config: { dataDir: '' }, gateway: { sources: {}, database, ready } } as never)
     return serve(t, fakeContext({ db }))
   }
   for (const [server, status, error] of [

@@ -63,20 +63,16 @@ test('a page that listens on all addresses is shown with an address that other m
 })
 
 test('the banner shows an address of the page that can be opened', () => {
-  const gateway = {
-    identity: { deviceId: 'gw', assigned: true, assignedId: 7 },
-    config: config({}),
-    uplinks: { list: [] },
-    loopback: {},
-  } as never
-  const said = (url: string | null): string => /look at +(.*)/.exec(banner(gateway, 'run', url, null, {}))![1]!
+  const gateway = { deviceId: 'gw', assignedId: 7, uplinks: [], localUpstream: null }
+  const said = (url: string | null): string =>
+    /look at +(.*)/.exec(banner(gateway, config({}), 'run', url, null, {}))![1]!
   assert.equal(said('http://0.0.0.0:8765'), openable('http://0.0.0.0:8765'))
   assert.doesNotMatch(said('https://[::]:8765'), /0\.0\.0\.0|\[::\]/)
   assert.equal(said('http://127.0.0.1:8765'), 'http://127.0.0.1:8765')
   assert.match(said(null), /^os-node tui/)
   // run --lan says what the browser of a phone will warn of; with a certificate of the user it says nothing
   const lan = (url: string, token: string | null, values = {}): string =>
-    banner({ ...(gateway as object), config: config(values) } as never, 'run', url, token, { lan: true })
+    banner(gateway, config(values), 'run', url, token, { lan: true })
   assert.match(
     lan('https://192.0.2.7:8765', 'a-_token'),
     /self-signed[\s\S]*log in with +https:\/\/192\.0\.2\.7[\s\S]*█▄/,
