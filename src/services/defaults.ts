@@ -30,7 +30,9 @@ const PLUGINS = {
     summary: 'forwards matching packets to other media',
     entries: {
       rules_file: text('', 'file of the rules; empty: <data>/port_forwarder_rules.json'),
-      max_pending: int(1024, 'packets that may wait for one target; packets beyond are dropped and counted', { min: 1 }),
+      max_pending: int(1024, 'packets that may wait for one target; packets beyond are dropped and counted', {
+        min: 1,
+      }),
     },
   },
   env_guard: {

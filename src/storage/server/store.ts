@@ -155,7 +155,11 @@ function rowOf({ seq, boot, wallMs, quality, link, fact }: LogRecord): PacketRow
 }
 
 /** Closes a connection whose statements do not return. */
-export const withStatementLimit = <T>(on: ServerConnection, { statementMs }: ServerSetup, work: () => Promise<T>): Promise<T> =>
+export const withStatementLimit = <T>(
+  on: ServerConnection,
+  { statementMs }: ServerSetup,
+  work: () => Promise<T>,
+): Promise<T> =>
   within(systemTimers, statementMs + GRACE_MS, work(), () => {
     on.close()
     throw new OsError('TIMEOUT', 'the server does not answer')

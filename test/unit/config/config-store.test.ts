@@ -207,7 +207,10 @@ test('a power cut that leaves Config.json and its newest copy empty: the copy be
     const store = load()
     assert.equal(store.get('device_id'), 'A')
     assert.match(store.problem?.message ?? '', /Config\.json:1:1: the file is empty/)
-    assert.match(lines.join(''), /ERROR.*Config\.json:1:1: the file is empty; the configuration in use is .*config\.earlier\.json until/)
+    assert.match(
+      lines.join(''),
+      /ERROR.*Config\.json:1:1: the file is empty; the configuration in use is .*config\.earlier\.json until/,
+    )
     writeFileSync(earlier, rest)
     const bare = load({ env: { OS_NODE_CONFIG: file } })
     assert.equal(bare.problem?.code, 'CONFIG_SYNTAX')
