@@ -1,5 +1,5 @@
-// Starts a gateway and its faces: connects the rooms with each other. Rooms that only a gateway needs are loaded here,
-// on first use.
+// Starts a gateway and its user interfaces: connects the rooms with each other. Rooms that only a gateway needs are
+// loaded here, on first use.
 //
 // Errors at a start: an unusable data directory (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
 // everything opened so far is closed in reverse order. Every later fault is a state, and so is a failing disk (R30).

@@ -59,7 +59,7 @@ const number = (text: string | undefined): number | null =>
 
 const times = (value: number | null, factor: number): number | null => (value === null ? null : value * factor)
 
-const within = (value: number | null, least: number, most: number): number | null =>
+const ifInRange = (value: number | null, least: number, most: number): number | null =>
   value === null || value < least || value > most ? null : value
 
 /** `4807.038,N` in degrees; south and west are negative. */
@@ -89,14 +89,14 @@ function deviated(heading: number | null, text: string | undefined, side: string
   const deviation = number(text)
   if (heading === null || deviation === null || (side !== 'E' && side !== 'W')) return heading
   const magnetic = side === 'E' ? heading + deviation : heading - deviation
-  return within(magnetic < 0 ? magnetic + 360 : magnetic >= 360 ? magnetic - 360 : magnetic, 0, 360)
+  return ifInRange(magnetic < 0 ? magnetic + 360 : magnetic >= 360 ? magnetic - 360 : magnetic, 0, 360)
 }
 
 type Handler = (fields: readonly string[], sink: NmeaSink) => void
 
 const HANDLERS: Readonly<Record<string, Handler>> = {
   GGA: (f, sink) => {
-    const fix = within(number(f[6]), 0, 9)
+    const fix = ifInRange(number(f[6]), 0, 9)
     const valid = fix !== null && fix > 0
     sink.put('fix', fix)
     position(f, 2, sink, valid)
@@ -108,23 +108,23 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     const valid = f[2] === 'A' && isValid(f[12])
     position(f, 3, sink, valid)
     sink.put('speed', valid ? times(number(f[7]), KNOT) : null)
-    sink.put('course', valid ? within(number(f[8]), 0, 360) : null)
+    sink.put('course', valid ? ifInRange(number(f[8]), 0, 360) : null)
   },
   GLL: (f, sink) => position(f, 1, sink, f[6] === 'A' && isValid(f[7])),
   VTG: (f, sink) => {
     const valid = isValid(f[9])
-    sink.put('course', valid && f[2] === 'T' ? within(number(f[1]), 0, 360) : null)
+    sink.put('course', valid && f[2] === 'T' ? ifInRange(number(f[1]), 0, 360) : null)
     sink.put('speed', valid && f[6] === 'N' ? times(number(f[5]), KNOT) : null)
   },
   GSA: (f, sink) => {
-    sink.put('fix_mode', within(number(f[2]), 1, 3))
+    sink.put('fix_mode', ifInRange(number(f[2]), 1, 3))
     sink.put('pdop', number(f[15]))
     sink.put('hdop', number(f[16]))
     sink.put('vdop', number(f[17]))
   },
-  HDT: (f, sink) => sink.put('heading', f[2] === 'T' ? within(number(f[1]), 0, 360) : null),
-  HDM: (f, sink) => sink.put('heading_magnetic', f[2] === 'M' ? within(number(f[1]), 0, 360) : null),
-  HDG: (f, sink) => sink.put('heading_magnetic', deviated(within(number(f[1]), 0, 360), f[2], f[3])),
+  HDT: (f, sink) => sink.put('heading', f[2] === 'T' ? ifInRange(number(f[1]), 0, 360) : null),
+  HDM: (f, sink) => sink.put('heading_magnetic', f[2] === 'M' ? ifInRange(number(f[1]), 0, 360) : null),
+  HDG: (f, sink) => sink.put('heading_magnetic', deviated(ifInRange(number(f[1]), 0, 360), f[2], f[3])),
   DBT: (f, sink) => sink.put('depth', f[4] === 'M' ? number(f[3]) : null),
   DPT: (f, sink) => sink.put('depth', number(f[1])),
   MTW: (f, sink) => sink.put('water_temperature', f[2] === 'C' ? number(f[1]) : null),
@@ -132,7 +132,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     if (f[2] !== 'R' && f[2] !== 'T') return
     const factor = SPEEDS[f[4] ?? '']
     const valid = f[5] === 'A'
-    const angle = valid ? within(number(f[1]), 0, 360) : null
+    const angle = valid ? ifInRange(number(f[1]), 0, 360) : null
     const speed = valid && factor !== undefined ? times(number(f[3]), factor) : null
     sink.put(f[2] === 'R' ? 'wind_angle' : 'wind_angle_true', angle)
     sink.put(f[2] === 'R' ? 'wind_speed' : 'wind_speed_true', speed)

@@ -17,7 +17,7 @@ const bandwidth = optional(
 )
 
 export const loraOptions = object({
-  mode: choice(['send', 'listen'], 'send', 'send: answers come back; listen: takes what others send'),
+  mode: choice(['send', 'listen'], 'send', 'send: answers come back; listen: receives'),
   spi: text('/dev/spidev0.0', 'device of the SPI bus and its chip select'),
   spi_speed_hz: int(1_000_000, 'clock of the SPI bus', { min: 10_000, max: 10_000_000 }),
   chip: choice(
@@ -47,7 +47,7 @@ export const loraOptions = object({
     max: MAX_PACKET,
   }),
   crc: flag(true, "the chip's own check sum at the end of each packet"),
-  sync_word: int(0x12, 'tells networks apart: 18 (0x12) is the usual private one, 52 (0x34) LoRaWAN', { max: 255 }),
+  sync_word: int(0x12, 'sync word of the network: 18 (0x12) is the usual private one, 52 (0x34) LoRaWAN', { max: 255 }),
   preamble_symbols: int(8, 'symbols before a packet', { min: 6, max: 65_535 }),
   low_data_rate: choice(['auto', 'on', 'off'], 'auto', 'auto: on where a symbol takes longer than 16 ms'),
   invert_iq: flag(false, 'inverted IQ, as LoRaWAN uses it from gateway to node'),

@@ -74,7 +74,7 @@ export function powerRegisters(dbm: number, pin: LoraOptions['power_pin']): { co
 export const currentRegister = (ma: number): number =>
   0x20 | (ma <= 120 ? Math.ceil((Math.max(45, ma) - 45) / 5) : Math.min(27, Math.ceil((ma + 30) / 10)))
 
-const within = ([from, to]: Range, hz: number): boolean => hz >= from * MHZ && hz <= to * MHZ
+const inRange = ([from, to]: Range, hz: number): boolean => hz >= from * MHZ && hz <= to * MHZ
 
 /** Errata 2.3: intermediate frequency and receiver offset, by bandwidth. */
 function spurious(bandwidth: number): { ifFreq: number | null; offsetHz: number } {
@@ -86,7 +86,7 @@ function spurious(bandwidth: number): { ifFreq: number | null; offsetHz: number 
 /** Errata 2.1: sensitivity at 500 kHz. */
 function highBandwidth(bandwidth: number, hz: number): readonly (readonly [number, number])[] {
   if (bandwidth !== 9) return [[REG.HIGH_BW_OPTIMIZE_1, 0x03]]
-  const second = within(HIGH, hz) ? 0x64 : within(UHF, hz) ? 0x7f : null
+  const second = inRange(HIGH, hz) ? 0x64 : inRange(UHF, hz) ? 0x7f : null
   if (second === null) return [[REG.HIGH_BW_OPTIMIZE_1, 0x03]]
   return [
     [REG.HIGH_BW_OPTIMIZE_1, 0x02],
@@ -99,7 +99,7 @@ export function modemOf(options: LoraOptions): Modem {
   const { chip, region, spreading_factor: sf, implicit_bytes: implicitBytes = 0, power_dbm, power_pin } = options
   const { bandsMhz, maxSf } = CHIPS[chip]
   const frequencyHz = options.frequency_hz ?? usualFrequency(region)
-  if (!bandsMhz.some(range => within(range, frequencyHz))) {
+  if (!bandsMhz.some(range => inRange(range, frequencyHz))) {
     const ranges = bandsMhz.map(([from, to]) => `${from}-${to}`).join(', ')
     throw wrong(`${frequencyHz / MHZ} MHz, but the ${chip} does ${ranges} MHz`, 'frequency_hz')
   }

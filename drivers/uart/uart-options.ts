@@ -9,7 +9,11 @@ const DEFAULT_MAX_PACKET = 1024
 export const uartOptions = object({
   mode: choice(['send', 'listen'], 'send', 'send: an uplink or dispatch; listen: a receiver. Both may use one port'),
   ...serialEntries(115_200),
-  framing: choice(['uart', 'cobs'], 'uart', 'uart: 02 packet 03, as every peer; cobs: for os-node at both ends'),
+  framing: choice(
+    ['uart', 'cobs'],
+    'uart',
+    'uart: STX packet ETX, understood by every peer; cobs: for os-node at both ends',
+  ),
   max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 64, max: 16_384 }),
   gap_ms: maybeInt('silence that ends a packet; left out: from the baud rate', {
     min: 2,

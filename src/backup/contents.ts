@@ -20,15 +20,15 @@ const SECRET = /^(token\.json|web_users\.json|.*\.(pem|key|p12|pfx))$/
 const SECRET_KEY = /pass|secret|token|cred|key|psk|cert|auth|pem|pfx|p12/i
 
 /** A path relative to the data directory that contains it. */
-const within = (path: string): string => (path.startsWith(UPSTREAM) ? path.slice(UPSTREAM.length) : path)
-const first = (path: string): string => within(path).split('/', 1)[0]!
+const pathBelow = (path: string): string => (path.startsWith(UPSTREAM) ? path.slice(UPSTREAM.length) : path)
+const first = (path: string): string => pathBelow(path).split('/', 1)[0]!
 
 /** True for files that a restore does not touch. */
 export const staysHere = (path: string): boolean => OF_THE_MACHINE.test(first(path))
 
 function isKept(path: string): boolean {
   if (staysHere(path) || NOT_KEPT.test(first(path)) || UNFINISHED.test(path)) return false
-  return !within(path).startsWith('log/') || path.endsWith('.seg')
+  return !pathBelow(path).startsWith('log/') || path.endsWith('.seg')
 }
 
 /** The configuration whose files are in a backup. */

@@ -46,12 +46,12 @@ const lanLines = (config: ConfigStore, url: string, token: string | null): strin
     ? ['               the certificate is self-signed: a browser warns once']
     : []),
   ...(token === null
-    ? ['  log in with  the token; os-node token --new creates another, with a link and a QR code']
+    ? ['  sign in with the token; os-node token --new creates another, with a link and a QR code']
     : []),
 ]
 
 /** The token, once. */
 const tokenLines = (link: string | null, token: string): string[] => [
   `  admin token  ${token}   (shown once; os-node token --new creates another)`,
-  ...(link === null ? [] : [`  log in with  ${link}`, ...phoneCode(link)]),
+  ...(link === null ? [] : [`  sign in with ${link}`, ...phoneCode(link)]),
 ]

@@ -1,4 +1,4 @@
-// Login from a terminal: the token once as text, as a link, and as a QR code for a phone. The token is after the # of
+// Signing in from a terminal: the token once as text, as a link, and as a QR code for a phone. The token is after the # of
 // the link: browsers do not send that part, so no server logs it.
 import { readFileSync } from 'node:fs'
 import type { networkInterfaces } from 'node:os'
@@ -44,7 +44,7 @@ export function openable(base: string, interfaces: Interfaces = ownInterfaces())
   return url.origin
 }
 
-/** The link that logs in. */
+/** The link that signs in. */
 export const loginUrl = (base: string, token: string, interfaces?: Interfaces): string =>
   `${openable(base, interfaces)}/#/?token=${encodeURIComponent(token)}`
 

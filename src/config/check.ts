@@ -181,7 +181,7 @@ export function newUnknownKey(schema: AnySchema, before: unknown, after: unknown
 }
 
 /** Unknown keys, and keys without effect where they are. `lost`: the schema does not have the key at all. */
-export function strangers(schema: AnySchema, tree: unknown, document?: Document): UnknownKey[] {
+export function unknownKeys(schema: AnySchema, tree: unknown, document?: Document): UnknownKey[] {
   const found: UnknownKey[] = []
   const walk = (value: unknown, path: (string | number)[], at: AnySchema): void => {
     if (found.length >= MAX_FAULTS) return

@@ -316,8 +316,8 @@ export class ConfigStore {
     this.#said = new Map(this.#snapshot.warnings.map(warning => [warning.replace(/:\d+: /, ': '), warning]))
     for (const [key, warning] of this.#said) if (!said.has(key)) this.#logger.warn(warning)
     if (this.#problem) {
-      const stand = this.#snapshot.document?.path ?? 'built-in defaults'
-      this.#logger.error(`${this.#problem.message}. USING ${stand} INSTEAD until the file is repaired`)
+      const inUse = this.#snapshot.document?.path ?? 'the built-in defaults'
+      this.#logger.error(`${this.#problem.message}; the configuration in use is ${inUse} until the file is repaired`)
     } else if (this.#snapshot.document) this.lastGood?.keep(this.#snapshot.document.text)
   }
 

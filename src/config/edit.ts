@@ -76,8 +76,8 @@ export function refuseUnknown(schema: AnySchema, path: readonly string[]): void 
 
 /** Checks keys inside values. Throws UNKNOWN_KEY for the first unknown one in `after` that is not in `before`. */
 export function refuseUnknownKeys(schema: AnySchema, before: Document, after: Document): void {
-  const stranger = newUnknownKey(schema, normalize(before.value).tree, normalize(after.value).tree)
-  if (stranger) throw unknownKey(schema, stranger)
+  const unknown = newUnknownKey(schema, normalize(before.value).tree, normalize(after.value).tree)
+  if (unknown) throw unknownKey(schema, unknown)
 }
 
 function unknownKey(schema: AnySchema, path: readonly (string | number)[]): OsError {

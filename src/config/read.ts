@@ -7,7 +7,7 @@ import { asOsError, errno, OsError, outOfFiles } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { atOnce, type Parts } from '../lib/slices'
-import { check, invalid, strangers } from './check'
+import { check, invalid, unknownKeys } from './check'
 import { type Document, isEmpty, parseDocument } from './document'
 import { missing } from './find'
 import { normalize } from './normalize'
@@ -36,8 +36,8 @@ export function* interpreting(schema: Schema, document: Document): Parts<ConfigS
   const { config, faults } = check(schema, tree, document)
   if (!config) throw invalid(faults)
   yield
-  const strange = strangers(schema, tree, document).map(({ text }) => text)
-  return { config, document, warnings: [...warnings, ...strange] }
+  const unknown = unknownKeys(schema, tree, document).map(({ text }) => text)
+  return { config, document, warnings: [...warnings, ...unknown] }
 }
 
 /** The bytes of the file; undefined if it does not exist. Throws CONFIG_SYNTAX if it cannot be read, NO_DESCRIPTORS if none is left. */

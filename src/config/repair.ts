@@ -3,7 +3,7 @@
 // file is written anew from the readable parts. Nothing here writes a file; the result passes the same check as any
 // other configuration.
 import { OsError, orElse } from '../lib/errors'
-import { check, type Fault, strangers } from './check'
+import { check, type Fault, unknownKeys } from './check'
 import { textOf } from './default-text'
 import { rowOf, schemaAt } from './describe'
 import { type Document, parseDocument } from './document'
@@ -11,7 +11,7 @@ import { getAt, joinKey, putAt, removeAt, same, type Tree } from './keys'
 import { normalize, placeInFile } from './normalize'
 import { interpretDefaults } from './read'
 import { rewritten } from './rewrite'
-import { bringHome, salvage } from './salvage'
+import { moveToSection, salvage } from './salvage'
 import type { Config, Schema } from './schema'
 import { mask } from './secrets'
 
@@ -158,7 +158,7 @@ export function mend(
     .replace(/^\ufeff/, '')
   const document = parsed(path, text)
   const found = document ? { tree: document.value, damaged: [] } : salvage(text)
-  const moved = document ? [] : bringHome(schema, found.tree)
+  const moved = document ? [] : moveToSection(schema, found.tree)
   const mending = new Mending(schema, found.tree)
   for (const at of paths) mending.drop(at)
   for (let round = 0; round < MOST_ROUNDS; round++) {
@@ -168,7 +168,7 @@ export function mend(
       mending.mend(fault)
       continue
     }
-    const lost = unknown ? strangers(schema, mending.tree).filter(one => one.lost) : []
+    const lost = unknown ? unknownKeys(schema, mending.tree).filter(one => one.lost) : []
     // from last to first, so that a removal does not move later ones
     for (const { path: at } of lost.reverse()) mending.drop(at)
     if (lost.length > 0) continue

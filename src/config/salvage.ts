@@ -87,23 +87,23 @@ export function salvage(broken: string): { tree: Tree; damaged: readonly Damage[
  * Moves keys to their section if a missing brace left them in the previous one: keys that are unknown where they are,
  * but known and absent further up. Returns their new paths.
  */
-export function bringHome(schema: AnySchema, tree: Tree): string[][] {
+export function moveToSection(schema: AnySchema, tree: Tree): string[][] {
   const moved: string[][] = []
   const walk = (node: Tree, path: readonly string[]): void => {
     for (const [name, value] of Object.entries(node)) {
       const here = [...path, name]
       const known = schemaAt(schema, here) !== undefined || isFree(schema, here)
-      const home = known
+      const section = known
         ? undefined
         : path
             .map((_, k) => [...path.slice(0, k), name])
             .reverse()
             .find(up => schemaAt(schema, up) && getAt(tree, up) === undefined)
       if (isObject(value)) walk(value, here)
-      if (!home) continue
+      if (!section) continue
       delete node[name]
-      ;(getAt(tree, home.slice(0, -1)) as Tree)[name] = value
-      moved.push(home)
+      ;(getAt(tree, section.slice(0, -1)) as Tree)[name] = value
+      moved.push(section)
     }
   }
   walk(tree, [])

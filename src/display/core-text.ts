@@ -71,7 +71,7 @@ function pipelineText(data: Dict): string {
     } = dict(value)
     return {
       uplink,
-      state: carrying === true ? 'active' : 'standby',
+      state: carrying === true ? 'active' : 'idle',
       delivery,
       backlog,
       acked,

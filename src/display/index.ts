@@ -28,7 +28,7 @@ export function getDisplayRegistry(): DisplayRegistry {
   return fresh
 }
 
-/** Adds a provider to every face. False if a section of that name exists. Throws BAD_REQUEST. */
+/** Adds a provider to every user interface. False if a section of that name exists. Throws BAD_REQUEST. */
 export const registerDisplayProvider = (provider: DisplayProvider): boolean => getDisplayRegistry().register(provider)
 
 /** Removes a section. False if none has that name. */

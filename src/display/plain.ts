@@ -1,6 +1,6 @@
-// Converts a provider's result to data that every face can show: a JSON copy, bounded and masked. Providers are
-// third-party code, so nothing is trusted: circles and depth are cut, lists and texts bounded, keys named like secrets
-// masked (X19), and a getter that throws affects only its own value.
+// Converts a provider's result to data that every user interface can show: a JSON copy, bounded and masked. Providers
+// are third-party code, so nothing is trusted: circles and depth are cut, lists and texts bounded, keys named like
+// secrets masked (X19), and a getter that throws affects only its own value.
 import { isObject } from '../lib/objects'
 import { masked } from '../lib/secrets'
 

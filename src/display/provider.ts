@@ -1,5 +1,5 @@
 // The base class for a plugin's own section (specification, "Display provider and section"): the plugin provides the
-// data; the five formats are derived from it unless it formats them itself. The field names are those of the faces.
+// data; the five formats are derived from it unless it formats them itself. The field names are those of the clients.
 import { DISPLAY_FORMATS, type DisplayFormat, htmlOf, tableOf, textOf } from './formats'
 import { type Plain, plain } from './plain'
 
@@ -10,7 +10,7 @@ export type SectionData = object
 export type RenderMode = 'safe_html' | 'trusted_html' | 'json_only'
 const RENDER_MODES: readonly RenderMode[] = ['safe_html', 'trusted_html', 'json_only']
 
-/** Metadata of a provider for the faces (GET /api/display/providers). */
+/** Metadata of a provider for clients (GET /api/display/providers). */
 export interface ProviderMetadata {
   readonly plugin_name: string
   readonly section_id: string
@@ -32,7 +32,7 @@ export abstract class DisplayProvider {
   category = 'plugin'
   /** 0–100; higher is listed earlier */
   priority = 50
-  /** refresh interval of a live face */
+  /** refresh interval of a live view */
   refresh_interval_s = 2.0
   preferred_format: DisplayFormat = 'html'
   render_mode: RenderMode = 'safe_html'
@@ -90,7 +90,7 @@ function offers(provider: DisplayProvider, format: DisplayFormat): boolean {
 export const priorityOf = ({ priority }: DisplayProvider): number =>
   Number.isFinite(priority) ? Math.min(100, Math.max(0, priority)) : 50
 
-/** The metadata for faces; a provider in plain JavaScript may have any values, so each field is converted. */
+/** The metadata for clients; a provider in plain JavaScript may have any values, so each field is converted. */
 export function metadataOf(provider: DisplayProvider): ProviderMetadata {
   const { plugin_name, section_id, display_name, category, refresh_interval_s: refresh, render_mode: mode } = provider
   const supported_formats = formatsOf(provider)

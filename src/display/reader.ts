@@ -1,11 +1,11 @@
-// The interface by which a face reads sections: from the registry of this process, or from a running gateway over its
+// The interface by which a client reads sections: from the registry of this process, or from a running gateway over its
 // control socket (D17). Both give the same answers.
 import type { DisplayFormat } from './formats'
 import type { Plain } from './plain'
 import type { ProviderMetadata } from './provider'
 import { CORE_ALIAS, CORE_PLUGIN, type DisplayRegistry, failure, type SectionFilter } from './registry'
 
-/** A section in a face's list: `name` is the bare id of a built-in one, else `plugin:section`. */
+/** A section in a client's list: `name` is the bare id of a built-in one, else `plugin:section`. */
 export type SectionInfo = ProviderMetadata & { readonly name: string }
 
 export interface SectionReader {
@@ -20,7 +20,7 @@ export interface SectionReader {
   read(names: readonly string[] | null, format?: DisplayFormat): Promise<Record<string, Plain>>
 }
 
-/** The name of a section in a face's list. */
+/** The name of a section in a client's list. */
 const listName = ({ plugin_name, section_id, section_path }: ProviderMetadata): string =>
   plugin_name === CORE_PLUGIN ? section_id : section_path
 

@@ -7,11 +7,11 @@ import { plain } from './plain'
 import { DisplayProvider, type SectionData } from './provider'
 import { CORE_PLUGIN } from './registry'
 
-let handedIn: DisplaySource | null = null
+let activeSource: DisplaySource | null = null
 
 /** Sets the source of the built-in sections; null: the node they are rendered with. */
 export function useDisplaySource(source: DisplaySource | null): void {
-  handedIn = source
+  activeSource = source
 }
 
 class CoreSection extends DisplayProvider {
@@ -27,7 +27,7 @@ class CoreSection extends DisplayProvider {
   }
 
   extractData(node?: unknown): SectionData | Promise<SectionData> {
-    const source = handedIn ?? (isNode(node) ? nodeSource(node) : null)
+    const source = activeSource ?? (isNode(node) ? nodeSource(node) : null)
     if (!source) throw new OsError('BAD_REQUEST', `${this.plugin_name}:${this.section_id} needs a node to show`)
     return source[this.#part]()
   }

@@ -343,7 +343,7 @@ export class Gateway {
     if (!committed) throw new OsError('STORAGE', 'the log could not be committed completely')
   }
 
-  /** A fact was logged: reports it to the uplinks, the faces and the observers. */
+  /** A fact was logged: reports it to the uplinks, the user interfaces and the observers. */
   #noted(fact: Fact, link: LinkMetadata): void {
     this.uplinks.appended()
     if (!link.future) this.latest.note(fact, link)

@@ -1,5 +1,5 @@
-// The newest fact of every device and group of sensors, for the faces. Bounded: the group without updates for longest is
-// evicted.
+// The newest fact of every device and group of sensors, for the user interfaces. Bounded: the group without updates for
+// longest is evicted.
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 
 export interface LatestReading {
@@ -14,7 +14,7 @@ export interface LatestReading {
 
 const GROUPS = 512
 
-/** A fact in the form that every face shows. */
+/** A fact in the form that every user interface shows. */
 export function latestOf({ id, state, tRaw, aid, sensors }: Fact, { medium, address }: LinkMetadata): LatestReading {
   const reading: LatestReading = { device_id: id, state, t_raw: tRaw, source_aid: aid, medium, sensors }
   if (address !== undefined) reading.address = address

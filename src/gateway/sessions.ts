@@ -51,7 +51,7 @@ export function receivingSessions(build: SessionBuild): SecureServer {
       build.logger.warn(
         event === 'replaced'
           ? `id ${aid}: its session key was replaced by one of ${address}`
-          : `id ${aid}: ${address} requested a session key and got none: the device is heard from elsewhere. If it lost its keys: os-node session forget ${aid}`,
+          : `id ${aid}: ${address} was refused a session key: the device sends from another address. If it lost its keys: os-node session forget ${aid}`,
       ),
   })
 }

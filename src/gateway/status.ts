@@ -1,4 +1,4 @@
-// The keys of `os-node status --json`, which every face shows unchanged. Scripts depend on them: keys are added, never
+// The keys of `os-node status --json`, which every client shows unchanged. Scripts depend on them: keys are added, never
 // renamed.
 
 import type { CoreReport } from '../cores'

@@ -1,13 +1,13 @@
 // Exponential backoff with full jitter, reset only after a stable minute (D7, R11): a peer that accepts and then
-// disconnects causes growing pauses, not a storm. If the peer worked in the last ten minutes, or is on this machine,
-// pauses stay below five seconds, so that a short outage ends quickly. A first failure is treated the same way, because
+// disconnects causes growing delays, not a storm. If the peer worked in the last ten minutes, or is on this machine,
+// delays stay below five seconds, so that a short outage ends quickly. A first failure is treated the same way, because
 // after a power cut the peer restarts together with this machine.
 
 export interface BackoffOptions {
   minMs?: number
   maxMs?: number
   stableMs?: number
-  /** longest pause if the peer worked recently, or is `local` */
+  /** longest delay if the peer worked recently, or is `local` */
   quickMs?: number
   local?: boolean
   random?: () => number
@@ -39,7 +39,7 @@ export class Backoff {
     this.#attempt = 0
   }
 
-  /** The pause in milliseconds before the next attempt, after a failure at `nowMs`. */
+  /** The delay in milliseconds before the next attempt, after a failure at `nowMs`. */
   next(nowMs: number): number {
     const { minMs, maxMs, stableMs, quickMs, local, random } = this.#options
     const up = this.#upSince === undefined ? 0 : nowMs - this.#upSince

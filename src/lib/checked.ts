@@ -76,12 +76,12 @@ export const namesOf =
 /** Throws BAD_ARGUMENT for the first option that is not in `names`, with the probably intended one. */
 export function checkNames(where: string, options: object, names: readonly string[], what = 'options'): void {
   checkArgument(where, `${what} object~`, options)
-  const stranger = Object.keys(options).find(name => !names.includes(name))
-  if (stranger === undefined) return
-  const meant = nearest(stranger, names)
+  const unknown = Object.keys(options).find(name => !names.includes(name))
+  if (unknown === undefined) return
+  const meant = nearest(unknown, names)
   const hint = meant ? `did you mean ${meant}?` : `there are ${names.join(', ')}`
-  throw new OsError('BAD_ARGUMENT', `${where}: no option is named ${shown(stranger)}; ${hint}`, {
-    details: { argument: stranger },
+  throw new OsError('BAD_ARGUMENT', `${where}: no option is named ${shown(unknown)}; ${hint}`, {
+    details: { argument: unknown },
   })
 }
 

@@ -1,5 +1,5 @@
 // The error family: a stable code, what happened, what to do. One table maps a code to its HTTP status, the exit code
-// of the CLI and the hint that `doctor` and every face print. A code that is not in the table does not compile.
+// of the CLI and the hint that `doctor` and every client print. A code that is not in the table does not compile.
 
 interface ErrorTraits {
   readonly http: number
@@ -85,7 +85,7 @@ export const ERRORS = {
   E_SELFTEST_MISSING: final(
     503,
     1,
-    'put os-node-selftest.js of the same version beside os-node.js; the npm package has both in dist',
+    'put os-node-selftest.js of the same version beside os-node.js; the npm package, the Debian package and the image have both',
   ),
   E_SELFTEST_VERSION: final(503, 1, 'replace os-node.js and os-node-selftest.js by those of one version'),
   // the SD image
@@ -123,7 +123,11 @@ export const ERRORS = {
   DB_UNREACHABLE: again(503, 4, 'check that the server runs, and host, port and tls of storage.sql.driver'),
   DB_LOGIN: again(503, 4, 'check database, user and password of storage.sql.driver, and the rights of the user'),
   DB_SCHEMA: again(503, 4, 'run the os-node that wrote the tables, or a newer one, or name another database'),
-  E_SQL_MISSING: again(503, 4, 'put os-node-sql.js of the same version beside os-node.js; the npm package has both'),
+  E_SQL_MISSING: again(
+    503,
+    4,
+    'put os-node-sql.js of the same version beside os-node.js; the npm package, the Debian package and the image have both',
+  ),
   E_SQL_VERSION: final(503, 4, 'replace os-node.js and os-node-sql.js by those of one version'),
   // other
   STARTING: again(503, 1, 'ask again in a few seconds'),

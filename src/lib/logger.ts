@@ -1,6 +1,6 @@
-// Log lines are written to stderr and to a bounded ring in RAM (which the faces show). A storm of the same line is
-// collapsed: the first is written immediately, the repeats are counted and reported a minute later (R7). No errors: a
-// broken stderr is ignored, because logging must never end a gateway.
+// Log lines are written to stderr and to a bounded ring in RAM (which the user interfaces show). A storm of the same
+// line is collapsed: the first is written immediately, the repeats are counted and reported a minute later (R7). No
+// errors: a broken stderr is ignored, because logging must never end a gateway.
 
 import { timeText } from './clock'
 import { maskText } from './secrets'

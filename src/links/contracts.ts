@@ -6,7 +6,7 @@ import type { Clock } from '../lib/clock'
 import type { Logger } from '../lib/logger'
 import type { Reading } from '../pipeline/fact'
 
-/** The state that every face shows unchanged. Times are UNIX milliseconds. */
+/** The state that every client shows unchanged. Times are UNIX milliseconds. */
 export type LinkState =
   | { readonly state: 'disabled' }
   | { readonly state: 'opening'; readonly since: number }
@@ -39,7 +39,7 @@ export interface Openable {
   readonly counters: LinkCounters
   /**
    * While it is down: calls `back` when the missing thing has returned (replugged), so that it is tried immediately,
-   * not after the pause. Called only for a change, never because it is still present. Returns the function that ends
+   * not after the backoff. Called only for a change, never because it is still present. Returns the function that ends
    * the watch.
    */
   onReturn?(back: () => void): () => void

@@ -1,4 +1,4 @@
-// The machine's hardware as the faces show it: GPIO lines, the board's header and buses, and outputs. Types only;
+// The machine's hardware as the user interfaces show it: GPIO lines, the board's header and buses, and outputs. Types only;
 // drivers/board provides the data, commands and web show it.
 
 export type BusKind = 'i2c' | 'spi' | 'uart' | 'can' | 'w1'

@@ -1,5 +1,5 @@
 // One link: the state machine around something that can be opened and lost (D7, R11). It opens, retries with growing
-// pauses, and ignores events of a previous opening. Opening and closing never overlap: both use one chain. Errors: open
+// delays, and ignores events of a previous opening. Opening and closing never overlap: both use one chain. Errors: open
 // fails (→ down, retried); close fails (logged, counted); open hangs (closed after a deadline); close hangs (abandoned
 // after a deadline). None of them throws to the outside.
 
@@ -22,18 +22,18 @@ export interface LinkOptions {
   openTimeoutMs?: number
   /** time limit of a close, after which it is abandoned, so that one driver cannot delay a stop */
   closeTimeoutMs?: number
-  /** mean pause after an error that an early retry cannot fix (no such sensor, no driver) */
+  /** mean delay after an error that an early retry cannot fix (no such sensor, no driver) */
   rareMs?: number
   /** NOT_FOUND is no fault: this machine need not have it */
   optional?: boolean
-  /** fingerprint of the network, for a peer behind it: a change ends a pause */
+  /** fingerprint of the network, for a peer behind it: a change ends the backoff */
   network?: () => string
   onState?: (state: LinkState, before: LinkState) => void
   /** the open thing has a reading to be taken */
   onDue?: () => void
 }
 
-/** how often the network is checked during a pause */
+/** how often the network is checked during a backoff */
 const LOOK_MS = 5000
 
 /**
@@ -115,7 +115,7 @@ export class Link {
     return this.#turns.idle
   }
 
-  /** Closes and opens immediately, without a pause; also ends a pause. A disabled link stays disabled. */
+  /** Closes and opens immediately, without a delay; also ends a backoff. A disabled link stays disabled. */
   reopen(): void {
     if (this.#state.state === 'disabled') return
     this.#cut('reopened')
@@ -133,7 +133,7 @@ export class Link {
     if (this.usable) this.#settleUp()
   }
 
-  /** The link is lost: closes it and retries after a pause. */
+  /** The link is lost: closes it and retries after a delay. */
   lost(reason: string): void {
     if (!this.usable) return
     this.tally.failures++
@@ -277,7 +277,7 @@ export class Link {
     }
   }
 
-  /** The peer or its network has returned: ends a pause. */
+  /** The peer or its network has returned: ends the backoff. */
   back(): void {
     if (this.#state.state !== 'down' && this.#state.state !== 'absent') return
     this.#backoff.reset()

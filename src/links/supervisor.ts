@@ -28,9 +28,9 @@ export interface SupervisorOptions extends Pick<LinkOptions, 'openTimeoutMs' | '
 interface AddOptions {
   /** default true */
   enabled?: boolean
-  /** pauses of this link alone, for example {maxMs: 1500} for a plug that must reconnect within two seconds */
+  /** retry delays of this link alone, for example {maxMs: 1500} for a plug that must reconnect within two seconds */
   backoff?: BackoffOptions
-  /** the host of its peer: on this machine pauses stay short, elsewhere a change of the network ends them */
+  /** the host of its peer: on this machine delays stay short, elsewhere a change of the network ends them */
   host?: string
   /** it is not configured: if this machine lacks it, that is no fault */
   optional?: boolean
@@ -40,7 +40,7 @@ interface AddOptions {
 
 type LinkKind = 'medium' | 'source' | 'line'
 
-/** A link's state and counters as every face shows them. Times are UNIX ms. */
+/** A link's state and counters as every client shows them. Times are UNIX ms. */
 export interface LinkReport extends LinkCounters {
   kind: LinkKind
   /** medium or source type, for example 'UDP' or 'hwmon' */
@@ -77,7 +77,7 @@ interface Managed {
 const isSource = (thing: Openable): thing is Source => 'read' in thing && 'intervalMs' in thing
 const isMedium = (thing: Openable): thing is Medium => 'medium' in thing && 'send' in thing
 
-/** Pauses after a loss: a plug often returns soon; a server that is down is contacted at most once a minute. */
+/** Delays after a loss: a plug often returns soon; a server that is down is contacted at most once a minute. */
 const BACKOFF: BackoffOptions = { minMs: 1000, maxMs: 60_000, stableMs: 60_000 }
 
 export class Supervisor {

@@ -1,5 +1,5 @@
-// The media as every face shows them: the configured status maps, and each medium of the specification with its layer,
-// whether it is enabled, whether it has a driver, and the links that use it (GET /api/transport).
+// The media as every user interface shows them: the configured status maps, and each medium of the specification with
+// its layer, whether it is enabled, whether it has a driver, and the links that use it (GET /api/transport).
 import type { ConfigStore } from '../config'
 import { maskText } from '../lib/secrets'
 import { mediumEnabled } from './enabled'

@@ -1,6 +1,6 @@
 // A link that cannot be created: no driver for its type, or invalid options. The supervisor has it under its name, so
-// that every face shows it `down` with the reason (D7). It never opens; correcting the configuration replaces it with
-// the real one.
+// that every user interface shows it `down` with the reason (D7). It never opens; correcting the configuration replaces
+// it with the real one.
 import type { LinkCounters, Openable, OpenableEvents } from './contracts'
 
 export class UnavailableLink implements Openable {

@@ -38,8 +38,8 @@ interface Lane {
   readonly queue: Waiting[]
   bytes: number
   onTheWay: number
-  /** packets in a pause before a retry: no later one may pass them */
-  pausing: number
+  /** packets that wait for their next attempt: no later one may pass them */
+  backingOff: number
   failures: number
 }
 
@@ -48,7 +48,7 @@ export class Dispatcher {
   refused = 0
   readonly #deps: Required<DispatcherDeps>
   readonly #lanes = new Map<string, Lane>()
-  /** pauses to end at close */
+  /** retry delays to end at close */
   readonly #sleepers = new Set<() => void>()
   #closed = false
 
@@ -77,7 +77,7 @@ export class Dispatcher {
     })
   }
 
-  /** Ends all pauses; queued packets are refused. */
+  /** Ends all retry delays; queued packets are refused. */
   close(): void {
     this.#closed = true
     for (const end of [...this.#sleepers]) end()
@@ -90,14 +90,14 @@ export class Dispatcher {
   #lane(name: string): Lane {
     let lane = this.#lanes.get(name)
     if (!lane) {
-      lane = { queue: [], bytes: 0, onTheWay: 0, pausing: 0, failures: 0 }
+      lane = { queue: [], bytes: 0, onTheWay: 0, backingOff: 0, failures: 0 }
       this.#lanes.set(name, lane)
     }
     return lane
   }
 
   #pump(medium: string, lane: Lane): void {
-    while (lane.queue.length > 0 && lane.pausing === 0) {
+    while (lane.queue.length > 0 && lane.backingOff === 0) {
       if (lane.onTheWay >= (this.#deps.driver(medium)?.window ?? 1)) return
       const next = lane.queue.shift()!
       lane.bytes -= next.packet.length
@@ -121,9 +121,9 @@ export class Dispatcher {
       if (failure.final) return failure.error
       lane.failures++
       if (left <= 1 || this.#closed) return failure.error
-      lane.pausing++
+      lane.backingOff++
       await this.#sleep(this.#deps.retry().interval_seconds * 1000)
-      lane.pausing--
+      lane.backingOff--
       if (this.#closed) return failure.error
     }
   }

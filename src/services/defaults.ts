@@ -30,7 +30,9 @@ const PLUGINS = {
     summary: 'forwards matching packets to other media',
     entries: {
       rules_file: text('', 'file of the rules; empty: <data>/port_forwarder_rules.json'),
-      max_pending: int(1024, 'packets that may wait for one target; what is more is dropped and counted', { min: 1 }),
+      max_pending: int(1024, 'packets that may wait for one target; packets beyond are dropped and counted', {
+        min: 1,
+      }),
     },
   },
   env_guard: {
@@ -89,7 +91,7 @@ export function pluginFragments(): Fragment[] {
       at: 'plugins',
       schema: v.optional(
         v.looseObject({
-          enabled: flag(false, 'load plugins of other makers: they run with all rights of this program', {
+          enabled: flag(false, 'load third-party plugins: they run with all rights of this program', {
             restart: true,
           }),
           dir: text('', 'folder of these plugins; empty: <data>/plugins', { restart: true }),

@@ -19,7 +19,7 @@ import { helpOf, listed, summaries } from './command-help'
 import type { CliHandler, CommandIo, CommandOutcome, DisplayAccess, Service } from './contract'
 import { guarded } from './guarded'
 
-/** The state of a mounted service, as every face shows it. */
+/** The state of a mounted service, as every user interface shows it. */
 export interface ServiceState {
   mode: string
   loaded: boolean

@@ -379,7 +379,8 @@ export class Database {
     this.#error = { code: error.code, message: error.message, at: this.#clock.wall() }
     this.#thread = undefined
     const backoffMs = this.#backoff.next(this.#clock.mono())
-    this.#logger.warn(`the SQL view stopped (${error.message}); it is started again in ${backoffMs} ms`)
+    const delay = `${(backoffMs / 1000).toFixed(1)} s`
+    this.#logger.warn(`the SQL view stopped (${error.message}); it is started again in ${delay}`)
     this.#wake()
     this.#retry = setTimeout(() => this.#start(), backoffMs)
     this.#retry.unref()

@@ -70,13 +70,13 @@ export class TuiState {
     for (const key of this.#held.keys()) if (!names.has(key.slice(key.indexOf(' ') + 1))) this.#held.delete(key)
   }
 
-  /** Visible sections that are due: never read, or older than their or the face's interval. */
+  /** Visible sections that are due: never read, or older than their or the terminal UI's interval. */
   wanted(now: number, intervalMs: number, all = false): string[] {
     const shown = this.view === 'all' ? this.sections : this.view === 'section' && this.section ? [this.section] : []
     return shown
       .filter(({ name, refresh_interval_s }) => {
         const held = this.held(name)
-        // half an interval of tolerance, so that a section with the face's own interval is not read only every second
+        // half an interval of tolerance, so that a section with the terminal UI's own interval is not read only every second
         // time
         return all || !held || now - held.at >= Math.max(intervalMs, refresh_interval_s * 1000) - intervalMs / 2
       })

@@ -209,7 +209,18 @@ export function exported<V extends number | null>(value: V, unit: string): { val
   return { value: (value === null ? null : scaled(value, scale)) as V, unit: scale.unit }
 }
 
-/** The same for the dict form of a fact: `s1_v` and `s1_u`, and so on. */
+/** The dict form of a fact for people: `s1_v` is the text of value and unit, and so on. */
+export function readingsAsText(dict: object): Record<string, unknown> {
+  const out: Record<string, unknown> = { ...dict }
+  for (let n = 1; typeof out[`s${n}_u`] === 'string'; n++) {
+    const value = out[`s${n}_v`]
+    out[`s${n}_v`] = readingText(typeof value === 'number' ? value : null, String(out[`s${n}_u`]))
+    delete out[`s${n}_u`]
+  }
+  return out
+}
+
+/** The dict form of a fact in the units of exports. */
 export function exportedDict<D extends object>(dict: D): D {
   const out = { ...dict } as Record<string, unknown>
   for (let n = 1; typeof out[`s${n}_u`] === 'string'; n++) {

@@ -21,6 +21,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError, orElse } from '../lib/errors'
+import { bytesText } from '../units/display'
 import { checkAutomatic, checked, checkText, checkTime, type LastCheck, lineOf, runsAlready } from './automatic'
 import { disksText, removableDisks } from './disks'
 import { readUpdate } from './file'
@@ -51,9 +52,6 @@ const PLACES = {
 
 const CHECK = new RecordFile<LastCheck>(PLACES.check)
 const UPDATES = new LastUpdates(PLACES.last)
-
-const MIB = 2 ** 20
-const mib = (bytes: number): string => (bytes / MIB).toFixed(1)
 
 /** All public keys (PEM) of the image, concatenated. */
 const keysOf = (folder: string): string =>
@@ -205,7 +203,7 @@ async function install(slots: Slots, { open, print, automatic, until }: Attempt)
     const key = `${progress.step} ${Math.floor(progress.done * 10) * 10} %`
     if (key === shown) return
     shown = key
-    print(`${key}, ${mib(progress.fetched_bytes)} MB fetched`)
+    print(`${key}, ${bytesText(progress.fetched_bytes)} fetched`)
     publish(slots, { progress })
   }
   try {
@@ -218,7 +216,7 @@ async function install(slots: Slots, { open, print, automatic, until }: Attempt)
     checkTime(until, Date.now())
     const { version, fetched_bytes: fetched, bytes } = installed
     beginTrial(slots, UPDATES, installed, Date.now())
-    print(`${version} is in slot ${installed.slot}: ${mib(fetched)} MB of ${mib(bytes)} MB were fetched`)
+    print(`${version} is in slot ${installed.slot}: ${bytesText(fetched)} of ${bytesText(bytes)} were fetched`)
     return installed
   } finally {
     await source.close()

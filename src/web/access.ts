@@ -1,6 +1,6 @@
 // Authentication: the admin token, or a session opened with it or with a user's password, in the header X-Admin-Token
-// (or Authorization: Bearer). Wrong ones are rate limited by the gate; every login, successful or not, is logged. While
-// auth is off, callers from this machine are the admin and others are refused (D13).
+// (or Authorization: Bearer). Wrong ones are rate limited by the gate; every sign-in, successful or not, is logged.
+// While auth is off, callers from this machine are the admin and others are refused (D13).
 import type { IncomingMessage } from 'node:http'
 import { isLoopback } from '../config'
 import { asOsError, OsError } from '../lib/errors'
@@ -83,7 +83,7 @@ export class Access {
       // read before the check: a session opened with a token that is replaced meanwhile ends immediately
       const stamp = this.#stamp()
       if (token !== '' && (await this.#isToken(token, remote))) {
-        this.#welcome(`admin token used to log in from ${remote}`)
+        this.#welcome(`admin token used to sign in from ${remote}`)
         return this.sessions.open('admin', 'admin', remote, () => stamp !== undefined && this.#stamp() === stamp)
       }
       logger.warn(`wrong admin token from ${remote}`)
@@ -94,17 +94,17 @@ export class Access {
     }
     const verify = () =>
       users.verify(username, password).catch(error => {
-        // strangers must not learn the path of the users file
-        logger.error(`login: ${asOsError(error).message}`)
+        // clients that are not signed in must not learn the path of the users file
+        logger.error(`sign-in: ${asOsError(error).message}`)
         throw new OsError('STORAGE', 'the users cannot be read', { cause: error })
       })
     const user = await this.gate.attempt(remote, verify, userKey(username))
     if (!user) {
-      logger.warn(`wrong login from ${remote}`)
+      logger.warn(`failed sign-in from ${remote}`)
       throw new OsError('UNAUTHORIZED', 'wrong username or password')
     }
     const stamp = users.stamp(user.username)
-    this.#welcome(`${user.username} logged in from ${remote}`)
+    this.#welcome(`${user.username} signed in from ${remote}`)
     return this.sessions.open(user.role, user.username, remote, () => users.stamp(user.username) === stamp)
   }
 
@@ -118,7 +118,7 @@ export class Access {
     }
   }
 
-  /** A stored hash that cannot be read matches no token, and strangers must not learn its path. */
+  /** A stored hash that cannot be read matches no token, and clients that are not signed in must not learn its path. */
   async #isToken(text: string, remote: string): Promise<boolean> {
     try {
       return await this.gate.check(text, remote)

@@ -11,13 +11,14 @@ import type { ConfigStore } from '../config'
 import { asOsError, errno, OsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
 import { yieldToLoop } from '../lib/yield'
+import { bytesText } from '../units/display'
 import type { Restore, WriteBackup } from './context'
 
 /** most bytes of a backup, in both directions */
 const MOST = 2 ** 30
 const refuseLarge = (bytes: number): void => {
   if (bytes > MOST)
-    throw new OsError('BODY_TOO_LARGE', `a backup over HTTP has ${MOST} bytes at most`, {
+    throw new OsError('BODY_TOO_LARGE', `a backup over HTTP has ${bytesText(MOST)} at most`, {
       hint: 'os-node backup and os-node restore have no such bound',
     })
 }

@@ -175,17 +175,17 @@ export class Connections {
   }
 
   /** True if one more connection of this address may stay, if necessary after closing another. */
-  #hasRoom(newcomer: string): boolean {
+  #hasRoom(address: string): boolean {
     const { limit } = this.#options
-    const held = new Map<string, number>([[newcomer, 0]])
-    for (const { address } of this.#open.values()) held.set(address, (held.get(address) ?? 0) + 1)
-    if (held.get(newcomer)! >= Math.max(LEAST_SHARE, limit / 4))
-      return this.#dropFirst(open => this.#isIdle(open, newcomer))
+    const held = new Map<string, number>([[address, 0]])
+    for (const open of this.#open.values()) held.set(open.address, (held.get(open.address) ?? 0) + 1)
+    if (held.get(address)! >= Math.max(LEAST_SHARE, limit / 4))
+      return this.#dropFirst(open => this.#isIdle(open, address))
     if (this.#open.size < limit) return true
     const most = Math.max(...held.values())
     return (
       this.#dropFirst(open => this.#isIdle(open)) ||
-      (held.get(newcomer)! + 1 < most && this.#dropFirst(({ address }) => held.get(address) === most))
+      (held.get(address)! + 1 < most && this.#dropFirst(open => held.get(open.address) === most))
     )
   }
 

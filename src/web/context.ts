@@ -1,6 +1,6 @@
-// Everything the web face needs of the gateway, as one interface: the face knows no concrete room, and tests pass plain
-// objects. Functions are called once per request and must be cheap; one that throws affects only its own part of the
-// answer.
+// Everything the web service needs of the gateway, as one interface: the service knows no concrete room, and tests pass
+// plain objects. Functions are called once per request and must be cheap; one that throws affects only its own part of
+// the answer.
 import type { JobRunner } from '../commands/jobs'
 import type { Change, SchemaRow, SettingUpdate } from '../config'
 import type { DisplayRegistry } from '../display'
@@ -43,7 +43,7 @@ export interface WebAuth {
   stamp?(): unknown
 }
 
-/** The configuration for the web face. Secrets are masked (X19); keys are dotted. */
+/** The configuration for the web service. Secrets are masked (X19); keys are dotted. */
 export interface WebConfig {
   /** a value by dotted path; without one the complete configuration */
   get(key?: string): unknown

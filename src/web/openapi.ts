@@ -77,11 +77,11 @@ function operation(route: Route): Json {
     ...(body && { requestBody: { required: true, content: { 'application/json': { schema: schemaOf(body) } } } }),
     responses: {
       200: { description: 'done', content: contentOf(route) },
-      400: failure('something is wrong with the request'),
+      400: failure('invalid request'),
       ...(role !== 'open' && { 401: failure('admin token required') }),
       ...((write || role !== 'open') && { 403: failure('role, read_only or writable_config_prefixes forbid it') }),
-      ...((query || path.includes(':')) && { 404: failure('there is no such thing') }),
-      default: failure('every other error'),
+      ...((query || path.includes(':')) && { 404: failure('not found') }),
+      default: failure('any other error'),
     },
   }
 }

@@ -9,7 +9,7 @@ export interface SystemUpdate {
   show(): Record<string, unknown>
   request(source: string): void
   /**
-   * A user logged in: the system then removes the file with the first token. The log cannot be used for this: it may be
+   * A user signed in: the system then removes the file with the first token. The log cannot be used for this: it may be
    * limited to warnings.
    */
   loggedIn(): void

@@ -98,7 +98,7 @@ const reply = Buffer.from(delivery.buildProbeReply(7, 100))
 const framed = (list: readonly Uint8Array[]): Buffer =>
   Buffer.concat(list.flatMap(packet => [Buffer.of(packet.length >> 8, packet.length & 255), packet]))
 
-function fromDelivery(role: 'opener' | 'listener', parts: Iterable<Uint8Array>): string[] {
+function fromDelivery(role: 'client' | 'server', parts: Iterable<Uint8Array>): string[] {
   const got: string[] = []
   const stream = new DeliveryStream({
     role,
@@ -131,7 +131,7 @@ fuzz({
   words: [probe, reply, Uint8Array.of(0, 0), Uint8Array.of(0xff, 0xff), Uint8Array.of(0, 1)],
   run(input) {
     let outcome = ''
-    for (const role of ['opener', 'listener'] as const) {
+    for (const role of ['client', 'server'] as const) {
       const whole = fromDelivery(role, [input])
       assert.deepEqual(fromDelivery(role, chunks(input)), whole, 'another packet for other chunks')
       outcome += `${role}${Math.min(whole.length, 5)}${whole.at(-1) === 'broken'}`

@@ -310,7 +310,7 @@ test('repair-config repairs a file that no other command accepts; a running gate
 })
 
 test('a first start prints the token once, with its link, and no QR code for the loopback; the token opens the API', async () => {
-  const first = running.output.match(/log in with +(\S+)/)?.[1]
+  const first = running.output.match(/sign in with +(\S+)/)?.[1]
   assert.ok(first?.startsWith(`http://127.0.0.1:${ports.page}/#/?token=`), running.output)
   assert.equal(running.output.split('admin token').length, 2)
   assert.doesNotMatch(running.output, /█▀▀▀▀▀█|█ ▄▄▄▄▄ █/)
@@ -328,7 +328,7 @@ test('run --lan: the page is encrypted, and the QR code of the first start is a 
   assert.equal(lan.redirect.status, 308)
   assert.equal(lan.redirect.headers.get('location'), `https://127.0.0.1:${ports.page}/api/x`)
   const { output } = alone
-  const link = new URL(output.match(/log in with +(\S+)/)?.[1] ?? 'none:')
+  const link = new URL(output.match(/sign in with +(\S+)/)?.[1] ?? 'none:')
   const address = lanAddress()
   assert.equal(link.host, `${address ?? '127.0.0.1'}:${ports.page}`, output)
   assert.match(link.href, /^https:.*#\/\?token=/)

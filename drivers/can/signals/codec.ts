@@ -59,7 +59,7 @@ export class MessageDecoder {
     for (let k = 0; k < steps.length; k++) {
       const s = steps[k]!
       switches[k] = Number.NaN
-      if (s.parent >= 0 && !within(s.ranges, switches[s.parent]!)) continue
+      if (s.parent >= 0 && !inRanges(s.ranges, switches[s.parent]!)) continue
       if (data.length < s.bytes) {
         this.short++
         continue
@@ -89,7 +89,7 @@ function formatted(data: Uint8Array, { format, field: place }: Step): number {
 }
 
 /** NaN is in no range. */
-function within(ranges: Float64Array, value: number): boolean {
+function inRanges(ranges: Float64Array, value: number): boolean {
   for (let k = 0; k < ranges.length; k += 2) if (value >= ranges[k]! && value <= ranges[k + 1]!) return true
   return false
 }

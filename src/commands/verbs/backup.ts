@@ -101,7 +101,7 @@ export const restore: Verb<RestoreResult> = {
     'os-node restore gateway.backup --config /etc/os-node/Config.json --passphrase-file /root/passphrase',
   ],
   options: {
-    file: { type: 'string', value: 'FILE', required: true, help: 'what os-node backup wrote' },
+    file: { type: 'string', value: 'FILE', required: true, help: 'backup file' },
     'without-secrets': { type: 'boolean', help: 'leave the secrets in it; no passphrase is needed' },
     'passphrase-file': PASSPHRASE_FILE,
   },

@@ -1,5 +1,7 @@
 // decode: a packet in hex → its fact. A packet that cannot be decoded is a result with `error`, exit 1.
+import { plain, textOf } from '../../display'
 import { OsError } from '../../lib/errors'
+import { readingsAsText } from '../../units/display'
 import type { Verb } from '../verb'
 
 function bytesOf(text: string): Uint8Array {
@@ -29,4 +31,5 @@ export const decode: Verb<object> = {
     const value = (await context.node()).receive(bytes)
     return { value, exitCode: 'error' in value ? 1 : 0 }
   },
+  text: value => textOf(plain(readingsAsText(value))),
 }

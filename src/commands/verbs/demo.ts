@@ -61,7 +61,8 @@ async function run(context: CommandContext, options: OptionValues & DemoOptions)
   const timer = durationMs > 0 ? setTimeout(() => started.stop?.(), durationMs) : undefined
   if (options['open-browser']) {
     const link = String(info.login_url ?? info.url)
-    if (!(await context.openUrl?.(link))) context.logger.warn('no browser could be started; open the login link above')
+    if (!(await context.openUrl?.(link)))
+      context.logger.warn('no browser could be started; open the sign-in link above')
   }
   const feeding = feed(context, started, options.interval * 1000, over.signal)
   try {

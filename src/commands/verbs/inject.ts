@@ -1,6 +1,8 @@
 // inject: runs readings through the stages of the pipeline without sending them. Each stage prints its result, up to
 // the requested one (specification, "CLI commands"). It works without an id (AID 0) and with separate templates, so
 // that it changes nothing in a running gateway. Refused rows are printed with the reason; exit 1 if none was accepted.
+import { plain, textOf } from '../../display'
+import { readingsAsText } from '../../units/display'
 import type { CommandContext } from '../context'
 import type { OptionValues, Verb } from '../verb'
 import { READING_OPTIONS, readingsOf, readSensorsFile, refusedRows, refuseFile } from './transmit'
@@ -57,4 +59,5 @@ export const inject: Verb = {
     const none = offered > 0 && Array.isArray(value.rejected) && value.rejected.length === offered
     return { value, exitCode: none ? 1 : 0 }
   },
+  text: value => textOf(plain({ ...value, standardize: readingsAsText(value.standardize as object) })),
 }

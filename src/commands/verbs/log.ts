@@ -60,7 +60,7 @@ export const logExport: Verb = {
   options: {
     from: { type: 'integer', value: 'SEQ', min: 0, default: 0, help: 'first sequence number' },
     ...SELECTION,
-    format: { type: 'string', value: 'FORMAT', choices: ['ndjson', 'csv'], default: 'ndjson', help: 'of the lines' },
+    format: { type: 'string', value: 'FORMAT', choices: ['ndjson', 'csv'], default: 'ndjson', help: 'output format' },
     units: UNITS,
   },
   where: 'either',

@@ -9,7 +9,7 @@ function shown(value: unknown): string {
 }
 
 /** For people, an empty key needs a name. */
-const named = (key: string): string => (key === '' ? 'the whole file' : key === '?' ? 'words without a name' : key)
+const named = (key: string): string => (key === '' ? 'the whole file' : key === '?' ? 'text outside any key' : key)
 
 export const repairConfig: Verb<{ ok: true; repaired: readonly Repaired[]; backup?: string }> = {
   name: 'repair-config',

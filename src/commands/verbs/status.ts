@@ -141,7 +141,7 @@ function text(status: ShownStatus, via: Via | undefined, paint: Paint, now = Dat
       `database: ${counted(status.storage.missed, 'fact')} missed, by a full log or a damaged window; enlarge gateway.log.max_bytes`,
     )
   if (status.needs_restart) warn(`effective at the next start: ${status.needs_restart.join(', ')}`)
-  for (const problem of status.login_problems ?? []) bad(`log in: ${problem}`)
+  for (const problem of status.login_problems ?? []) bad(`sign-in: ${problem}`)
   if (status.config_problem) warn(`config: ${status.config_problem}`)
   for (const { aid, addresses } of status.shared_ids ?? []) warn(`id ${aid} was heard from ${addresses.join(', ')}`)
   for (const { device_id, sensor_id, status: state, reason } of status.attention ?? []) {
@@ -173,7 +173,7 @@ function text(status: ShownStatus, via: Via | undefined, paint: Paint, now = Dat
   const uplinks = Object.entries(status.uplinks)
   if (uplinks.length > 0) {
     const rows = uplinks.map(([name, up]) =>
-      [name, up.carrying ? 'active' : 'standby', up.delivery, up.acked, up.sent, up.resent, up.refused, up.secure].map(
+      [name, up.carrying ? 'active' : 'idle', up.delivery, up.acked, up.sent, up.resent, up.refused, up.secure].map(
         String,
       ),
     )

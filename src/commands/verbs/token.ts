@@ -1,4 +1,4 @@
-// token --new: creates a new admin token. It is printed once, with the link and the QR code that log in; only its hash
+// token --new: creates a new admin token. It is printed once, with the link and the QR code that sign in; only its hash
 // is stored. The old token becomes invalid.
 import { OsError } from '../../lib/errors'
 import { configuredUrl, loginUrl, phoneCode } from '../login'

@@ -20,7 +20,7 @@ export const engineEntries = {
       max: 65_536,
       restart: true,
     }),
-    zero_copy_transport: flag(true, 'hand packets to the medium without copying them'),
+    zero_copy_transport: flag(true, 'pass packets to the medium without copying them'),
     diff_base: choice(
       ['last', 'sticky'],
       'last',

@@ -132,7 +132,7 @@ export const gatewayEntries = {
       healthy_s: num(600, 'a run of this length ends the count', { min: 1, max: 86_400, restart: true }),
     }),
     guard: section({
-      enabled: flag(true, 'do less before memory or time run out'),
+      enabled: flag(true, 'reduce work when memory or event loop lag nears its limit'),
       memory_mb: int(0, 'memory to stay below; 0: 80 % of the control group, else 40 % of the machine, at most 1024', {
         max: 1_048_576,
       }),

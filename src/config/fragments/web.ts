@@ -15,7 +15,7 @@ export const WRITABLE_PREFIXES: readonly string[] = [
 
 export const webEntries = {
   web_user: section({
-    auth_enabled: flag(true, 'ask for the admin token; off: listen on the loopback only', atStart),
+    auth_enabled: flag(true, 'require the admin token; off: listen on the loopback only', atStart),
     read_only: flag(false, 'refuse every write over HTTP'),
     management_enabled: flag(true, 'answer over HTTP; off: only the page, health, users and /api/data'),
     writable_config_prefixes: v.optional(
@@ -37,8 +37,8 @@ export const webEntries = {
     ),
     redirect_port: port(0, 'port that answers /health and redirects to the encrypted page; 0: none', atStart),
     allowed_hosts: list(v.string(), 'further host names of this gateway, against DNS rebinding', atStart),
-    session_idle_seconds: int(1800, 'a login ends after this long without use', { min: 60, max: 86_400 }),
-    session_max_seconds: int(43_200, 'a login ends after this long', { min: 300, max: 2_592_000 }),
+    session_idle_seconds: int(1800, 'a session ends after this long without use', { min: 60, max: 86_400 }),
+    session_max_seconds: int(43_200, 'a session ends after this long', { min: 300, max: 2_592_000 }),
     ui: section({
       ui_enabled: flag(true, 'show the page; off: only the API'),
       ui_theme: text('auto', 'theme of the page: auto, light or dark'),

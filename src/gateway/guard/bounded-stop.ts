@@ -40,7 +40,7 @@ export async function runSteps(
         left.push(name)
       }
     } catch (error) {
-      logger.error(`stopping: ${name}: ${asOsError(error).message}`)
+      logger.error(`stopping ${name} failed: ${asOsError(error).message}`)
       left.push(name)
     }
   }

@@ -5,6 +5,7 @@ import { resolve } from 'node:path'
 import { type Config, ConfigStore } from '../../config'
 import { OsError, orElse } from '../../lib/errors'
 import { MOST_BYTES } from '../../lib/files'
+import { bytesText } from '../../units/display'
 
 const IN_TLS = /^(ca|cert|key|client_ca)$/
 
@@ -44,7 +45,7 @@ export function refuseSpecialFiles(now: unknown, next: Config): void {
       const what = folder
         ? `ENOTDIR: ${value} is no folder`
         : large
-          ? `E_TOO_LARGE: ${value} is larger than ${MOST_BYTES} bytes`
+          ? `E_TOO_LARGE: ${value} is larger than ${bytesText(MOST_BYTES)}`
           : `E_NOT_REGULAR: ${value} is no regular file`
       throw new OsError('CONFIG_INVALID', `${key}: ${what}`, { details: { key } })
     }

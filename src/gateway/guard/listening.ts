@@ -1,12 +1,13 @@
-// Reports to the system that others can reach this service at other ports than before: the firewall of the SD image then reads its open sockets. They
-// are compared by the kernel's tables, so those of plugins and of the native addon count, and those of a link that opens late.
+// Reports to the system that others can reach this service at other ports than before: the firewall of the SD image
+// then reads its open sockets. They are read from the kernel's tables, so those of plugins and of the native addon
+// count, and those of a link that opens late.
 //
 // Errors: what cannot be read or written is logged once, and tried again at the next call.
 import { asOsError, orElse } from '../../lib/errors'
 import type { Files } from '../../lib/files'
 import type { Logger } from '../../lib/logger'
 
-/** a socket that takes what comes in, its user and number: TCP that listens (0A), UDP without a peer (07) */
+/** a listening socket, its user and number: TCP that listens (0A), UDP without a peer (07) */
 const ROW = /^ *\d+: \S+ \S+ 0[A7] \S+ \S+ \S+ +(\d+) +\S+ (\d+)/gm
 const TABLES = ['tcp', 'tcp6', 'udp', 'udp6']
 
@@ -24,7 +25,7 @@ export function listenWatch(file: string, files: Files, logger: Logger, uid = pr
       known = now
       failed = false
     } catch (error) {
-      if (!failed) logger.warn(`the firewall keeps its ports: ${asOsError(error).message}`)
+      if (!failed) logger.warn(`the firewall was not updated: ${asOsError(error).message}`)
       failed = true
     }
   }

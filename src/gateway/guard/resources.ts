@@ -8,6 +8,7 @@ import { totalmem } from 'node:os'
 import { asOsError, descriptors, orElse } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { systemTimers, type Timers } from '../../lib/timers'
+import { bytesText } from '../../units/display'
 
 export type GuardLevel = 'normal' | 'lean' | 'tight'
 const LEVELS: readonly GuardLevel[] = ['normal', 'lean', 'tight']
@@ -87,7 +88,7 @@ export function filesReport(): FilesReport {
   return { open: orElse(limit, () => readdirSync('/proc/self/fd').length - 1), limit, refused }
 }
 
-/** minimum without a control group. The maximum exists because input of strangers must not fill a large machine */
+/** without a control group; a maximum because input from unknown senders must not fill the memory of a large machine */
 const LEAST = 192 * 1_048_576
 const MOST = 1024 * 1_048_576
 
@@ -189,7 +190,7 @@ export class Resources {
     const byMemory = passed(rss, memory, MEMORY)
     const byLag = passed(lagMs, lag, LAG)
     const reasons = [
-      ...(byMemory > 0 ? [`memory ${Math.round(rss / 1_048_576)} of ${Math.round(memory / 1_048_576)} MB`] : []),
+      ...(byMemory > 0 ? [`memory ${bytesText(rss)} of ${bytesText(memory)}`] : []),
       ...(byLag > 0 ? [`event loop late by ${Math.round(lagMs)} ms`] : []),
     ]
     return { level: Math.max(byMemory, byLag), reason: reasons.join('; ') }

@@ -250,13 +250,13 @@ export class Sources {
     running.failing = readings.some(([, , value]) => value === null)
       ? new Map(readings.flatMap(([id, , value]) => (value === null ? [[this.#ids.nameOf(entry.name, id), id]] : [])))
       : NONE
-    const strangers = running.seen ? [] : band.unknownSensors(readings)
+    const unknownSensors = running.seen ? [] : band.unknownSensors(readings)
     running.seen = true
-    if (strangers.length > 0) {
+    if (unknownSensors.length > 0) {
       const there = readings.slice(0, 32).map(([id]) => id)
       logger
         .child(entry.name)
-        .warn(`deadband: no sensor is named ${strangers.join(', ')}; there are ${there.join(', ')}`)
+        .warn(`deadband: no sensor is named ${unknownSensors.join(', ')}; there are ${there.join(', ')}`)
     }
     if (!band.passes(readings, clock.mono())) {
       this.#intake.counters.unchanged++

@@ -1,6 +1,6 @@
 // Receives packets of other nodes: packets from every listening medium are decoded, logged, acknowledged after the commit,
 // and answered. Control packets are passed to the handshake manager; a reply that assigns an id waits until the allocation is
-// on flash (D16). The session wall answers requests of secure sessions (session).
+// on flash (D16). ReceiveSession answers requests of secure sessions.
 //
 // Errors (none stops the gateway): bytes that are no packet are counted `malformed`. A packet whose template is missing is
 // answered NEED_FULL and not acknowledged, so it is sent again as FULL (X9). A duplicate is one record (D16). A packet from a

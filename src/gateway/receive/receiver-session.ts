@@ -42,6 +42,7 @@ export class ReceiveSession {
     refused_plaintext: 0,
     /** plaintext and empty heartbeats of an AID whose confirmed session is with another address (X36) */
     refused_elsewhere: 0,
+    /** key requests received */
     openers: 0,
     bad_key: 0,
   }

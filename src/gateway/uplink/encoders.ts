@@ -119,9 +119,9 @@ export class Encoders {
   }
 
   /**
-   * One frame of record `seq`, staged or of at most `limit` bytes; `full` for a relayed fact. Also throws PACKET_TOO_LARGE. A power cut may have taken the
-   * TID counters (a card that does not sync), so a TID of this run may have a newer template of the last one at the upstream: without
-   * acknowledgements it begins with a time of this run.
+   * One frame of record `seq`, staged or of at most `limit` bytes; `full` for a relayed fact. Also throws PACKET_TOO_LARGE.
+   * After a power cut the stored TID counters may be old, and the upstream may have a newer template under a TID of this run.
+   * On media without acknowledgements a TID therefore starts with a timestamp of this run.
    */
   encode(fact: Fact, full: boolean, limit: number, seq: number): EncodedFrame {
     const encoder = this.#encoder(fact.aid)

@@ -1,6 +1,6 @@
 // A short list of ranges of the log, stored in the log as counters: `<prefix><number>:<key>`. A range beyond the end of the list has zeros.
 //
-// Errors: what an append to the log throws. The next write() then writes the rest.
+// Errors: what an append to the log throws. The next write() then writes the remaining ranges.
 import type { FlashLog } from '../../log'
 
 export class StoredRanges<Key extends string> {

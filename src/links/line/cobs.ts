@@ -36,7 +36,7 @@ export class CobsDeframer implements Deframer {
   readonly #onPacket: (packet: Uint8Array) => void
   readonly #buffer: Uint8Array
   #used = 0
-  /** bytes until the next code byte, and whether it stands for a zero */
+  /** bytes until the next code byte, and whether it encodes a zero */
   #run = 0
   #zero = false
   #size = 0

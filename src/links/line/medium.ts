@@ -28,7 +28,7 @@ interface LineMediumOptions {
   clock: Clock
   timers: Timers
   logger: Logger
-  /** silence that ends a packet; longer than a sender's own pauses */
+  /** silence that ends a packet; longer than the gaps between a sender's bytes */
   gapMs?: number
   /** the address in packet origins; left out: the line's name */
   address?: string

@@ -11,7 +11,7 @@ import { UDP_PAYLOAD } from './settings'
 import { QuicStreams } from './stream'
 
 interface ConnectionParts {
-  readonly role: 'opener' | 'listener'
+  readonly role: 'client' | 'server'
   /** sends one UDP datagram; the buffer belongs to the callee until `free` is called */
   transmit(datagram: Uint8Array, to: HostPort, free: () => void): void
   onPacket(packet: Uint8Array, connection: QuicConnection): void
@@ -94,7 +94,7 @@ export class QuicConnection {
       return Promise.resolve(true)
     }
     const sent =
-      size === null && this.parts.role === 'opener' ? this.streams.sendPlain(packet) : this.streams.send(packet)
+      size === null && this.parts.role === 'client' ? this.streams.sendPlain(packet) : this.streams.send(packet)
     this.#soon()
     return sent
   }

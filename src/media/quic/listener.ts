@@ -241,7 +241,7 @@ export class QuicListener extends PacketReceiver implements Medium {
     let established = false
     const late = setTimeout(() => connection.close('the handshake took too long'), this.#options.connect_timeout_ms)
     const connection = new QuicConnection(quic, {
-      role: 'listener',
+      role: 'server',
       transmit: (datagram, to, free) => this.#transmit(socket, datagram, to, free),
       onPacket: packet => this.#packet(packet, peer),
       onEstablished: () => {

@@ -109,7 +109,7 @@ export class QuicSender extends PacketReceiver implements Medium {
       let failure: OsError | undefined
       let wait = setTimeout(() => connection.close('no answer'), connect_timeout_ms)
       const connection = new QuicConnection(quic, {
-        role: 'opener',
+        role: 'client',
         transmit: (datagram, _to, free) => this.#transmit(socket, datagram, free),
         onPacket: packet => this.#received(packet),
         onEstablished: ({ datagramSize, streams }) => {

@@ -32,7 +32,7 @@ interface Incoming {
 
 export class QuicStreams {
   readonly #connection: QuicState
-  readonly #role: 'opener' | 'listener'
+  readonly #role: 'client' | 'server'
   readonly #onPacket: (packet: Uint8Array) => void
   readonly #broken: (reason: string) => void
   readonly #incoming = new Map<number, Incoming>()
@@ -46,7 +46,7 @@ export class QuicStreams {
 
   constructor(
     connection: QuicState,
-    role: 'opener' | 'listener',
+    role: 'client' | 'server',
     onPacket: (packet: Uint8Array) => void,
     broken: (reason: string) => void,
   ) {
@@ -66,7 +66,7 @@ export class QuicStreams {
   send(packet: Uint8Array): Promise<boolean> {
     const stream = this.#incoming.get(0)?.stream
     if (packet.length === 0 || packet.length > MAX_PACKET) return Promise.resolve(false)
-    if (this.#role === 'opener' || stream?.mode === 'framed')
+    if (this.#role === 'client' || stream?.mode === 'framed')
       return stream ? this.#queued(0, stream.wrap(packet), false) : Promise.resolve(false)
     // a peer that accepts datagrams opens its stream immediately, but its first bytes may arrive after a datagram
     if ((stream && stream.mode !== 'opening') || this.#early.length >= MAX_EARLY) return Promise.resolve(false)
@@ -165,7 +165,7 @@ export class QuicStreams {
   #took(incoming: Incoming, packet: Uint8Array): void {
     if (!incoming.begun && incoming.stream.mode === 'framed') {
       incoming.begun = true
-      if (this.#role === 'listener' && isProbe(packet)) {
+      if (this.#role === 'server' && isProbe(packet)) {
         this.#put(0, incoming.stream.wrap(buildProbeReply((packet[1]! << 8) | packet[2]!, 0)), false, () => undefined)
         for (const early of this.#early.splice(0)) this.#put(0, incoming.stream.wrap(early.packet), false, early.done)
         return

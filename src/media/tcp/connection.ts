@@ -45,7 +45,7 @@ export class TcpConnection implements PacketOrigin {
     this.#openedAt = parts.mono()
     this.#packetAt = this.#openedAt
     this.#stream = new DeliveryStream({
-      role: 'listener',
+      role: 'server',
       maxPacket: parts.maxPacket,
       onPacket: packet => {
         this.#packets++

@@ -155,7 +155,7 @@ export class TcpSender extends PacketReceiver implements Medium {
   #frame(socket: Socket, events: OpenableEvents): Framed {
     const { host, port, max_packet, send_timeout_s } = this.#options
     const where = hostPort(host, port)
-    const stream = new DeliveryStream({ role: 'opener', maxPacket: max_packet, onPacket: p => this.#received(p) })
+    const stream = new DeliveryStream({ role: 'client', maxPacket: max_packet, onPacket: p => this.#received(p) })
     const lost = (reason: string): void => {
       if (this.#framed?.socket !== socket) return
       this.#framed = undefined
@@ -200,7 +200,7 @@ export class TcpSender extends PacketReceiver implements Medium {
   #plain(socket: Socket, packet: Uint8Array): Promise<boolean> {
     const { host, port, max_packet, send_timeout_s } = this.#options
     const where = hostPort(host, port)
-    const answer = new DeliveryStream({ role: 'opener', maxPacket: max_packet, onPacket: p => this.#received(p) })
+    const answer = new DeliveryStream({ role: 'client', maxPacket: max_packet, onPacket: p => this.#received(p) })
     if (this.#lingering.size >= MAX_LINGERING) this.#lingering.values().next().value?.destroy()
     this.#lingering.add(socket)
     const deadline = setTimeout(() => socket.destroy(), send_timeout_s * 1000)

@@ -62,7 +62,7 @@ const ALERTS: readonly [RegExp, string, string?][] = [
   [/HANDSHAKE_FAILURE|NO_SHARED_CIPHER|NO_CIPHERS/, 'no cipher in common, or a certificate is missing'],
   [
     /WRONG_VERSION_NUMBER|HTTP_REQUEST|UNKNOWN_PROTOCOL|PACKET_LENGTH_TOO_LONG|UNEXPECTED_MESSAGE|BAD_RECORD_TYPE/,
-    'the other side does not speak TLS',
+    'the peer does not use TLS',
     'check the port, and the key tls on both sides',
   ],
 ]

@@ -13,8 +13,8 @@ import { isProbe, isProbeReply, PROBE_REPLY_SIZE, PROBE_SIZE } from './frame'
 type StreamMode = 'opening' | 'framed' | 'plain' | 'broken'
 
 interface DeliveryStreamOptions {
-  /** `opener` opened the connection and probes, `listener` accepted it */
-  role: 'opener' | 'listener'
+  /** `client` opened the connection and probes, `server` accepted it */
+  role: 'client' | 'server'
   /** largest accepted packet, in bytes */
   maxPacket?: number
   /** a received packet, PING and PONG included; the bytes are only valid during the call */
@@ -40,10 +40,10 @@ export class DeliveryStream {
   #have = 0
 
   constructor({ role, maxPacket = MAX_PACKET, onPacket }: DeliveryStreamOptions) {
-    const listens = role === 'listener'
-    this.#isFirst = listens ? isProbe : isProbeReply
-    this.#isOwnFirst = listens ? isProbeReply : isProbe
-    this.#firstSize = listens ? PROBE_SIZE : PROBE_REPLY_SIZE
+    const server = role === 'server'
+    this.#isFirst = server ? isProbe : isProbeReply
+    this.#isOwnFirst = server ? isProbeReply : isProbe
+    this.#firstSize = server ? PROBE_SIZE : PROBE_REPLY_SIZE
     this.#maxPacket = Math.min(maxPacket, MAX_PACKET)
     this.#onPacket = onPacket
   }

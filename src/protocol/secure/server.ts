@@ -8,7 +8,7 @@
 // A confirmed key is replaced only from the address it was confirmed from (a packet encrypted with it moves that address), or
 // after no valid packet came from there for `rekeyAfterS` (X37); a request from another address gets no answer and is
 // counted. A named key is valid for the address that requested it. A replaced key is valid for a minute more. Answers are
-// rate limited per address, so that a stranger's packets cannot suppress answers to the device. A packet without a time,
+// rate limited per address, so that packets of other senders cannot suppress answers to the device. A packet without a time,
 // stamped here, makes no key, since its sender cannot know the time.
 import { type Clock, systemClock } from '../../lib/clock'
 import { peerAddress, senderOf } from '../address'

@@ -187,7 +187,7 @@ export class SecureSessions {
     return this.#get(aid)?.state.confirmed === true
   }
 
-  /** The key of a session; does not keep it alive, since strangers' packets would do so. */
+  /** The key of a session; does not keep it alive, since forged packets would do so. */
   peekKey(aid: number): Uint8Array | null {
     return this.#peek(aid)?.state.key ?? null
   }
@@ -327,7 +327,7 @@ export class SecureSessions {
     session.peerAddr = peerAddr
     if (state.confirmed) this.#unproven.delete(aid)
     else this.#unproven.add(aid)
-    // after a kill, a broker may still deliver packets with a new key, and a confirmed key keeps strangers out (X37)
+    // after a kill, a broker may still deliver packets with a new key, and a confirmed key keeps other senders out (X37)
     this.#save(matters ? 'now' : 'later')
     return session
   }

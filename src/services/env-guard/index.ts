@@ -118,8 +118,8 @@ export class EnvGuardService implements Service {
         summary: 'list issues of one kind or status',
         reads: true,
         options: {
-          status: { type: 'string', choices: STATUSES, help: 'these only' },
-          kind: { type: 'string', choices: ['device', 'permission', 'package'], help: 'these only' },
+          status: { type: 'string', choices: STATUSES, help: 'issues of this status' },
+          kind: { type: 'string', choices: ['device', 'permission', 'package'], help: 'issues of this kind' },
         },
         run: ({ status, kind }) => {
           const issues = this.#issues

@@ -37,7 +37,7 @@ const ADD: Record<string, OptionSpec> = {
     type: 'string',
     choices: ['raw', 'plain', 'full'],
     default: 'raw',
-    help: 'plain: deciphered; full: also each packet stands alone',
+    help: 'plain: deciphered; full: deciphered, and sent as FULL',
   },
   redirect: { type: 'boolean', help: 'send to the targets only' },
   disabled: { type: 'boolean', help: 'stored but inactive' },

@@ -1,5 +1,5 @@
 // The users of the HTTP service, in `<data>/web_users.json`: `{users: [{username, role, enabled, created_at, updated_at,
-// password_hash?}]}`. Names must differ by more than case. A user without a password exists, but cannot log in.
+// password_hash?}]}`. Names must differ by more than case. A user without a password exists, but cannot sign in.
 //
 // Errors: an existing file that cannot be read (STORAGE) admits no user and is not overwritten. A name is in use
 // (USER_EXISTS), unknown (NOT_FOUND) or invalid (BAD_REQUEST). A failed write changes nothing.

@@ -4,7 +4,7 @@
 // the one that was read. A duplicate packet is one row, by its uuid.
 //
 // Errors: see connection.ts. A statement that does not return ends the connection after the statement timeout.
-import { within as deadline } from '../../lib/deadline'
+import { within } from '../../lib/deadline'
 import { OsError } from '../../lib/errors'
 import { systemTimers } from '../../lib/timers'
 import { type LogRecord, packetUuid } from '../../log'
@@ -51,7 +51,7 @@ export class ServerStore {
   static async open(dialect: Dialect, setup: ServerSetup, lost: (error: OsError) => void): Promise<ServerStore> {
     const on = await dialect.connect(setup, lost)
     const { origin } = setup
-    return within(on, setup, async () => {
+    return withStatementLimit(on, setup, async () => {
       await migrate(on, dialect, origin !== undefined)
       if (origin === undefined) return new ServerStore(dialect, setup, on, undefined)
       const find = () =>
@@ -74,8 +74,8 @@ export class ServerStore {
   async apply(records: Iterable<LogRecord>, upTo: number): Promise<void> {
     const writer = this.#writer!
     const [parts, nowMs] = partsOf(records)
-    await within(this.#on, this.#setup, () => this.#prepare(parts, nowMs))
-    const counts = await within(this.#on, this.#setup, () =>
+    await withStatementLimit(this.#on, this.#setup, () => this.#prepare(parts, nowMs))
+    const counts = await withStatementLimit(this.#on, this.#setup, () =>
       this.#on.transaction(async on => {
         let [sent, inserted] = [0, 0]
         for (const part of parts)
@@ -155,8 +155,12 @@ function rowOf({ seq, boot, wallMs, quality, link, fact }: LogRecord): PacketRow
 }
 
 /** Closes a connection whose statements do not return. */
-export const within = <T>(on: ServerConnection, { statementMs }: ServerSetup, work: () => Promise<T>): Promise<T> =>
-  deadline(systemTimers, statementMs + GRACE_MS, work(), () => {
+export const withStatementLimit = <T>(
+  on: ServerConnection,
+  { statementMs }: ServerSetup,
+  work: () => Promise<T>,
+): Promise<T> =>
+  within(systemTimers, statementMs + GRACE_MS, work(), () => {
     on.close()
     throw new OsError('TIMEOUT', 'the server does not answer')
   })

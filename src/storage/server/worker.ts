@@ -14,7 +14,7 @@ import { allocate } from './ids'
 import { mysql } from './mysql'
 import { postgresql } from './postgres'
 import type { ServerSetup } from './setup'
-import { ServerStore, within } from './store'
+import { ServerStore, withStatementLimit } from './store'
 
 const DIALECTS: readonly Dialect[] = [postgresql, mysql]
 
@@ -71,7 +71,7 @@ function questions(dialect: Dialect, setup: ServerSetup): (question: Question | 
   const one = async (question: Question | IdQuestion): Promise<unknown> => {
     if (!on || on.lost) on = await dialect.connect(setup)
     const connection = on
-    return within(connection, setup, () =>
+    return withStatementLimit(connection, setup, () =>
       question.name === 'ids' ? allocate(connection, question.work) : new Answers(connection, dialect).to(question),
     )
   }

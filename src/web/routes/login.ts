@@ -59,7 +59,7 @@ export const USERS: readonly Route[] = [
   route('POST /users', {
     role: 'admin',
     write: 'state',
-    summary: 'creates a user; without a password it cannot log in',
+    summary: 'creates a user; without a password it cannot sign in',
     body: v.object({ username: s.needed('username'), ...changeable }),
     answer: s.answer(s.user),
     run: async ({ context, body }) => ({ ok: true, ...(await context.users.add(body)) }),

@@ -87,6 +87,7 @@ test('without --json every command prints text, and a result that is an error is
     ['log-level', /^info\n$/],
     ['db-status', /^dialect +sqlite$/m],
     ['inject standardize', /standardize/],
+    ['inject standardize --value 21.5 --unit Cel', /^ +s1_v +21\.5 °C$/m],
   ] as const) {
     assert.equal(await cli(line), 0, `${line}: ${err.text}`)
     assert.match(out.text, said, line)
@@ -179,7 +180,7 @@ test('a broken configuration is exit 3 with file, line and column; with a last g
   writeFileSync(join(cwd, 'Config.json'), '{"device_id": 5}')
   assert.equal(await cli('status --json'), 0)
   assert.equal(JSON.parse(out.text).identity.device_id, 'good')
-  assert.match(err.text, /Config\.json:1: device_id must be a text, not 5\. USING .*last-good/)
+  assert.match(err.text, /Config\.json:1: device_id must be a text, not 5; the configuration in use is .*last-good/)
   assert.equal(await cli('status --config nowhere.json'), 3)
 })
 

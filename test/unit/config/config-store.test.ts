@@ -166,7 +166,7 @@ test('every good load is kept as a copy; a broken file is logged as an error and
   writeFileSync(file, '{"device_id": ')
   const store = load()
   assert.equal(store.problem?.code, 'CONFIG_SYNTAX')
-  assert.match(lines.join(''), /ERROR.*Config\.json:1:\d+.*USING .*last-good/)
+  assert.match(lines.join(''), /ERROR.*Config\.json:1:\d+.*the configuration in use is .*last-good/)
   fails(() => store.set('device_id', 'B'), 'CONFIG_SYNTAX', /Config\.json:1/)
   assert.equal(readFileSync(file, 'utf8'), '{"device_id": ')
   writeFileSync(file, '{"device_id": "C", "assigned_id": -4}')
@@ -207,11 +207,14 @@ test('a power cut that leaves Config.json and its newest copy empty: the copy be
     const store = load()
     assert.equal(store.get('device_id'), 'A')
     assert.match(store.problem?.message ?? '', /Config\.json:1:1: the file is empty/)
-    assert.match(lines.join(''), /ERROR.*Config\.json:1:1: the file is empty\. USING .*config\.earlier\.json INSTEAD/)
+    assert.match(
+      lines.join(''),
+      /ERROR.*Config\.json:1:1: the file is empty; the configuration in use is .*config\.earlier\.json until/,
+    )
     writeFileSync(earlier, rest)
     const bare = load({ env: { OS_NODE_CONFIG: file } })
     assert.equal(bare.problem?.code, 'CONFIG_SYNTAX')
-    assert.match(lines.join(''), /ERROR.*the file is empty\. USING built-in defaults INSTEAD/)
+    assert.match(lines.join(''), /ERROR.*the file is empty; the configuration in use is the built-in defaults until/)
     fails(() => bare.set('device_id', 'C'), 'CONFIG_SYNTAX', /empty/)
     assert.equal(readFileSync(file, 'utf8'), rest, 'the file stays')
     assert.ok(bare.repair().backup)

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { ConfigStore } from '../../../src/config'
-import { newUnknownKey, strangers } from '../../../src/config/check'
+import { newUnknownKey, unknownKeys } from '../../../src/config/check'
 import { parseDocument } from '../../../src/config/document'
 import { rewritten } from '../../../src/config/rewrite'
 import { type AnySchema, assemble } from '../../../src/config/schema'
@@ -224,8 +224,8 @@ function counted(schema: object): { schema: AnySchema; reads: () => number } {
 test('a walk over a configuration visits each value once, whatever its depth and siblings', () => {
   const walks: Record<string, (schema: AnySchema, tree: object) => unknown> = {
     mask,
-    strangers,
-    newStranger: (schema, tree) => newUnknownKey(schema, {}, tree),
+    unknownKeys,
+    newUnknownKey: (schema, tree) => newUnknownKey(schema, {}, tree),
   }
   for (const [name, walk] of Object.entries(walks)) {
     const cost = (n: number): number => {

@@ -7,8 +7,8 @@ import { test } from 'node:test'
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 
-/** each word, and what to write instead */
-const REFUSED: readonly (readonly [word: RegExp, instead: string])[] = [
+/** each word, what to write instead, and the files it is refused in if not in all */
+const REFUSED: readonly (readonly [word: RegExp, instead: string, files?: RegExp])[] = [
   [/\b(?:nobody|somebody|anybody|whoever)\b/i, 'the subject: the caller, the sender, the user, no peer'],
   [/\b(?:told|telling)\b/i, 'logged, reported, called, sent'],
   [/\basked\b/i, 'requested, queried'],
@@ -18,6 +18,7 @@ const REFUSED: readonly (readonly [word: RegExp, instead: string])[] = [
   [/\bclothes\b/i, 'form'],
   [/\bbattery clock\b/i, 'RTC'],
   [/\bsteady clock\b/i, 'monotonic clock'],
+  [/\bpauses?\b/i, 'delay, backoff', /^src\/(?:lib\/backoff|links\/|node\/)/],
 ]
 
 /** Parts of names for which a standard word exists, and what to write instead. */
@@ -59,9 +60,10 @@ function misnamed(line: string): [name: string, instead: string][] {
   })
 }
 
-/** The refused words in a text, and what to write instead. */
-const refused = (text: string): string[] =>
-  REFUSED.flatMap(([word, instead]) => {
+/** The refused words in a text of the file, and what to write instead. */
+const refused = (text: string, file: string): string[] =>
+  REFUSED.flatMap(([word, instead, files]) => {
+    if (files && !files.test(file)) return []
     const [found] = word.exec(text) ?? []
     return found === undefined ? [] : [`${found} → ${instead}`]
   })
@@ -93,7 +95,8 @@ test('comments, texts and names use the words of the field', () => {
         .entries()) {
         const comment = comments(line)
         if (comment !== '') lines++
-        for (const found of refused(`${comment} ${texts(line)}`)) wrong.push(`${folder}/${name}:${at + 1}: ${found}`)
+        for (const found of refused(`${comment} ${texts(line)}`, `${folder}/${name}`))
+          wrong.push(`${folder}/${name}:${at + 1}: ${found}`)
         if (/\.tsx?$/.test(name))
           for (const [word, instead] of misnamed(line)) wrong.push(`${folder}/${name}:${at + 1}: ${word} → ${instead}`)
       }
@@ -115,7 +118,7 @@ test('comments, texts and names use the words of the field', () => {
   let read = 0
   for (const [at, line] of prose()) {
     read++
-    for (const found of refused(line)) wrong.push(`${at}: ${found}`)
+    for (const found of refused(line, at)) wrong.push(`${at}: ${found}`)
   }
   assert.ok(read > 5000, `${read}`)
   assert.deepEqual(wrong, [])

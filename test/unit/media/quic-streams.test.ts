@@ -21,7 +21,7 @@ async function bare(t: TestContext, port: number, protocols = ['os-node']): Prom
   const quic = library.Connection.connect('localhost', Buffer.alloc(16, 7), local, remote, config)
   const established = new Promise<QuicConnection>((resolve, reject) => {
     const connection = new QuicConnection(quic, {
-      role: 'opener',
+      role: 'client',
       transmit: (datagram, _to, free) => socket.send(datagram, free),
       onPacket: packet => packets.push(Buffer.from(packet).toString()),
       onEstablished: resolve,
@@ -81,7 +81,7 @@ test("a listener's packets wait until its peer has started the stream; at the en
   const streams = (): QuicStreams =>
     new QuicStreams(
       fake,
-      'listener',
+      'server',
       () => assert.fail('the probe is the medium’s own'),
       reason => assert.fail(reason),
     )

@@ -123,7 +123,7 @@ test('a peer that speaks no TLS, or does not answer at all, times out with that 
   )
   await assert.rejects(secureSocket(connect(plain, '127.0.0.1'), client, 'x', 60_000), {
     code: 'TLS_HANDSHAKE',
-    message: /does not speak TLS/,
+    message: /does not use TLS/,
   })
   const silent = await listen(t, createTcpServer())
   await assert.rejects(secureSocket(connect(silent, '127.0.0.1'), client, 'x', 50), {

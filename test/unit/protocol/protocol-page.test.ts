@@ -97,7 +97,7 @@ test('the code builds every example of the page, and the page has no other', () 
   const encoder = new UplinkEncoder({ aid: AID, diffBase: 'last', units, clock: new ManualClock() })
   const [full, diff, heart] = SENT.map(([, sent]) => encoder.encode(sent).bytes) as [Buffer, Buffer, Buffer]
   const b62 = (n: number): string => encodeInteger(n)
-  const opener = new DeliveryStream({ role: 'opener', onPacket: () => undefined })
+  const opener = new DeliveryStream({ role: 'client', onPacket: () => undefined })
   const built: Record<string, Uint8Array> = {
     full,
     diff,
@@ -160,7 +160,7 @@ test('a receiver accepts the delivery frame of the page and gives its answer', (
   assert.deepEqual(delivery.parseAnswer(answer!), { ...named, bitmap: 0 })
   assert.equal(frame.length, 16 + 2 * 2 + example('diff').length + example('heart').length)
   const taken: string[] = []
-  const listener = new DeliveryStream({ role: 'listener', onPacket: packet => void taken.push(hex(packet)) })
+  const listener = new DeliveryStream({ role: 'server', onPacket: packet => void taken.push(hex(packet)) })
   listener.push(example('stream-opener'))
   assert.deepEqual(taken, [hex(example('probe')), hex(example('heart'))])
 })

@@ -47,7 +47,7 @@ test('an unreadable users file lets no user in and is not overwritten', async t 
   }
 })
 
-test('an unknown role counts as viewer; a user without a hash, or with a broken one, cannot log in', async t => {
+test('an unknown role counts as viewer; a user without a hash, or with a broken one, cannot sign in', async t => {
   const dataDir = dir(t)
   mkdirSync(dataDir, { recursive: true })
   const users = [

@@ -8,6 +8,7 @@ import {
   exported,
   exportedDict,
   numberText,
+  readingsAsText,
   readingText,
   scaled,
   scaleOf,
@@ -139,6 +140,12 @@ test('an export has one unit for each canonical one; a float that is not convert
   assert.equal(exported(null, 'K').value, null)
   const dict = { id: 'd', s1_id: 'a', s1_u: 'K', s1_v: 300.15, s2_id: 'b', s2_u: 'Pa', s2_v: null, msg: 's3' }
   assert.deepEqual(exportedDict(dict), { ...dict, s1_u: '°C', s1_v: 27, s2_u: 'hPa' })
+  assert.equal(dict.s1_u, 'K')
+})
+
+test('the dict form of a fact for people has value and unit as one text', () => {
+  const dict = { id: 'D', s1_v: 300.15, s1_u: 'K', s2_v: null, s2_u: 'Pa' }
+  assert.deepEqual(readingsAsText(dict), { id: 'D', s1_v: '27 °C', s2_v: '-' })
   assert.equal(dict.s1_u, 'K')
 })
 

@@ -27,7 +27,7 @@ test('problems of a gateway are shown, the worst first; a healthy gateway shows 
       { device_id: 'tank', sensor_id: 'level', status: 'ERROR', reason: 'no answer from slave 7' },
       { device_id: 'pump', status: 'ALARM' },
     ],
-    guard: { level: 'tight', reason: 'memory 190 of 192 MB' },
+    guard: { level: 'tight', reason: 'memory 190 MiB of 192 MiB' },
     needs_restart: ['engine_settings.precision', 'receiver.frames'],
   })
   assert.deepEqual(

@@ -1,5 +1,5 @@
 // The newest state of the gateway: the dashboard every few seconds; in between readings and link states by events, if
-// the gateway sends them. A gateway that does not answer is queried again after a growing, randomized pause; while the
+// the gateway sends them. A gateway that does not answer is queried again after a growing, randomized delay; while the
 // page is hidden nothing is requested. The last state stays on the page, marked as old, until the gateway is back.
 import { asApiError, get, onRefused } from './api'
 import type { Event } from './eventparser'
@@ -185,7 +185,7 @@ function stopPolling(): void {
   stopStream()
 }
 
-/** Queries now, ending any pause. */
+/** Queries now, ending any delay. */
 export function askNow(): void {
   stopPolling()
   void poll()

@@ -37,7 +37,7 @@ async function upload(file: File, passphrase: string): Promise<void> {
 export function Backup() {
   const { busy, act } = useAction()
   const [file, setFile] = useState<File>()
-  const [asking, setAsking] = useState(false)
+  const [confirming, setConfirming] = useState(false)
   const form = useRef<HTMLFormElement>(null)
   async function restore(): Promise<string> {
     await upload(file!, String(new FormData(form.current!).get('passphrase')))
@@ -80,17 +80,17 @@ export function Backup() {
           disabled={!may('admin')}
           onChange={event => setFile(event.currentTarget.files?.[0])}
         />
-        <Button disabled={busy || !file} onClick={() => setAsking(true)}>
+        <Button disabled={busy || !file} onClick={() => setConfirming(true)}>
           Restore
         </Button>
       </form>
       <p class="quiet small">Configuration, log and identity. Users, tokens and keys only with a passphrase.</p>
-      {asking && (
+      {confirming && (
         <Confirm
           title={`Restore ${file!.name}?`}
           action="Restore"
           onYes={() => void act('Nothing was restored', restore)}
-          onClose={() => setAsking(false)}
+          onClose={() => setConfirming(false)}
         >
           <p>
             Configuration, log and identity are replaced, and the gateway restarts. Without a passphrase it then makes a

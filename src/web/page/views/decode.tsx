@@ -57,7 +57,7 @@ export function Decoded({ bytes }: { bytes: Uint8Array }) {
       <HexFields bytes={bytes} parts={parts(bytes)} />
       <div class="buttons gap-above">
         <button type="button" class="primary" disabled={busy || !may('operator')} onClick={() => void ask(decode)}>
-          {busy ? 'Asking …' : 'Decode'}
+          {busy ? 'Decoding …' : 'Decode'}
         </button>
         {!may('operator') && <span class="quiet small">needs the role operator</span>}
       </div>

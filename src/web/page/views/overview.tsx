@@ -10,7 +10,7 @@ import type { Link, Status, Uplink } from '../lib/types'
 import { Card, Empty, Pill, Spark } from '../ui/parts'
 
 /** how the packets of an uplink are acknowledged */
-const WAYS: Record<string, string> = {
+const DELIVERY: Record<string, string> = {
   acked: 'acknowledged',
   best_effort: 'best effort',
   probing: 'probing the peer',
@@ -84,8 +84,8 @@ function Facts({ status }: { status: Status }) {
   const comes = comesIn(status)
   const uplinks = Object.values(status.uplinks)
   // the active uplink; if there is none yet, any
-  const way = uplinks.find(({ carrying }) => carrying) ?? uplinks[0]
-  const bestEffort = way?.delivery === 'best_effort'
+  const active = uplinks.find(({ carrying }) => carrying) ?? uplinks[0]
+  const bestEffort = active?.delivery === 'best_effort'
   const stored = bytes(log.bytes)
   const notSafe = log.last_seq - log.committed_seq
   return (
@@ -177,7 +177,7 @@ function LinkRow({ name, link }: { name: string; link: Link }) {
   const absent = link.state === 'absent'
   const retry = link.retry_at === undefined || absent ? '' : wait > 0 ? `retry in ${duration(wait)}` : 'retrying'
   const why = [link.reason, retry].filter(Boolean).join(' · ')
-  const way = link.delivery === null ? '' : `${WAYS[link.delivery] ?? link.delivery} · `
+  const delivery = link.delivery === null ? '' : `${DELIVERY[link.delivery] ?? link.delivery} · `
   const refused = link.detail?.refused_readings ?? 0
   const faults =
     (link.errors > 0 ? ` · ${counted(link.errors, 'error')}` : '') +
@@ -201,7 +201,7 @@ function LinkRow({ name, link }: { name: string; link: Link }) {
       )}
       {link.state !== 'up' && !absent && why !== '' && <p class="note">{why}</p>}
       {link.state !== 'up' && !absent && link.hint && <p class="counts">{link.hint}</p>}
-      {!absent && <p class="counts">{`${way}${traffic}${faults}`}</p>}
+      {!absent && <p class="counts">{`${delivery}${traffic}${faults}`}</p>}
     </li>
   )
 }
@@ -254,7 +254,7 @@ function UplinkRow({ name, uplink, link }: { name: string; uplink: Uplink; link:
           <Pill state={link} />
         ) : (
           <Pill
-            state={behind ? 'degraded' : carrying === false ? 'rest' : 'up'}
+            state={behind ? 'degraded' : carrying === false ? 'idle' : 'up'}
             text={behind ? `${number(backlog)} waiting` : carrying === false ? 'Idle' : 'Up to date'}
           />
         )}

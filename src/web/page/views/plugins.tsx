@@ -79,7 +79,7 @@ function Command({ name }: { name: string }) {
 function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
   const { name, summary, mode, enabled, mounted, loaded, running, failures = 0, config_prefix, error } = plugin
   const { busy, act: attempt } = useAction(reload)
-  const [asking, setAsking] = useState<'' | 'stop' | 'disable'>('')
+  const [confirming, setConfirming] = useState<'' | 'stop' | 'disable'>('')
   const act = (action: Action, more: object = {}): Promise<void> =>
     attempt(name, async () => {
       await call('POST', '/api/plugins', { body: { plugin: name, action, ...more } })
@@ -90,7 +90,7 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
     <Button
       disabled={busy || !may('operator')}
       aria-label={`${text} ${name}`}
-      onClick={() => (action === 'stop' && name === OWN ? setAsking('stop') : void act(action))}
+      onClick={() => (action === 'stop' && name === OWN ? setConfirming('stop') : void act(action))}
     >
       {text}
     </Button>
@@ -122,7 +122,7 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
             label={`${name} enabled`}
             on={enabled}
             disabled={busy || !may('admin')}
-            onChange={on => (!on && name === OWN ? setAsking('disable') : enable(on))}
+            onChange={on => (!on && name === OWN ? setConfirming('disable') : enable(on))}
           />
         </div>
       </div>
@@ -133,12 +133,12 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
         {!loaded && button('load', 'Load')}
       </div>
       {may('admin') && <Command name={name} />}
-      {asking !== '' && (
+      {confirming !== '' && (
         <Confirm
-          title={asking === 'stop' ? `Stop ${name}?` : `Disable ${name}?`}
-          action={asking === 'stop' ? 'Stop' : 'Disable'}
-          onYes={() => (asking === 'stop' ? void act('stop') : enable(false))}
-          onClose={() => setAsking('')}
+          title={confirming === 'stop' ? `Stop ${name}?` : `Disable ${name}?`}
+          action={confirming === 'stop' ? 'Stop' : 'Disable'}
+          onYes={() => (confirming === 'stop' ? void act('stop') : enable(false))}
+          onClose={() => setConfirming('')}
         >
           <p>This plugin serves this page. Only the command line on the gateway can start it again.</p>
         </Confirm>

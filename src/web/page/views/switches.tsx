@@ -15,7 +15,7 @@ const REFRESH_MS = 5_000
 function MediumRow({ medium, reload }: { medium: Medium; reload(): void }) {
   const { name, layer, enabled, driver = true, links = [], config_key } = medium
   const { busy, act } = useAction(reload)
-  const [asking, setAsking] = useState(false)
+  const [confirming, setConfirming] = useState(false)
   const allowed = may('operator') && !busy
 
   const change = (body: object, done: string): Promise<void> =>
@@ -48,7 +48,7 @@ function MediumRow({ medium, reload }: { medium: Medium; reload(): void }) {
             label={name}
             on={enabled}
             disabled={!allowed || !driver}
-            onChange={on => (!on && links.length > 0 ? setAsking(true) : void toggle(on))}
+            onChange={on => (!on && links.length > 0 ? setConfirming(true) : void toggle(on))}
           />
         </div>
       </div>
@@ -61,12 +61,12 @@ function MediumRow({ medium, reload }: { medium: Medium; reload(): void }) {
           ))}
         </ul>
       )}
-      {asking && (
+      {confirming && (
         <Confirm
           title={`Switch ${name} off?`}
           action="Switch off"
           onYes={() => void toggle(false)}
-          onClose={() => setAsking(false)}
+          onClose={() => setConfirming(false)}
         >
           <p>These links use it and will go down: {links.map(link => link.name).join(', ')}.</p>
         </Confirm>

@@ -1,4 +1,4 @@
-// The token is shown once: as text, as a login link, and as a QR code of that link.
+// The token is shown once: as text, as a sign-in link, and as a QR code of that link.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -75,9 +75,9 @@ test('the banner shows an address of the page that can be opened', () => {
     banner(gateway, config(values), 'run', url, token, { lan: true })
   assert.match(
     lan('https://192.0.2.7:8765', 'a-_token'),
-    /self-signed[\s\S]*log in with +https:\/\/192\.0\.2\.7[\s\S]*█▄/,
+    /self-signed[\s\S]*sign in with +https:\/\/192\.0\.2\.7[\s\S]*█▄/,
   )
-  assert.match(lan('https://192.0.2.7:8765', null), /log in with +the token; os-node token --new/)
+  assert.match(lan('https://192.0.2.7:8765', null), /sign in with the token; os-node token --new/)
   assert.match(lan('https://127.0.0.1:8765', 'a'), /no network address yet/)
   const own = { web_user: { tls: { cert: '/a', key: '/b' } } }
   assert.doesNotMatch(lan('https://192.0.2.7:8765', 'a', own), /self-signed|no address/)

@@ -155,7 +155,7 @@ test('demo feeds the gateway it started, opens the page, and reports a missing b
   assert.deepEqual(await verb.run(context, options), { exitCode: 0 })
   assert.deepEqual(calls, [['startGateway', 'run', { host: '127.0.0.1', webPort: 9 }]])
   assert.deepEqual(opened, ['http://h:1/#/?token=t'])
-  assert.match(lines.join(''), /no browser could be started; open the login link above[\s\S]*demo: disk is full/)
+  assert.match(lines.join(''), /no browser could be started; open the sign-in link above[\s\S]*demo: disk is full/)
   assert.doesNotMatch(lines.join(''), /not yet/)
   assert.match(printed.join('\n'), /"role":"demo"[\s\S]*look at it/)
   assert.equal((submitted[0] as { device_id: string }).device_id, 'greenhouse')

@@ -17,6 +17,7 @@ import { OsError } from '../../../../src/lib/errors'
 import { MOST_BYTES } from '../../../../src/lib/files'
 import { silentLogger } from '../../../../src/lib/logger'
 import { Registry } from '../../../../src/links/registry'
+import { bytesText } from '../../../../src/units/display'
 import { webConfig } from '../../../../src/web/from-gateway'
 import { CONFIG } from '../../../../src/web/routes/config'
 
@@ -316,7 +317,7 @@ test('an existing path that is no regular file is refused when it is configured,
         message: `${key}: E_NOT_REGULAR: ${file} is no regular file`,
       })
     await assert.rejects(set(...edit(join(dir, 'large'))), {
-      message: `${key}: E_TOO_LARGE: ${join(dir, 'large')} is larger than ${MOST_BYTES} bytes`,
+      message: `${key}: E_TOO_LARGE: ${join(dir, 'large')} is larger than ${bytesText(MOST_BYTES)}`,
     })
     await set(...edit(join(dir, 'none')))
     await set(...edit(join(dir, 'file')))

@@ -61,7 +61,7 @@ test('a file that cannot be written is named once, and written later', () => {
   state.full = true
   look()
   look()
-  assert.deepEqual(state.warned, ['the firewall keeps its ports: ENOSPC: no space left'])
+  assert.deepEqual(state.warned, ['the firewall was not updated: ENOSPC: no space left'])
   state.full = false
   look()
   assert.equal(state.reported, 1)

@@ -18,7 +18,7 @@ function prng(seed: number): () => number {
   }
 }
 
-const taking = (role: 'opener' | 'listener', maxPacket?: number): { stream: DeliveryStream; got: string[] } => {
+const taking = (role: 'client' | 'server', maxPacket?: number): { stream: DeliveryStream; got: string[] } => {
   const got: string[] = []
   const stream = new DeliveryStream({
     role,
@@ -29,8 +29,8 @@ const taking = (role: 'opener' | 'listener', maxPacket?: number): { stream: Deli
 }
 
 test('PING and PONG are sent bare, everything after them with its length', () => {
-  const { stream: opener, got: atOpener } = taking('opener')
-  const { stream: listener, got: atListener } = taking('listener')
+  const { stream: opener, got: atOpener } = taking('client')
+  const { stream: listener, got: atListener } = taking('server')
   assert.equal(hex(opener.wrap(bytes(PING))), PING)
   listener.push(bytes(PING))
   assert.equal(listener.mode, 'framed')
@@ -48,7 +48,7 @@ test('PING and PONG are sent bare, everything after them with its length', () =>
 })
 
 test('flags are ignored, and the first bytes may be in the same chunk as the next', () => {
-  const { stream, got } = taking('listener')
+  const { stream, got } = taking('server')
   stream.push(bytes(`0900014f534e01ff${'0001aa'}${'0002bbbb'}00`))
   assert.deepEqual(got, ['0900014f534e01ff', 'aa', 'bbbb'])
   stream.push(bytes('03cc'))
@@ -59,11 +59,11 @@ test('flags are ignored, and the first bytes may be in the same chunk as the nex
 test('a stream split anywhere gives the same packets', () => {
   const random = prng(5)
   const packets = Array.from({ length: 60 }, (_, k) => new Uint8Array(1 + Math.floor(random() * 900)).fill(k))
-  const { stream: opener } = taking('opener')
+  const { stream: opener } = taking('client')
   opener.wrap(bytes(PING))
   const all = Buffer.concat([bytes(PING), ...packets.map(packet => opener.wrap(packet))])
   for (let run = 0; run < 60; run++) {
-    const { stream, got } = taking('listener')
+    const { stream, got } = taking('server')
     const longest = run < 5 ? 1 : 2 + Math.floor(random() * 2000)
     for (let at = 0; at < all.length; ) {
       const end = Math.min(all.length, at + 1 + Math.floor(random() * longest))
@@ -78,7 +78,7 @@ test('a stream split anywhere gives the same packets', () => {
 
 test('without the probe the stream is one plain packet up to its end', () => {
   for (const packet of ['3f', '090001', PING.slice(0, -2), `${PING.slice(0, 12)}0200`, `3f${'00'.repeat(1000)}`]) {
-    const { stream, got } = taking('listener')
+    const { stream, got } = taking('server')
     for (const byte of bytes(packet)) stream.push(Uint8Array.of(byte))
     assert.deepEqual(got, [])
     stream.end()
@@ -86,18 +86,18 @@ test('without the probe the stream is one plain packet up to its end', () => {
     assert.equal(stream.mode, 'plain')
     assert.equal(hex(stream.wrap(bytes(PONG))), PONG)
   }
-  const { stream, got } = taking('listener')
+  const { stream, got } = taking('server')
   stream.end()
   assert.deepEqual(got, [], 'nothing was sent')
 })
 
 test('a stream that ends twice gives its plain packet once, and counts a truncated one once', () => {
-  const { stream, got } = taking('listener')
+  const { stream, got } = taking('server')
   stream.push(bytes('3f0102'))
   stream.end()
   stream.end()
   assert.deepEqual(got, ['3f0102'])
-  const framed = taking('listener')
+  const framed = taking('server')
   framed.stream.push(bytes(`${PING}0005aa`))
   framed.stream.end()
   const { cut } = framed.stream
@@ -115,7 +115,7 @@ test('a bare PONG is reported even after the opener stopped waiting, so that the
     onAcked: () => undefined,
     onResend: () => null,
   })
-  const stream = new DeliveryStream({ role: 'opener', onPacket: packet => void sender.onAnswer(packet, 10) })
+  const stream = new DeliveryStream({ role: 'client', onPacket: packet => void sender.onAnswer(packet, 10) })
   stream.wrap(sender.poll(0)!)
   stream.push(bytes('0a0001'))
   assert.equal(sender.mode, 'probing')
@@ -125,7 +125,7 @@ test('a bare PONG is reported even after the opener stopped waiting, so that the
 
 test('a stream that lost synchronisation throws, stays broken, and keeps no memory', () => {
   for (const bad of ['0000', '0065']) {
-    const { stream, got } = taking('listener', 100)
+    const { stream, got } = taking('server', 100)
     stream.push(bytes(PING))
     stream.push(bytes(`0001aa${bad.slice(0, 2)}`))
     assert.throws(() => stream.push(bytes(bad.slice(2))), { code: 'BAD_PACKET' })
@@ -134,7 +134,7 @@ test('a stream that lost synchronisation throws, stays broken, and keeps no memo
     stream.end()
     assert.deepEqual(got, [PING, 'aa'])
   }
-  const { stream, got } = taking('listener', 100)
+  const { stream, got } = taking('server', 100)
   stream.push(new Uint8Array(100).fill(0x3f))
   assert.throws(() => stream.push(new Uint8Array(1)), { code: 'BAD_PACKET' })
   stream.end()
@@ -142,7 +142,7 @@ test('a stream that lost synchronisation throws, stays broken, and keeps no memo
 })
 
 test('a packet truncated by the end is dropped and counted', () => {
-  const { stream, got } = taking('listener')
+  const { stream, got } = taking('server')
   stream.push(bytes(`${PING}0005aabb`))
   stream.end()
   assert.deepEqual(got, [PING])
@@ -164,9 +164,9 @@ test('sender and receiver over a stream in random chunks: all records are acknow
   const up: number[] = []
   const down: number[] = []
   let now = 0
-  const near = new DeliveryStream({ role: 'opener', onPacket: packet => void sender.onAnswer(packet, now) })
+  const near = new DeliveryStream({ role: 'client', onPacket: packet => void sender.onAnswer(packet, now) })
   const far = new DeliveryStream({
-    role: 'listener',
+    role: 'server',
     onPacket: packet => {
       const pong = receiver.probeReply(packet)
       if (pong) return void down.push(...far.wrap(pong))

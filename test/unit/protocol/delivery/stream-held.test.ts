@@ -5,7 +5,7 @@ import { buildProbe } from '../../../../src/protocol/delivery/frame'
 
 test('a stream reports its buffered bytes, and frees the buffer of a large packet once it is complete', () => {
   const got: number[] = []
-  const stream = new DeliveryStream({ role: 'listener', onPacket: packet => got.push(packet.length) })
+  const stream = new DeliveryStream({ role: 'server', onPacket: packet => got.push(packet.length) })
   stream.push(buildProbe(1))
   assert.deepEqual([stream.held, stream.first], [0, undefined])
   stream.push(Buffer.of(0xea, 0x60))
