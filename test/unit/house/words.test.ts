@@ -108,10 +108,11 @@ test('comments, texts and names use the words of the field', () => {
       if (!/\.(?:tsx?|mjs|cjs|c|h)$/.test(name) || name === 'unit/house/words.test.ts') continue
       const text = readFileSync(join(root, folder, name), 'utf8')
       for (const [at, line] of text.split('\n').entries())
-        for (const found of refused(comments(line))) wrong.push(`${folder}/${name}:${at + 1}: ${found}`)
+        for (const found of refused(comments(line), `${folder}/${name}`))
+          wrong.push(`${folder}/${name}:${at + 1}: ${found}`)
       for (const title of testNames(text)) {
         names++
-        for (const found of refused(title)) wrong.push(`${folder}/${name}: ${title}: ${found}`)
+        for (const found of refused(title, `${folder}/${name}`)) wrong.push(`${folder}/${name}: ${title}: ${found}`)
       }
     }
   assert.ok(names > 2000, `${names}`)
