@@ -121,6 +121,7 @@ async function oldWords(esbuild, file) {
     supported,
     minifyWhitespace: true,
     minifySyntax: true,
+    minifyIdentifiers: true,
   })
   return code.trim()
 }

@@ -11,7 +11,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
 export const packedText = path => packedBytes(readFileSync(path))
 
 export function packedBytes(bytes) {
-  const kept = join(root, '.build', `${sha256Of(bytes).slice(0, 32)}.b64`)
+  const kept = join(root, '.build', `${sha256Of(bytes).slice(0, 32)}.packed`)
   if (!existsSync(kept)) {
     mkdirSync(dirname(kept), { recursive: true })
     writeFileSync(kept, packBytes(bytes))

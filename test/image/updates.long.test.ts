@@ -115,7 +115,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
   // an uplink of os-node.conf, as a first start applies it
   const again = 'systemctl restart os-node-uplink; cat /etc/os-node/Config.json'
   const first = `printf udp://192.0.2.10:8080 >/run/os-node-uplink; ${again}`
-  const { text } = await board.shell(`${first} /data/uplink; ls -l /etc/os-node/Config.json`)
+  const { text } = await board.shell(`${first}; ls -l /etc/os-node/Config.json; cat /data/uplink`)
   assert.match(text, /^-rw\S* +\d+ os-node +os-node /m)
   assert.match(text, /"name": "card",\s+"medium": "UDP",\s+"host": "192\.0\.2\.10",\s+"port": 8080/)
   assert.match(text, /udp:\/\/192\.0\.2\.10:8080$/m)

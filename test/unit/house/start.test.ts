@@ -59,7 +59,7 @@ test('an old Node reaches the check: nothing before it needs a newer version', (
   assert.deepEqual(text('build.mjs').match(/^import [^(].*/gm), ["import './src/build/node-version.cjs'"])
   const [hashbang, first] = text('dist/os-node.js').split('\n')
   assert.match(hashbang!, /^#!/)
-  assert.match(first!, /^'use strict';\(function\(\)\{var version=process\.versions\.node/)
+  assert.match(first!, /^'use strict';\(function\(\)\{var \w+=process\.versions\.node/)
   const bundle = text('dist/os-node.js')
   const [start, end] = [bundle.indexOf('\n/*\n'), bundle.lastIndexOf('*/')]
   const read = bundle.slice(0, start) + bundle.slice(end)
