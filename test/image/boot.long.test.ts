@@ -67,7 +67,7 @@ async function noteSystem(): Promise<void> {
   assert.match(text, /^i2c_dev /m)
   // a script goes on without a program that is not there
   const { text: missing } = await board.shell(
-    `for name in ${imagePrograms().join(' ')}; do command -v $name >/dev/null || echo $name; done`,
+    `PATH=$PATH:/usr/lib/systemd; for name in ${imagePrograms().join(' ')}; do command -v $name >/dev/null || echo $name; done`,
   )
   assert.equal(missing, '')
   await board.shell('ip link add can0 type vcan')

@@ -11,7 +11,7 @@ const SHELL = new Set(
 )
 /** the first word of a command, behind assignments */
 const COMMAND =
-  /(?:^|[;&|({`!]|\$\(|\b(?:then|do|else|if|while|until|exec)\b)\s*(?:\w+=[^\s(]*\s+)*([a-zA-Z_./][\w./-]*)(?=[\s;|&]|$)/gm
+  /(?:^|[;&|({!]\s|`|\$\(|\b(?:then|do|else|if|while|until|exec)\b)\s*(?:\w+=[^\s(]*\s+)*([a-zA-Z_./][\w./-]*)(?=[\s;|&]|$)/gm
 
 /** Leaves out what is no command: comments, texts, arithmetic, here-documents. */
 const bare = (script: string): string =>
