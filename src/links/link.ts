@@ -178,7 +178,14 @@ export class Link {
   /** Opens, limited by deadline, interruption and loss. Returns why it failed, or undefined. */
   async #tryOpen(run: number): Promise<OsError | undefined> {
     const { timers, openTimeoutMs } = this.#options
-    const open = async (): Promise<void> => {
+    let cancel = (): void => undefined
+    const stopped = new Promise<OsError>(resolve => {
+      this.#interrupt = resolve
+      cancel = timers.after(openTimeoutMs, () =>
+        resolve(new OsError('TIMEOUT', `did not open within ${openTimeoutMs / 1000} s`)),
+      )
+    })
+    const opened = (async () => {
       await this.thing.open({
         lost: (reason, wanted) => {
           if (run !== this.#run) return
@@ -198,17 +205,13 @@ export class Link {
           if (run === this.#run && this.usable) this.#options.onDue()
         },
       })
-    }
-    const ended = new Promise<OsError | undefined>((resolve, reject) => {
-      this.#interrupt = resolve
-      open().then(() => resolve(undefined), reject)
-    })
-    const late = (): OsError => new OsError('TIMEOUT', `did not open within ${openTimeoutMs / 1000} s`)
+    })()
     try {
-      return await within(timers, openTimeoutMs, ended, late)
+      return await Promise.race([stopped, opened.then(() => undefined)])
     } catch (error) {
       return asOsError(error, 'LINK_DOWN')
     } finally {
+      cancel()
       this.#interrupt = undefined
     }
   }
