@@ -6,8 +6,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sleep } from '../lib/gateway'
-import { Board, shown, type Use, until, use } from './board'
+import { Board, until } from './board'
 import { Load } from './load'
+import { shown, type Use, use } from './memory'
 
 const SECONDS = Number(process.env.OS_NODE_FLOOD_SECONDS ?? 600)
 const PER_SECOND = 200
