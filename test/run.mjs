@@ -213,6 +213,9 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
     process.exit(130)
   })
 
+/** lines of t.diagnostic(), without the counts of the reporter */
+const FIGURES = /^\s*ℹ ((?!(?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) ).*)$/gm
+
 function ended(files, output, how, ms, beside) {
   const count = name =>
     [...output.matchAll(new RegExp(`^ℹ ${name} (\\d+)$`, 'gm'))].reduce((sum, m) => sum + Number(m[1]), 0)
@@ -243,6 +246,8 @@ function ended(files, output, how, ms, beside) {
   for (const skip of skips) skipped.push(`${file}: ${skip}`)
   if (ok) {
     console.log(`✔ ${file} (${passed} tests${skips.length > 0 ? `, ${skips.length} skipped` : ''}, ${seconds(ms)})`)
+    // figures that the tests of it measured
+    if (long) for (const [, figure] of output.matchAll(FIGURES)) console.log(`  ${figure}`)
     return
   }
   const bent = files.filter(name => files.length === 1 || output.includes(`✖ ${name} `) || name === empty)

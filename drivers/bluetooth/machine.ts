@@ -3,8 +3,9 @@
 import { join } from 'node:path'
 import { OsError, orElse } from '../../src/lib/errors'
 import type { Files } from '../../src/lib/files'
-import { HELPER } from './user-channel'
 
+/** the socket unit os-node-hci.socket */
+export const HELPER = '/run/os-node-hci'
 /** bits of the capability set (linux/capability.h) */
 const NET_ADMIN = 12n
 const NET_RAW = 13n
@@ -54,4 +55,22 @@ function rfkill(files: Files, adapter: string): OsError | null {
 /** True when bluetoothd runs, which starts scans and resets without this process. */
 export function bluetoothdRuns(files: Files): boolean {
   return list(files, '/proc').some(pid => /^\d+$/.test(pid) && read(files, `/proc/${pid}/comm`) === 'bluetoothd')
+}
+
+/** The other programs that use an adapter: name and pid, or only their user if this one may not see them; '' if the kernel names none. */
+export function adapterUsers(files: Files): string {
+  const sockets = new Map<string, string>()
+  for (const row of read(files, '/proc/net/hci').split('\n').slice(1)) {
+    const [user = '', inode = ''] = row.trim().split(/\s+/).slice(4)
+    sockets.set(inode, user)
+  }
+  const inodeOf = (file: string): string => /^ino:\s*(\d+)$/m.exec(read(files, file))?.[1] ?? ''
+  const users: string[] = []
+  for (const pid of list(files, '/proc').filter(name => /^\d+$/.test(name))) {
+    const own = list(files, `/proc/${pid}/fdinfo`).map(fd => inodeOf(`/proc/${pid}/fdinfo/${fd}`))
+    const used = own.filter(inode => sockets.delete(inode))
+    if (used.length > 0 && pid !== String(process.pid)) users.push(`${read(files, `/proc/${pid}/comm`)} (${pid})`)
+  }
+  for (const user of new Set(sockets.values())) users.push(`a program of user ${user}`)
+  return users.join(', ')
 }

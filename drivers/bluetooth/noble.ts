@@ -21,7 +21,7 @@ import { type Files, realFiles } from '../../src/lib/files'
 import type { Logger } from '../../src/lib/logger'
 import { systemTimers, type Timers } from '../../src/lib/timers'
 import { HciSocket } from './hci-socket'
-import { adapterTrouble, hasRights } from './machine'
+import { adapterTrouble, adapterUsers, hasRights } from './machine'
 import { checkNoble, checkVersion, connectStream } from './noble-connect'
 import type { AddressType, BleConnection, ConnectOptions, Radio, RadioEvents } from './radio'
 import { openUserChannel } from './user-channel'
@@ -151,8 +151,10 @@ export class NobleRadio implements Radio {
       return
     }
     if (reached === 'unauthorized') throw new OsError('NO_ACCESS', `no right to use ${adapter}`)
-    if (reached === 'unsupported')
-      throw new OsError('LINK_DOWN', `${adapter} lacks Bluetooth LE, or another program has exclusive use of it`)
+    if (reached === 'unsupported') {
+      const users = adapterUsers(this.#options.files) || 'another program'
+      throw new OsError('LINK_DOWN', `${adapter} lacks Bluetooth LE, or ${users} has exclusive use of it`)
+    }
     throw new OsError('LINK_DOWN', `${adapter} is off or does not answer: hciconfig ${adapter} up`)
   }
 

@@ -37,7 +37,7 @@ import { Guard } from './guard/guard'
 import { Reloader, type ReloadReport } from './guard/reload'
 import type { GuardLevel } from './guard/resources'
 import { statusLine } from './guard/status-line'
-import { worksSince } from './guard/works'
+import { works } from './guard/works'
 import { Identity } from './identity'
 import { type DeviceIds, idsFor } from './ids'
 import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
@@ -223,7 +223,7 @@ export class Gateway {
         this.intake.token()
         await this.uplinks.token()
       },
-      ...{ line: () => statusLine(this.status()), works: worksSince(() => this.status()) },
+      ...{ line: () => statusLine(this.status()), works: () => works(this.status()) },
       level: (level, reason) => this.#ease(level, reason),
     })
   }

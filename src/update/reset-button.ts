@@ -101,8 +101,7 @@ export const kernelButton = (say: (text: string) => void): ButtonWorld => ({
 })
 
 /**
- * Requests that the early system erases everything, including os-node.conf: a user who presses a button does not see what is
- * on the card.
+ * Requests that the early system erases everything, including os-node.conf.
  */
 export function askForReset(folder = '/boot'): void {
   if (folder === '/boot') execFileSync('mount', ['-o', 'remount,rw', folder])

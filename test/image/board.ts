@@ -6,13 +6,13 @@ import { request } from 'node:https'
 import { createRequire } from 'node:module'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { TLSSocket } from 'node:tls'
 import { freePort, freeUdpPort, removeDir, root, until as untilIn } from '../lib/gateway'
 import { type ServedDisk, serveDisk } from '../lib/nbd'
 import { type Cut, VolatileDisk } from '../lib/volatile-disk'
-import { BUILT_AT, imageOf } from './shared-image'
+import { BUILT_AT, imageOf, laterUpdate } from './shared-image'
 
 const UBOOT = '/usr/lib/u-boot/qemu_arm64/u-boot.bin'
 export const MIB = 2 ** 20
@@ -330,6 +330,13 @@ export class Board {
     const to = `os-node-${this.kind}-${version}.update`
     writeUpdate(join(this.place, to), about, { boot, root: system }, readFileSync(join(this.#made, 'key'), 'utf8'))
     return to
+  }
+
+  /** The update that a later build writes (laterUpdate), in `place`. */
+  async later(version: string, trial: string): Promise<string> {
+    const path = await laterUpdate(this.#made, this.kind, trial, version)
+    copyFileSync(path, join(this.place, basename(path)))
+    return basename(path)
   }
 
   /** A server for files of `place` that supports ranges; `sent`: bytes of each answer. */

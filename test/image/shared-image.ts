@@ -15,7 +15,7 @@ export const BUILT_AT = Date.parse('2026-01-02T03:04:05Z')
 const LATEST_MS = 600_000
 
 /**
- * Makes the image of `kind`, and the key that signs its updates, once in a run of the tests, whose temporary folder it is in; without one in `place`.
+ * Makes the image of `kind`, and the two keys that sign its updates (`key`, `next`), once in a run of the tests, whose temporary folder it is in; without one in `place`.
  * Returns the folder.
  */
 export async function imageOf(kind: string, trial: string, place: string): Promise<string> {
@@ -27,13 +27,29 @@ export async function imageOf(kind: string, trial: string, place: string): Promi
     if (existsSync(made)) return out
   }
   try {
-    const sign = join(out, 'key')
-    execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', sign], { stdio: 'pipe' })
-    makeImage(root, { board: kind, version: '1.2.3', builtAt: BUILT_AT, quick: true, out, sign, trial, say: () => {} })
+    const [sign, next] = ['key', 'next'].map(name => join(out, name)) as [string, string]
+    for (const key of [sign, next])
+      execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', key], { stdio: 'pipe' })
+    const about = { board: kind, version: '1.2.3', builtAt: BUILT_AT, quick: true, trial, say: () => {} }
+    makeImage(root, { ...about, out, sign, trust: [next] })
     writeFileSync(made, '')
     return out
   } catch (error) {
     removeDir(out)
     throw error
   }
+}
+
+/**
+ * The update that a later build of the image in `made` writes: the file usr/lib/firmware/changed is new in its system, and the second key
+ * signs it. Returns its path.
+ */
+export async function laterUpdate(made: string, kind: string, trial: string, version: string): Promise<string> {
+  const { makeImage } = (await import(join(root, 'src/build/image/index.mjs'))) as Maker
+  const [firmware, out] = ['later-files', 'later'].map(name => join(made, name)) as [string, string]
+  for (const folder of [firmware, out]) mkdirSync(folder)
+  writeFileSync(join(firmware, 'changed'), 'by a later build')
+  const about = { board: kind, version, builtAt: BUILT_AT, quick: true, trial, say: () => {} }
+  makeImage(root, { ...about, firmware, out, sign: join(made, 'next'), trust: [join(made, 'key')] })
+  return join(out, `os-node-${kind}-${version}.update`)
 }

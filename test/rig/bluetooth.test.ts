@@ -192,7 +192,7 @@ inTheRig(
       tool('hciconfig', 'hci0', 'down')
       holder.bindUser(0)
       await service.start([])
-      await down(/hci-open could not open hci0: bind EBUSY/)
+      await down(/hci-open could not open hci0: it is in use by a program of user 0/)
       holder.stop()
       device.send(serviceDataOf(0xfcd2, '40022a0a03bf13'))
       await logged('plain_temperature', 26.02 + 273.15)

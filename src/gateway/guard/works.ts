@@ -1,15 +1,22 @@
 // Whether a gateway works, for the trial of a new version on the SD image: the log is writable, safe mode is off, and an
-// upstream accepted a fact since the start. A node without uplinks works as soon as it has started.
+// upstream has answered since the start. A node without uplinks works as soon as it has started.
 import type { GatewayStatus } from '../status'
 
-/** Each call checks once; the first call sets the start values. */
-export function worksSince(status: () => Pick<GatewayStatus, 'safe_mode' | 'log' | 'forwarding'>): () => boolean {
-  let first: number | undefined
-  return () => {
-    const { safe_mode, log, forwarding } = status()
-    if (safe_mode !== undefined || log.state === 'degraded') return false
-    if (!forwarding) return true
-    first ??= forwarding.cursor
-    return forwarding.cursor > first
-  }
+/**
+ * An upstream has answered when it acknowledged a packet, or answered the probe of its link and nothing is left to send. One that never
+ * acknowledges (best effort) counts once a packet was sent.
+ */
+export function works({
+  safe_mode,
+  log,
+  forwarding,
+  uplinks,
+  links,
+}: Pick<GatewayStatus, 'safe_mode' | 'log' | 'forwarding' | 'uplinks' | 'links'>): boolean {
+  if (safe_mode !== undefined || log.state === 'degraded') return false
+  if (!forwarding) return true
+  return Object.entries(uplinks).some(([name, { acked, sent, backlog, delivery }]) => {
+    const quiet = delivery === 'acked' && backlog === 0 && links[name]?.state === 'up'
+    return quiet || (delivery === 'best_effort' ? sent : acked) > 0
+  })
 }
