@@ -74,6 +74,8 @@ export class Board {
   separated = false
   /** Processors: with more than one the emulator takes a fifth to a third more time for the same work, which counts where two boards run at a time. */
   cores = process.env.OS_NODE_IMAGE === 'all' ? 1 : 2
+  /** The system is compressed as in the image that `npm run image` makes: blocks of another size take other memory. */
+  shipped = false
   /** The board has a GPIO chip, which the emulator has only without ACPI. */
   pins = false
   /** the machine of the next start */
@@ -96,7 +98,7 @@ export class Board {
   /** Makes the image, and a card as a user has it: larger than the image, with an os-node.conf of the user. `trial`: see makeImage. */
   async make(conf: string, trial: string): Promise<void> {
     execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', this.#ssh])
-    this.#made = await imageOf(this.kind, trial, this.place)
+    this.#made = await imageOf(this.kind, trial, this.place, this.shipped)
     this.#port = await freePort()
     this.#plainPort = await freePort()
     this.#sshPort = await freePort()

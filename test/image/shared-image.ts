@@ -16,11 +16,11 @@ const LATEST_MS = 600_000
 
 /**
  * Makes the image of `kind`, and the two keys that sign its updates (`key`, `next`), once in a run of the tests, whose temporary folder it is in; without one in `place`.
- * Returns the folder.
+ * `shipped`: its system is compressed as `npm run image` does it. Returns the folder.
  */
-export async function imageOf(kind: string, trial: string, place: string): Promise<string> {
+export async function imageOf(kind: string, trial: string, place: string, shipped = false): Promise<string> {
   const { makeImage } = (await import(join(root, 'src/build/image/index.mjs'))) as Maker
-  const out = join(basename(tmpdir()).startsWith('os-run-') ? tmpdir() : place, `image-${kind}-${trial}`)
+  const out = join(basename(tmpdir()).startsWith('os-run-') ? tmpdir() : place, `image-${kind}-${trial}${shipped ? '-shipped' : ''}`)
   const made = join(out, 'made')
   while (!orElse(false, () => mkdirSync(out) === undefined)) {
     await until('the image', () => existsSync(made) || !existsSync(out), LATEST_MS)
@@ -30,7 +30,7 @@ export async function imageOf(kind: string, trial: string, place: string): Promi
     const [sign, next] = ['key', 'next'].map(name => join(out, name)) as [string, string]
     for (const key of [sign, next])
       execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', key], { stdio: 'pipe' })
-    const about = { board: kind, version: '1.2.3', builtAt: BUILT_AT, quick: true, trial, say: () => {} }
+    const about = { board: kind, version: '1.2.3', builtAt: BUILT_AT, quick: true, quickSystem: !shipped, trial, say: () => {} }
     makeImage(root, { ...about, out, sign, trust: [next] })
     writeFileSync(made, '')
     return out

@@ -111,13 +111,13 @@ function makeUpdate(root, { board, version, seconds, work, out, sign }) {
 }
 
 /**
- * Makes the image of `board`; its path. `quick`: only the unpacked image. `url`: `base` of writeForImager. `out`: where it goes. `sign`: file with the private key
+ * Makes the image of `board`; its path. `quick`: only the unpacked image; `quickSystem`: its system is compressed less. `url`: `base` of writeForImager. `out`: where it goes. `sign`: file with the private key
  * (Ed25519, PEM) that signs an update beside the image, and whose updates the image accepts; `trust`: files with further public keys; `trial`: time for a new version to work.
  * `overlays`: device tree overlays to switch on instead of the board's own. `kernel`: a package instead of Debian's, `{ deb, sha256 }`.
  * `firmware`: a folder with more firmware of radios.
  */
 export function makeImage(root, options) {
-  const { board, version, builtAt, quick = false, out = join(root, 'dist'), sign, trial } = options
+  const { board, version, builtAt, quick = false, quickSystem = quick, out = join(root, 'dist'), sign, trial } = options
   const { overlays, kernel, firmware, url, say } = options
   const { recipe, keys } = checkImage(root, options)
   // with --kernel the step of the kernel module says so
@@ -174,7 +174,7 @@ export function makeImage(root, options) {
     step('root file system (packing takes a minute)')
     // the same salt for every version: a block that stays has the same hash in the tree, and an update does not transfer it
     const salt = sha256Of(board)
-    const slot = makeRoot(tree, join(work, 'root.img'), { salt, quick, env })
+    const slot = makeRoot(tree, join(work, 'root.img'), { salt, quick: quickSystem, env })
     step('card')
     const bootFiles = {
       // the first: an update looks for it at the beginning of the partition
