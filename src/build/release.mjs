@@ -78,7 +78,13 @@ function main() {
   const values = readOptions(process.argv.slice(2), Object.fromEntries(names.map(name => [name, string])), HELP)
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const boards = values.boards?.split(',') ?? Object.keys(IMAGE_BOARDS).filter(board => board !== 'qemu-virt')
-  const about = { version, out: join(root, '.build', `release-${version}`), ...values, boards, trust: values.trust?.split(',') }
+  const about = {
+    version,
+    out: join(root, '.build', `release-${version}`),
+    ...values,
+    boards,
+    trust: values.trust?.split(','),
+  }
   checkRelease(root, about)
   const seconds =
     process.env.SOURCE_DATE_EPOCH ?? tool('git', 'git', ['log', '-1', '--format=%ct'], { cwd: root }).trim()

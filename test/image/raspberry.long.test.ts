@@ -22,7 +22,9 @@ async function opens(board: Board, power: Power): Promise<void> {
   const token = await until('the token', () => /Your token:\s+([\w-]{43})\n/.exec(power.said())?.[1], 2 * BOOT_MS)
   const answered = async (): Promise<boolean> => (await board.ask('/api/dashboard', { token })).status === 200
   await until('the page of the board', answered, 2 * BOOT_MS)
-  await until('a reading', async () => /"packet_uuid"/.test((await board.ask('/api/data/packets?limit=1', { token })).text))
+  await until('a reading', async () =>
+    /"packet_uuid"/.test((await board.ask('/api/data/packets?limit=1', { token })).text),
+  )
 }
 
 /** A start by U-Boot, with the network plugged in. */

@@ -20,7 +20,10 @@ const LATEST_MS = 600_000
  */
 export async function imageOf(kind: string, trial: string, place: string, shipped = false): Promise<string> {
   const { makeImage } = (await import(join(root, 'src/build/image/index.mjs'))) as Maker
-  const out = join(basename(tmpdir()).startsWith('os-run-') ? tmpdir() : place, `image-${kind}-${trial}${shipped ? '-shipped' : ''}`)
+  const out = join(
+    basename(tmpdir()).startsWith('os-run-') ? tmpdir() : place,
+    `image-${kind}-${trial}${shipped ? '-shipped' : ''}`,
+  )
   const made = join(out, 'made')
   while (!orElse(false, () => mkdirSync(out) === undefined)) {
     await until('the image', () => existsSync(made) || !existsSync(out), LATEST_MS)
@@ -30,7 +33,15 @@ export async function imageOf(kind: string, trial: string, place: string, shippe
     const [sign, next] = ['key', 'next'].map(name => join(out, name)) as [string, string]
     for (const key of [sign, next])
       execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', key], { stdio: 'pipe' })
-    const about = { board: kind, version: '1.2.3', builtAt: BUILT_AT, quick: true, quickSystem: !shipped, trial, say: () => {} }
+    const about = {
+      board: kind,
+      version: '1.2.3',
+      builtAt: BUILT_AT,
+      quick: true,
+      quickSystem: !shipped,
+      trial,
+      say: () => {},
+    }
     makeImage(root, { ...about, out, sign, trust: [next] })
     writeFileSync(made, '')
     return out
