@@ -1,7 +1,7 @@
 // A card of the image for the emulated board, and the board itself: qemu with U-Boot, which reads the card as on a real board.
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
-import { createServer, get, type Server } from 'node:http'
+import { get, type Server } from 'node:http'
 import { request } from 'node:https'
 import { createRequire } from 'node:module'
 import { connect } from 'node:net'
@@ -12,6 +12,7 @@ import type { TLSSocket } from 'node:tls'
 import { freePort, freeUdpPort, removeDir, root, until as untilIn } from '../lib/gateway'
 import { type ServedDisk, serveDisk } from '../lib/nbd'
 import { type Cut, VolatileDisk } from '../lib/volatile-disk'
+import { serveFiles } from './files-server'
 import { BUILT_AT, imageOf, laterUpdate } from './shared-image'
 
 const UBOOT = '/usr/lib/u-boot/qemu_arm64/u-boot.bin'
@@ -341,24 +342,9 @@ export class Board {
     return basename(path)
   }
 
-  /** A server for files of `place` that supports ranges; `sent`: bytes of each answer. */
+  /** A server for files of `place`, at the board's name for this machine; `sent`: bytes of each answer. */
   serve(sent: number[]): Promise<{ url: string; server: Server }> {
-    const server = createServer((req, res) => {
-      const bytes = readFileSync(join(this.place, req.url!))
-      const from = Number(/bytes=(\d+)-/.exec(req.headers.range ?? '')?.[1] ?? 0)
-      if (from >= bytes.length) return void res.writeHead(416).end()
-      res.writeHead(206, { 'content-range': `bytes ${from}-${bytes.length - 1}/${bytes.length}` })
-      res.on('error', () => {}).end(bytes.subarray(from))
-      const { socket } = res
-      const before = socket!.bytesWritten
-      res.once('close', () => sent.push(socket!.bytesWritten - before))
-    })
-    return new Promise(resolve => {
-      server.listen(0, '127.0.0.1', () => {
-        // the board's name for this machine
-        resolve({ url: `http://10.0.2.2:${(server.address() as { port: number }).port}`, server })
-      })
-    })
+    return serveFiles(this.place, sent, '10.0.2.2')
   }
 
   async remove(): Promise<void> {
