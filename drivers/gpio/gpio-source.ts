@@ -10,7 +10,7 @@ import { type Sample, ValueChannel } from '../kit/channel'
 import { PolledSource, type Probe } from '../kit/polled-source'
 import type { GpioOptions } from './gpio-options'
 import { Input } from './input'
-import { keptOf } from './kept'
+import { keptOf } from './pin-state'
 import { defaultName, type GpioWorld, kernelGpio } from './lines'
 import { Output } from './output'
 

@@ -7,7 +7,7 @@ import type { Edge, Edges, GpioLines } from '../../src/native/gpio'
 import { Debounce } from './debounce'
 import { Frequency } from './frequency'
 import type { InputOptions } from './gpio-options'
-import type { Kept } from './kept'
+import type { Kept } from './pin-state'
 import { Latch } from './latch'
 import { type GpioWorld, refuses, requestPin } from './lines'
 

@@ -5,7 +5,7 @@ import { OsError } from '../../src/lib/errors'
 import type { GpioLines } from '../../src/native/gpio'
 import type { OutputOptions } from './gpio-options'
 import { formOf, park, unpark } from './held-lines'
-import type { Kept } from './kept'
+import type { Kept } from './pin-state'
 import { type GpioWorld, requestPin } from './lines'
 
 export class Output {

@@ -7,7 +7,7 @@ import { safeName } from '../../src/links/names'
 import { percent } from './codec'
 import type { HostEnvironment } from './environment'
 import type { HostProbe, HostSensor } from './group'
-import type { Space } from './slow'
+import type { Space } from './blocking-files'
 
 interface DiskPath {
   path: string

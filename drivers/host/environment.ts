@@ -4,7 +4,7 @@ import { openSync, readFileSync, readSync } from 'node:fs'
 import { OsError, outOfFiles } from '../../src/lib/errors'
 import { sleep, systemTimers } from '../../src/lib/timers'
 import type { DriverContext } from '../../src/links/contracts'
-import { type SlowFiles, type Space, slowFiles } from './slow'
+import { type SlowFiles, type Space, slowFiles } from './blocking-files'
 
 export interface HostEnvironment extends DriverContext {
   /** roots of the trees, without a trailing slash */

@@ -9,7 +9,7 @@ import { hwmonChannel, iioChannel } from './channels'
 import { naturalOrder, oneNumber } from './codec'
 import type { HostEnvironment } from './environment'
 import { distinct, type HostProbe, type HostSensor } from './group'
-import { isGone } from './slow'
+import { isGone } from './blocking-files'
 
 interface FileSensor extends HostSensor {
   /** the value; null when the chip reports a fault; throws the system's error */

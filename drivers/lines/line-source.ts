@@ -14,7 +14,7 @@ import { LineFeed, type LineFeedOptions } from './feed'
 import type { LineOptions, NmeaOptions } from './line-options'
 import { NMEA_CHANNELS, type NmeaChannel, NmeaReader, type NmeaSink } from './nmea'
 import { groupsOf, patternReader } from './pattern'
-import { AskingSource, type QueriedLine, Question } from './question'
+import { AskingSource, type QueriedLine, Question } from './query-feed'
 
 interface LineContext extends DriverContext {
   /** for tests */

@@ -6,11 +6,11 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
 import type { Addon } from './addon'
-import { carriedFor, loadCarried, noexecMount } from './carried'
+import { carriedFor, loadCarried, noexecMount } from './embedded-addon'
 import { nativeError } from './errors'
 import { NativeSocket } from './socket'
 
-export { unpackInto } from './carried'
+export { unpackInto } from './embedded-addon'
 export { nativeError, systemError } from './errors'
 export * from './socket'
 

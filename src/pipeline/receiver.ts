@@ -14,7 +14,7 @@ import { Engine } from './compress'
 import { FactMaker } from './fact-maker'
 import { isFirmware, readFirmware } from './firmware'
 import { isBelow, isStale, STEP_BACK_FRAMES, STEP_BACK_MS } from './min-timestamps'
-import { QuickReader } from './quick'
+import { QuickReader } from './fast-decode'
 import {
   frameTime,
   type InboundKeys,

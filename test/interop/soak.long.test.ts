@@ -25,7 +25,7 @@ import {
 import { LossyProxy } from '../lib/lossy'
 import { QUARTER } from '../lib/random'
 import { SoakSenders } from '../lib/soak-senders'
-import { Steady } from '../lib/steady'
+import { Steady } from '../lib/process-size'
 
 const SECONDS = Number(process.env.OS_NODE_SOAK_SECONDS ?? (QUARTER ? 20 : 180))
 const RATE = 5000

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { until } from '../lib/gateway'
 import { Namespace } from '../lib/netem'
 import { inItsOwnNetwork } from '../lib/own-network'
-import { assertDelivered, Gateway, Upstream, uplinkOver } from '../lib/roads'
+import { assertDelivered, Gateway, Upstream, uplinkOver } from '../lib/media-paths'
 
 inItsOwnNetwork(() => {
   const field = new Namespace('field')

@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test'
 import { sleep, until } from '../lib/gateway'
 import { Namespace } from '../lib/netem'
 import { inTheRig } from '../lib/rig'
-import { assertDelivered, Gateway, logged, Upstream, uplinkOver } from '../lib/roads'
+import { assertDelivered, Gateway, logged, Upstream, uplinkOver } from '../lib/media-paths'
 import { assertSame } from '../lib/same'
 
 const RATE = 240

@@ -7,7 +7,7 @@ import { askControl } from '../lib/control'
 import { sleep, until } from '../lib/gateway'
 import { Namespace } from '../lib/netem'
 import { inTheRig, setClock, tool } from '../lib/rig'
-import { certs, certsDir, Gateway, logged, Upstream, uplinkOver } from '../lib/roads'
+import { certs, certsDir, Gateway, logged, Upstream, uplinkOver } from '../lib/media-paths'
 
 const DAY = 86_400_000
 /** struct timex: modes status and maximal error, so that the kernel reports its clock as right, as with ntpd */

@@ -16,7 +16,7 @@ import {
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { writeImageBill } from '../bill.mjs'
+import { writeImageBill } from '../sbom.mjs'
 import { makePackages } from '../deb.mjs'
 import { NODE_VERSION, sha256Of, tool } from '../node-runtime.mjs'
 import { checkImage } from './check.mjs'

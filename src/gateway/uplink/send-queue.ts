@@ -10,8 +10,8 @@ import { KEY_REQUEST_TID } from '../../pipeline/sender'
 import type { RefusedFrame } from '../../protocol/nack'
 import type { FactRecord, Item } from './lane'
 import { Lanes, type LanesParts, type TakeRecord } from './lanes'
-import { Oversized } from './oversized'
-import { RefusedSearch } from './refused'
+import { Oversized } from './passed-facts'
+import { RefusedSearch } from './refused-search'
 
 export interface SendQueueParts extends LanesParts {
   /** corrects the time of a record that was stamped before a sync (D18) */

@@ -15,7 +15,7 @@ import { isData, isSecure } from '../../wire/commands'
 import { crc32c } from '../../wire/crc'
 import { readHeader } from '../../wire/frame'
 import type { GatewayAccess, PluginNode } from '../contract'
-import { Outbox, type TargetCounters } from './outbox'
+import { Outbox, type TargetCounters } from './forward-queue'
 import { type PacketFacts, type Rule, RuleBook, type Target, targetText } from './rules'
 
 interface RuleCounters {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { packetUuid } from '../../../src/log'
-import { OpenRows } from '../../../src/storage/openrows'
+import { OpenRows } from '../../../src/storage/open-window-rows'
 import { SCHEMA } from '../../../src/storage/schema'
 import { summarize } from '../../../src/storage/sealed'
 import { WindowSums } from '../../../src/storage/sums'

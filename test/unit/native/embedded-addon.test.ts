@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { brotliCompressSync } from 'node:zlib'
-import { type Carried, carriedFor, loadCarried, noexecMount } from '../../../src/native/carried'
+import { type Carried, carriedFor, loadCarried, noexecMount } from '../../../src/native/embedded-addon'
 import { tempDir } from '../services/fake'
 
 const bytes = Buffer.from('the addon')

@@ -10,7 +10,7 @@ import { askControl } from './control'
 import { sleep, until } from './gateway'
 import { Namespace, type Weather } from './netem'
 import { LONG, QUARTER, rounds } from './random'
-import { assertDelivered, Gateway, type Medium, Upstream, uplinkOver } from './roads'
+import { assertDelivered, Gateway, type Medium, Upstream, uplinkOver } from './media-paths'
 
 /** longer than any timeout of a medium: a peer is lost after 10 s, a connection attempt times out after 10 s */
 const SILENCE_S = rounds(12, 25)

@@ -4,12 +4,12 @@ import assert from 'node:assert/strict'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { isGone, SlowFiles } from '../../../drivers/host/slow'
-import { nativeOrNull } from '../../../src/native'
-import { until } from '../../lib/gateway'
-import { HangingFile, heldClock } from '../../lib/hanging'
-import { ManualClock, ManualTimers } from '../../lib/manual'
-import { CHIPS, events, source, tree } from './host-world'
+import { isGone, SlowFiles } from '../../../../drivers/host/blocking-files'
+import { nativeOrNull } from '../../../../src/native'
+import { until } from '../../../lib/gateway'
+import { HangingFile, heldClock } from '../../../lib/hanging'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
+import { CHIPS, events, source, tree } from '../host-world'
 
 test('a file that hangs fails only its own sensor, is not read again while it hangs, and recovers', async t => {
   const { root } = tree(t, CHIPS)
