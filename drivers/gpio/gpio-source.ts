@@ -10,7 +10,7 @@ import { type Sample, ValueChannel } from '../kit/channel'
 import { PolledSource, type Probe } from '../kit/polled-source'
 import type { GpioOptions } from './gpio-options'
 import { Input } from './input'
-import { keptOf } from './pin-state'
+import { pinStateOf } from './pin-state'
 import { defaultName, type GpioWorld, kernelGpio } from './lines'
 import { Output } from './output'
 
@@ -126,8 +126,8 @@ export class GpioSource extends PolledSource {
       ...named.map(pin => new ValueChannel({ ...pin, id: pin.name, unit: pin.unit ?? UNITS[pin.mode] })),
       ...outs.map(({ name: id, status }) => new ValueChannel({ id, unit: UNITS.level, status })),
     ]
-    const held = outs.map(pin => new Output(pin.name, pin, world, keptOf(world, name, pin.name, 'output', pin)))
-    const inputs = named.map(pin => new Input(pin.name, pin, world, keptOf(world, name, pin.name, pin.mode, pin)))
+    const held = outs.map(pin => new Output(pin.name, pin, world, pinStateOf(world, name, pin.name, 'output', pin)))
+    const inputs = named.map(pin => new Input(pin.name, pin, world, pinStateOf(world, name, pin.name, pin.mode, pin)))
     const probe = new GpioProbe(inputs, held, min_gap_ms, timers)
     super(name, { type: 'gpio', intervalMs: interval_ms, channels }, probe)
     this.outputs = outputsOf(held, () => probe.due())

@@ -1,5 +1,5 @@
 // Sources from /sys: hwmon chips, thermal zones, IIO devices. Each sensor is a separate file (IIO: plus scale and
-// offset), read through slow.ts, one after the other. Errors: no sensor (NOT_FOUND); one file fails (EIO, ENODATA, a
+// offset), read through blocking-files.ts, one after the other. Errors: no sensor (NOT_FOUND); one file fails (EIO, ENODATA, a
 // fault flag, a hang: no value, the reason in the debug log); all files are gone (LINK_DOWN: reopened).
 import { lstatSync, readdirSync, realpathSync } from 'node:fs'
 import { basename, dirname } from 'node:path'

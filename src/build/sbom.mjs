@@ -1,6 +1,6 @@
 // What is in a build: dist/sbom.cdx.json (CycloneDX 1.6) and dist/NOTICE with the licence of each package. A package is in it when
 // esbuild's metafile says that bytes of it are in the bundle or the self-test, or when a file of it lies beside the bundle. Versions and hashes are
-// those of package-lock.json. An image has a bill of its own. Build time only; a package that does not say its licence, or is not in the lock, ends the build.
+// those of package-lock.json. An image has an SBOM of its own. Build time only; a package that does not say its licence, or is not in the lock, ends the build.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 
@@ -57,21 +57,21 @@ function component(root, lock, folder) {
   }
 }
 
-/** A library that is compiled in and comes by no package: its licence's text, and what the bill says of it. */
+/** A library that is compiled in and comes by no package: its licence's text, and what the SBOM says of it. */
 const foreign = ({ name, version, licence, purl, hashes, text }) => ({
   text,
   sbom: { type: 'library', 'bom-ref': purl, name, version, purl, licenses: [{ license: { id: licence } }], hashes },
 })
 
 /** Writes both files into `dist`. `folders`: packages from the root of the project, absolute or relative; `others`: as foreign() takes them. */
-export function writeBill(root, dist, { folders, others = [], version, builtAt }) {
+export function writeSbom(root, dist, { folders, others = [], version, builtAt }) {
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
   const places = folders.map(folder => (folder.startsWith(root) ? relative(root, folder) : folder))
   const names = [...new Set(places.map(place => place.split(sep).join('/')))].sort()
   const components = [...names.map(folder => component(root, lock, folder)), ...others.map(foreign)]
   const purl = `pkg:npm/os-node@${version}`
   const own = { type: 'application', 'bom-ref': purl, name: 'os-node', version, purl }
-  const bill = {
+  const document = {
     bomFormat: 'CycloneDX',
     specVersion: '1.6',
     version: 1,
@@ -82,7 +82,7 @@ export function writeBill(root, dist, { folders, others = [], version, builtAt }
     components: components.map(({ sbom }) => sbom),
     dependencies: [{ ref: purl, dependsOn: components.map(({ sbom }) => sbom['bom-ref']) }],
   }
-  writeFileSync(join(dist, 'sbom.cdx.json'), `${JSON.stringify(bill, null, 2)}\n`)
+  writeFileSync(join(dist, 'sbom.cdx.json'), `${JSON.stringify(document, null, 2)}\n`)
   const rows = components.map(({ sbom: { name, version, licenses }, text }) => {
     const [{ expression, license }] = licenses
     return `${'-'.repeat(78)}\n${name} ${version} (${expression ?? license.id})\n\n${text}\n`
@@ -93,10 +93,10 @@ export function writeBill(root, dist, { folders, others = [], version, builtAt }
   )
 }
 
-/** Writes the bill of an image to `path`: that of the program in `dist`, with Node and the packages of Debian, `[name, version]` each. */
-export function writeImageBill(path, dist, { board, version, node, packages }) {
-  const bill = JSON.parse(readFileSync(join(dist, 'sbom.cdx.json'), 'utf8'))
-  const own = bill.metadata.component
+/** Writes the SBOM of an image to `path`: that of the program in `dist`, with Node and the packages of Debian, `[name, version]` each. */
+export function writeImageSbom(path, dist, { board, version, node, packages }) {
+  const document = JSON.parse(readFileSync(join(dist, 'sbom.cdx.json'), 'utf8'))
+  const own = document.metadata.component
   const purl = `pkg:generic/os-node-${board}@${version}`
   const part = ([name, version, purl]) => ({ type: 'library', 'bom-ref': purl, name, version, purl })
   const more = [
@@ -107,8 +107,8 @@ export function writeImageBill(path, dist, { board, version, node, packages }) {
       `pkg:deb/debian/${name}@${encodeURIComponent(version)}?distro=trixie`,
     ]),
   ].map(part)
-  bill.metadata.component = { type: 'firmware', 'bom-ref': purl, name: `os-node-${board}`, version, purl }
-  bill.components = [own, ...bill.components, ...more]
-  bill.dependencies.push({ ref: purl, dependsOn: [own, ...more].map(one => one['bom-ref']) })
-  writeFileSync(path, `${JSON.stringify(bill, null, 2)}\n`)
+  document.metadata.component = { type: 'firmware', 'bom-ref': purl, name: `os-node-${board}`, version, purl }
+  document.components = [own, ...document.components, ...more]
+  document.dependencies.push({ ref: purl, dependsOn: [own, ...more].map(one => one['bom-ref']) })
+  writeFileSync(path, `${JSON.stringify(document, null, 2)}\n`)
 }

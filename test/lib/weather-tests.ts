@@ -16,7 +16,7 @@ import { assertDelivered, Gateway, type Medium, Upstream, uplinkOver } from './m
 const SILENCE_S = rounds(12, 25)
 
 /** The tests of these media; `delay`: the kernel's delay in addition to the loss. */
-export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
+export function weatherTests(media: readonly Medium[], delay: Weather = {}): void {
   const cable = new Namespace('field').cable()
   const upstream = new Upstream(media)
   const gateways = media.map(medium => ({

@@ -1,7 +1,7 @@
 // The tests of net/weather in the rig, whose kernel delays and reorders packets; a quarter: two media, those of the commit.
 import { QUARTER, TURN } from '../lib/random'
 import { inTheRig } from '../lib/rig'
-import { roadTests } from '../lib/weather-tests'
+import { weatherTests } from '../lib/weather-tests'
 import { allMedia, type Medium } from '../lib/media-paths'
 
 const PAIRS: readonly (readonly Medium[])[] = [
@@ -10,4 +10,4 @@ const PAIRS: readonly (readonly Medium[])[] = [
 ]
 const media = QUARTER ? PAIRS[TURN % 2]! : allMedia
 
-inTheRig(() => roadTests(media, { delayMs: 50, jitterMs: 20 }), { memory: 1536, seconds: 1200 })
+inTheRig(() => weatherTests(media, { delayMs: 50, jitterMs: 20 }), { memory: 1536, seconds: 1200 })

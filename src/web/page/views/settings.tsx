@@ -15,7 +15,7 @@ import { Field } from '../ui/field'
 import { Button, Card, Check, Empty, Loaded, Search } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 import { Backup } from './backup'
-import { LookSettings } from './page-settings'
+import { PageSettings } from './page-settings'
 import { Versions } from './versions'
 
 interface Schema {
@@ -206,7 +206,7 @@ export function Settings() {
   return (
     <div class="stack">
       <WriteNote needs="admin" what="changing settings" />
-      <LookSettings />
+      <PageSettings />
       <Versions />
       <Backup />
       <Loaded from={found} what="settings">
