@@ -17,7 +17,7 @@ interface InputEvents {
   lost(reason: string): void
 }
 
-export class Input {
+export class GpioInput {
   readonly #options: InputOptions
   readonly #name: string
   readonly #world: GpioWorld

@@ -8,7 +8,7 @@ import { formOf, park, unpark } from './held-lines'
 import type { PinState } from './pin-state'
 import { type GpioWorld, requestPin } from './lines'
 
-export class Output {
+export class GpioOutput {
   readonly #options: OutputOptions
   readonly #world: GpioWorld
   #lines: GpioLines | undefined
