@@ -1,6 +1,6 @@
 // What is in a build: dist/sbom.cdx.json (CycloneDX 1.6) and dist/NOTICE with the licence of each package. A package is in it when
 // esbuild's metafile says that bytes of it are in the bundle or the self-test, or when a file of it lies beside the bundle. Versions and hashes are
-// those of package-lock.json. An image has an SBOM of its own. Build time only; a package that does not say its licence, or is not in the lock, ends the build.
+// those of package-lock.json. An image has a bill of its own. Build time only; a package that does not say its licence, or is not in the lock, ends the build.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 
@@ -57,7 +57,7 @@ function component(root, lock, folder) {
   }
 }
 
-/** A library that is compiled in and comes by no package: its licence's text, and what the SBOM says of it. */
+/** A library that is compiled in and comes by no package: its licence's text, and what the bill says of it. */
 const foreign = ({ name, version, licence, purl, hashes, text }) => ({
   text,
   sbom: { type: 'library', 'bom-ref': purl, name, version, purl, licenses: [{ license: { id: licence } }], hashes },
@@ -93,7 +93,7 @@ export function writeSbom(root, dist, { folders, others = [], version, builtAt }
   )
 }
 
-/** Writes the SBOM of an image to `path`: that of the program in `dist`, with Node and the packages of Debian, `[name, version]` each. */
+/** Writes the bill of an image to `path`: that of the program in `dist`, with Node and the packages of Debian, `[name, version]` each. */
 export function writeImageSbom(path, dist, { board, version, node, packages }) {
   const document = JSON.parse(readFileSync(join(dist, 'sbom.cdx.json'), 'utf8'))
   const own = document.metadata.component
