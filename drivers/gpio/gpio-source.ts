@@ -10,9 +10,9 @@ import { type Sample, ValueChannel } from '../kit/channel'
 import { PolledSource, type Probe } from '../kit/polled-source'
 import type { GpioOptions } from './gpio-options'
 import { GpioInput } from './input'
-import { pinStateOf } from './pin-state'
 import { defaultName, type GpioWorld, kernelGpio } from './lines'
 import { GpioOutput } from './output'
+import { pinStateOf } from './pin-state'
 
 /** UCUM unit per mode, unless `unit` overrides it */
 const UNITS = { level: '{1}', edge: '{1}', counter: '{pulses}', frequency: 'Hz' } as const
@@ -127,7 +127,9 @@ export class GpioSource extends PolledSource {
       ...outs.map(({ name: id, status }) => new ValueChannel({ id, unit: UNITS.level, status })),
     ]
     const held = outs.map(pin => new GpioOutput(pin.name, pin, world, pinStateOf(world, name, pin.name, 'output', pin)))
-    const inputs = named.map(pin => new GpioInput(pin.name, pin, world, pinStateOf(world, name, pin.name, pin.mode, pin)))
+    const inputs = named.map(
+      pin => new GpioInput(pin.name, pin, world, pinStateOf(world, name, pin.name, pin.mode, pin)),
+    )
     const probe = new GpioProbe(inputs, held, min_gap_ms, timers)
     super(name, { type: 'gpio', intervalMs: interval_ms, channels }, probe)
     this.outputs = outputsOf(held, () => probe.due())

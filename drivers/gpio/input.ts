@@ -7,9 +7,9 @@ import type { Edge, Edges, GpioLines } from '../../src/native/gpio'
 import { Debounce } from './debounce'
 import { Frequency } from './frequency'
 import type { InputOptions } from './gpio-options'
-import type { PinState } from './pin-state'
 import { Latch } from './latch'
 import { type GpioWorld, refuses, requestPin } from './lines'
+import type { PinState } from './pin-state'
 
 interface InputEvents {
   /** called in mode edge when the level changed */

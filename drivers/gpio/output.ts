@@ -5,8 +5,8 @@ import { OsError } from '../../src/lib/errors'
 import type { GpioLines } from '../../src/native/gpio'
 import type { OutputOptions } from './gpio-options'
 import { formOf, park, unpark } from './held-lines'
-import type { PinState } from './pin-state'
 import { type GpioWorld, requestPin } from './lines'
+import type { PinState } from './pin-state'
 
 export class GpioOutput {
   readonly #options: OutputOptions

@@ -4,7 +4,7 @@ import { openSync, readFileSync, readSync } from 'node:fs'
 import { OsError, outOfFiles } from '../../src/lib/errors'
 import { sleep, systemTimers } from '../../src/lib/timers'
 import type { DriverContext } from '../../src/links/contracts'
-import { type BlockingFiles, type Space, blockingFiles } from './blocking-files'
+import { type BlockingFiles, blockingFiles, type Space } from './blocking-files'
 
 export interface HostEnvironment extends DriverContext {
   /** roots of the trees, without a trailing slash */

@@ -5,11 +5,11 @@ import { lstatSync, readdirSync, realpathSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { asOsError, errno, OsError, outOfFiles } from '../../src/lib/errors'
 import { safeName } from '../../src/links/names'
+import { isGone } from './blocking-files'
 import { hwmonChannel, iioChannel } from './channels'
 import { naturalOrder, oneNumber } from './codec'
 import type { HostEnvironment } from './environment'
 import { distinct, type HostProbe, type HostSensor } from './group'
-import { isGone } from './blocking-files'
 
 interface FileSensor extends HostSensor {
   /** the value; null when the chip reports a fault; throws the system's error */

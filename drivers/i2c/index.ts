@@ -17,7 +17,7 @@ import {
   strict,
 } from '../kit/common-options'
 import { PolledSource } from '../kit/polled-source'
-import { Ads1115, INPUTS, type Ads1115Input, RANGES, RATES } from './ads1115'
+import { Ads1115, type Ads1115Input, INPUTS, RANGES, RATES } from './ads1115'
 import { BME280_CHANNELS, Bme280, OVERSAMPLINGS } from './bme280'
 import { type Bus, ChipProbe, type I2cChip } from './device'
 import { DS3231_CHANNELS, Ds3231 } from './ds3231'

@@ -14,7 +14,7 @@ import { LineFeed, type LineFeedOptions } from './feed'
 import type { LineOptions, NmeaOptions } from './line-options'
 import { NMEA_CHANNELS, type NmeaChannel, NmeaReader, type NmeaSink } from './nmea'
 import { groupsOf, patternReader } from './pattern'
-import { QuerySource, type QueriedLine, QueryFeed } from './query-feed'
+import { type QueriedLine, QueryFeed, QuerySource } from './query-feed'
 
 interface LineContext extends DriverContext {
   /** for tests */

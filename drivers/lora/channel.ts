@@ -11,7 +11,7 @@ import { symbolMs } from './airtime'
 import type { DutyBook } from './airtime-file'
 import type { DutyCycle } from './duty'
 import type { Modem } from './modem'
-import { RadioQueue, type QueuedPacket } from './queue'
+import { type QueuedPacket, RadioQueue } from './queue'
 
 interface ChannelParts {
   readonly modem: Modem

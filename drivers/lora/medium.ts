@@ -7,7 +7,7 @@ import type { DutyBook } from './airtime-file'
 import { LoraChannel } from './channel'
 import type { Reception } from './chip'
 import type { DutyCycle } from './duty'
-import { type LoraWorld, LoraRadio } from './radio'
+import { LoraRadio, type LoraWorld } from './radio'
 
 interface LoraParts extends LoraWorld {
   readonly duty: DutyCycle

@@ -10,7 +10,7 @@ import type { Clock } from '../../src/lib/clock'
 import { asOsError, type OsError } from '../../src/lib/errors'
 import { SerialQueue } from '../../src/lib/serial-queue'
 import { judge } from './codec'
-import { badReply, noReply, type ModbusTransport } from './transport'
+import { badReply, type ModbusTransport, noReply } from './transport'
 
 interface Slave {
   /** time-outs in a row */

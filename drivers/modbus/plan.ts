@@ -30,7 +30,10 @@ interface PlanOptions {
 }
 
 /** Every place is in exactly one block; blocks in the order of table and address. */
-export function plan(places: readonly RegisterPlace[], { gap = 0, most = MAX_REGISTERS }: PlanOptions = {}): RegisterBlock[] {
+export function plan(
+  places: readonly RegisterPlace[],
+  { gap = 0, most = MAX_REGISTERS }: PlanOptions = {},
+): RegisterBlock[] {
   const order = places
     .map((place, index) => ({ ...place, index, end: place.address + (isBits(place.table) ? 1 : widthOf(place.type)) }))
     .sort((a, b) => (a.table < b.table ? -1 : a.table > b.table ? 1 : a.address - b.address || a.index - b.index))

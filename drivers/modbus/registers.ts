@@ -8,7 +8,7 @@ import { type Sample, ValueChannel } from '../kit/channel'
 import type { Probe } from '../kit/polled-source'
 import { exceptionText } from './codec'
 import type { SharedOptions } from './modbus-options'
-import { type RegisterBlock, plan, type RegisterPlace } from './plan'
+import { plan, type RegisterBlock, type RegisterPlace } from './plan'
 import type { Membership } from './shared'
 import { coilAt, numberAt, type WordOrder, widthOf } from './values'
 

@@ -10,7 +10,7 @@ import { OsError } from '../../src/lib/errors'
 import { sleep, systemTimers, type Timers } from '../../src/lib/timers'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
 import { findRtu, frameRtu } from './codec'
-import { badReply, noReply, type ModbusTransport } from './transport'
+import { badReply, type ModbusTransport, noReply } from './transport'
 
 interface RtuOptions {
   baudrate: number

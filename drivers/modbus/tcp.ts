@@ -11,7 +11,7 @@ import type { OpenableEvents } from '../../src/links/contracts'
 import { type HostResolver, hostPort } from '../../src/links/resolve'
 import { afterReading } from '../serial'
 import { frameTcp, MAX_ANSWER_BYTES, MBAP_BYTES, nextTcp } from './codec'
-import { badReply, noReply, type ModbusTransport } from './transport'
+import { badReply, type ModbusTransport, noReply } from './transport'
 
 interface TcpOptions {
   host: string

@@ -17,10 +17,10 @@ import {
   encodeEchoReply,
   encodeSlip,
   encodeUdp,
+  type FrameRefusal,
   HEADERS,
   ipText,
   type ReceivedDatagram,
-  type FrameRefusal,
   SlipDecoder,
   slipSize,
 } from './codec'

@@ -46,7 +46,10 @@ export function selectionOf({ since, until, device }: OptionValues): Selection {
 }
 
 /** The rows of a selection. */
-export async function* selected(rows: AsyncIterable<LogRow>, { since, until, device }: Selection): AsyncGenerator<LogRow> {
+export async function* selected(
+  rows: AsyncIterable<LogRow>,
+  { since, until, device }: Selection,
+): AsyncGenerator<LogRow> {
   for await (const row of rows) {
     const time = Number(row['t_raw'])
     if (device !== undefined && row['id'] !== device) continue

@@ -230,7 +230,11 @@ export class SharedIds implements SharedIdSource {
     }
   }
 
-  #take(answer: IdAnswer, waiting: readonly QueuedIdRequest[], heard: readonly (readonly [number, string | null])[]): void {
+  #take(
+    answer: IdAnswer,
+    waiting: readonly QueuedIdRequest[],
+    heard: readonly (readonly [number, string | null])[],
+  ): void {
     this.#newest = answer
     this.#problem = null
     this.#counters.taken_back += answer.takenBack

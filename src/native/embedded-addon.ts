@@ -28,7 +28,8 @@ export interface EmbeddedAddon {
 }
 
 /** For `linux-x64` and similar; undefined: this bundle has none for it. */
-export const embeddedFor = (platform: string): EmbeddedAddon | undefined => (addons as Record<string, EmbeddedAddon>)[platform]
+export const embeddedFor = (platform: string): EmbeddedAddon | undefined =>
+  (addons as Record<string, EmbeddedAddon>)[platform]
 
 let kept: string | undefined
 
@@ -38,7 +39,11 @@ export function unpackInto(dataDir: string): void {
 }
 
 /** Unpacks and loads. Null when it is loaded, else the reasons, one for each folder tried. */
-export function loadEmbedded({ sha256, packed }: EmbeddedAddon, load: (path: string) => void, keptIn = kept): string | null {
+export function loadEmbedded(
+  { sha256, packed }: EmbeddedAddon,
+  load: (path: string) => void,
+  keptIn = kept,
+): string | null {
   const bytes = (): Buffer => brotliDecompressSync(Buffer.from(packed, 'base64'))
   const reasons: string[] = []
   for (const attempt of [

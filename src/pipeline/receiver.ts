@@ -12,9 +12,9 @@ import { asOsError } from '../lib/errors'
 import { type FrameHeader, readU32 } from '../wire/frame'
 import { Engine } from './compress'
 import { FactMaker } from './fact-maker'
+import { FastDecoder } from './fast-decode'
 import { isFirmware, readFirmware } from './firmware'
 import { isBelow, isStale, STEP_BACK_FRAMES, STEP_BACK_MS } from './min-timestamps'
-import { FastDecoder } from './fast-decode'
 import {
   frameTime,
   type InboundKeys,

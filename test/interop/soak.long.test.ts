@@ -23,9 +23,9 @@ import {
   until,
 } from '../lib/gateway'
 import { LossyProxy } from '../lib/lossy'
+import { ProcessSize } from '../lib/process-size'
 import { QUARTER } from '../lib/random'
 import { SoakSenders } from '../lib/soak-senders'
-import { ProcessSize } from '../lib/process-size'
 
 const SECONDS = Number(process.env.OS_NODE_SOAK_SECONDS ?? (QUARTER ? 20 : 180))
 const RATE = 5000

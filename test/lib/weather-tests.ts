@@ -8,9 +8,9 @@ import { readFileSync } from 'node:fs'
 import { after, before, type TestContext, test } from 'node:test'
 import { askControl } from './control'
 import { sleep, until } from './gateway'
+import { assertDelivered, Gateway, type Medium, Upstream, uplinkOver } from './media-paths'
 import { Namespace, type Weather } from './netem'
 import { LONG, QUARTER, rounds } from './random'
-import { assertDelivered, Gateway, type Medium, Upstream, uplinkOver } from './media-paths'
 
 /** longer than any timeout of a medium: a peer is lost after 10 s, a connection attempt times out after 10 s */
 const SILENCE_S = rounds(12, 25)

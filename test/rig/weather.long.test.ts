@@ -1,8 +1,8 @@
 // The tests of net/weather in the rig, whose kernel delays and reorders packets; a quarter: two media, those of the commit.
+import { allMedia, type Medium } from '../lib/media-paths'
 import { QUARTER, TURN } from '../lib/random'
 import { inTheRig } from '../lib/rig'
 import { weatherTests } from '../lib/weather-tests'
-import { allMedia, type Medium } from '../lib/media-paths'
 
 const PAIRS: readonly (readonly Medium[])[] = [
   ['UDP', 'QUIC'],

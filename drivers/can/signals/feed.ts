@@ -28,7 +28,7 @@ import { type BusEdges, type CanBus, kernelEdges, lossOf } from '../bus'
 import { MessageDecoder } from './codec'
 import { destinationOf, pgnMask, pgnOf, sourceOf } from './j1939'
 import { keyOf, type PlannedMessage, type SignalPlan } from './plan'
-import { TP_CONTROL, TP_DATA, J1939Transport } from './transport'
+import { J1939Transport, TP_CONTROL, TP_DATA } from './transport'
 
 /** The kernel functions used here; tests pass their own. */
 export interface CanPorts extends BusEdges {

@@ -39,7 +39,12 @@ export interface LinkAsOpened {
  * The options passed to the driver of a link of `config`: with defaults, and with the bus settings of physical_config. Throws
  * NO_DRIVER, CONFIG_INVALID.
  */
-async function linkOptions(configured: LinkEntry, listens: boolean, config: Config, registry: Registry): Promise<unknown> {
+async function linkOptions(
+  configured: LinkEntry,
+  listens: boolean,
+  config: Config,
+  registry: Registry,
+): Promise<unknown> {
   const { schema, options, common } = await typedOptions(configured, listens, config, registry)
   return schema ? checkOptions(schema, options, configured.name, common) : options
 }

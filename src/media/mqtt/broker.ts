@@ -4,7 +4,7 @@ import type { NodeIdentity } from '../../links/contracts'
 import { type HostResolver, hostPort } from '../../links/resolve'
 import { connectSocket } from '../stream-socket'
 import { clientTls, secureSocket, type TlsParts, tlsSettings } from '../tls'
-import { type MqttConnectOptions, connectBroker, type MqttConnection } from './connection'
+import { connectBroker, type MqttConnection, type MqttConnectOptions } from './connection'
 import type { MqttOptions } from './mqtt-options'
 import type { Party } from './topics'
 

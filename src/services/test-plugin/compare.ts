@@ -4,7 +4,7 @@ import { breathe } from './checks'
 import { type CoreTable, coreMaker, namesOf, ucum, whyMissing } from './cores'
 import { counted, createNativeChecks, Receiver } from './program'
 import { Histogram } from './stress/histogram'
-import { isSame, type StressReadings, ringOf } from './stress/readings'
+import { isSame, ringOf, type StressReadings } from './stress/readings'
 
 /** µs per packet; for batches, or frames decoded together, the mean */
 interface Latency {

@@ -78,6 +78,15 @@ export { RESERVE, size as recordSize } from './format'
 export { type Other, Another } from './other'
   interface Inner {
 `
-  assert.deepEqual(exportedBy(text).sort(), ['Level', 'Listed', 'Local', 'Medium', 'Packet', 'Port', 'Radio', 'Waiting'])
+  assert.deepEqual(exportedBy(text).sort(), [
+    'Level',
+    'Listed',
+    'Local',
+    'Medium',
+    'Packet',
+    'Port',
+    'Radio',
+    'Waiting',
+  ])
   assert.equal(declaredIn(text).length, 7)
 })

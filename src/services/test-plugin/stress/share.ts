@@ -9,7 +9,7 @@ import { asOsError, readHeader } from '../program'
 import { openChain, type Tally } from './chain'
 import { Histogram, type HistogramParts } from './histogram'
 import type { ChainMode } from './options'
-import { type StressReadings, ringOf } from './readings'
+import { ringOf, type StressReadings } from './readings'
 
 export interface Share {
   readonly core: string

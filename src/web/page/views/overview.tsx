@@ -206,7 +206,15 @@ function LinkRow({ name, link }: { name: string; link: LinkInfo }) {
   )
 }
 
-function Links({ title, links, empty }: { title: string; links: readonly (readonly [string, LinkInfo])[]; empty: string }) {
+function Links({
+  title,
+  links,
+  empty,
+}: {
+  title: string
+  links: readonly (readonly [string, LinkInfo])[]
+  empty: string
+}) {
   const sorted = [...links].sort(([, a], [, b]) => (ORDER[a.state] ?? 2) - (ORDER[b.state] ?? 2))
   return (
     <Card title={title}>

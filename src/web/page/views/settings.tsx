@@ -3,11 +3,11 @@
 // saving.
 import { useState } from 'preact/hooks'
 import { useAction } from '../lib/action'
+import { say, sayError } from '../lib/action-message'
 import { call } from '../lib/api'
 import { afterSaving, fits, typedValue } from '../lib/edits'
 import { useStore } from '../lib/observable'
 import { useResource } from '../lib/resource'
-import { say, sayError } from '../lib/action-message'
 import { may } from '../lib/session'
 import type { OptionCategory, OptionField } from '../lib/types'
 import { forget, unsaved } from '../lib/unsaved'

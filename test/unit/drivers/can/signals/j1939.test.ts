@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { destinationOf, indicators, pgnMask, pgnOf, sourceOf } from '../../../../../drivers/can/signals/j1939'
-import { TP_CONTROL, TP_DATA, J1939Transport } from '../../../../../drivers/can/signals/transport'
+import { J1939Transport, TP_CONTROL, TP_DATA } from '../../../../../drivers/can/signals/transport'
 
 test('an id contains parameter group, destination and source', () => {
   const parts = (id: number): number[] => [pgnOf(id), destinationOf(id), sourceOf(id)]
