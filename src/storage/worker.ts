@@ -11,9 +11,9 @@ import { asOsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
 import { LogFiles } from '../log'
 import { recordsOf } from './batch'
-import { threadBytes, tidied } from './collect-garbage'
 import { writeCsv, writeExport } from './export'
 import { WindowFolder } from './folder'
+import { threadBytes, tidied } from './garbage-collection'
 import type {
   ExportSetup,
   FromExport,
