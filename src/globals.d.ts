@@ -31,7 +31,7 @@ declare module 'sql-worker' {
   const packed: string
   export default packed
 }
-/** The addon for each platform with a compiler in the build; see src/native/carried.ts */
+/** The addon for each platform with a compiler in the build; see src/native/embedded-addon.ts */
 declare module 'native-addons' {
   const addons: Readonly<Record<string, { sha256: string; packed: string }>>
   export default addons

@@ -3,7 +3,7 @@
 //
 // Errors at a start: an unusable data directory (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
 // everything opened so far is closed in reverse order. Every later fault is a state, and so is a failing disk (R30).
-import { forgetOldState } from './backup/settle'
+import { forgetOldState } from './backup/restore-progress'
 import type { CommandContext, StartedGateway, StartOverrides } from './commands'
 import { logOfGateway } from './commands/adapters'
 import { banner } from './commands/banner'

@@ -12,7 +12,7 @@ import { join } from 'node:path'
 import { PerformanceObserver } from 'node:perf_hooks'
 import { createBluetooth } from '../../drivers/bluetooth'
 import { Adapter } from '../../drivers/bluetooth/adapter'
-import type { ConnectOptions, Radio, RadioEvents } from '../../drivers/bluetooth/radio'
+import type { BleConnectOptions, BleRadio, RadioEvents } from '../../drivers/bluetooth/radio'
 import { CanMedium } from '../../drivers/can/medium'
 import type { PeerSocket } from '../../drivers/can/peer'
 import { createLora } from '../../drivers/lora'
@@ -135,11 +135,11 @@ function lora(): Pair {
 
 /** Two centrals, and between them a device that notifies one of what the other writes. */
 function bluetooth(): Pair {
-  const peers: ConnectOptions[] = []
+  const peers: BleConnectOptions[] = []
   const [sends, hears] = (['send', 'listen'] as const).map((mode, k) => {
     let events: RadioEvents | undefined
     const address = 'a4:c1:38:8d:18:b2'
-    const radio: Radio = {
+    const radio: BleRadio = {
       detail: {},
       open: async given => {
         events = given

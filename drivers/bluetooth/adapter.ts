@@ -13,7 +13,7 @@ import { asOsError, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import { SerialQueue } from '../../src/lib/serial-queue'
 import type { Timers } from '../../src/lib/timers'
-import type { BleConnection, ConnectOptions, Radio, Report } from './radio'
+import type { BleConnection, BleConnectOptions, BleRadio, Report } from './radio'
 import { type RadioRemedy, Silence } from './silence'
 
 type OnReport = (report: Report) => void
@@ -28,7 +28,7 @@ export interface AdapterUser {
 interface AdapterOptions {
   /** hci0 … */
   name: string
-  radio: Radio
+  radio: BleRadio
   clock: Clock
   timers: Timers
   logger: Logger
@@ -128,8 +128,8 @@ export class Adapter {
     }
   }
 
-  /** Connects; scanning pauses meanwhile. Throws the errors of Radio.connect. */
-  connect(options: ConnectOptions): Promise<BleConnection> {
+  /** Connects; scanning pauses meanwhile. Throws the errors of BleRadio.connect. */
+  connect(options: BleConnectOptions): Promise<BleConnection> {
     return this.#turns.run(async () => {
       if (!this.#opening) throw new OsError('LINK_DOWN', `${this.name} is closed`)
       await this.#stopScan()

@@ -5,7 +5,7 @@ import type { DriverContext } from '../../src/links/contracts'
 import { Adapter } from './adapter'
 import { bluetoothdRuns } from './machine'
 import { NobleRadio } from './noble'
-import type { Radio } from './radio'
+import type { BleRadio } from './radio'
 
 const known = new Map<string, Adapter>()
 
@@ -20,7 +20,7 @@ export function sharedAdapter(
   name: string,
   extended: boolean,
   { clock, logger }: DriverContext,
-  radio: Radio = new NobleRadio({ adapter: name, extended, logger }),
+  radio: BleRadio = new NobleRadio({ adapter: name, extended, logger }),
 ): Adapter {
   const key = keyOf(name, extended)
   const there = known.get(key)

@@ -7,7 +7,7 @@ import type { Characteristic, Peripheral } from '@stoprocent/noble/lib/noble.js'
 import { timeout, within } from '../../src/lib/deadline'
 import { OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/lib/timers'
-import type { BleConnection, ConnectOptions } from './radio'
+import type { BleConnection, BleConnectOptions } from './radio'
 
 /** ATT MTU without an MTU exchange (Core Specification, volume 3, part F, 3.2.8) */
 const SMALLEST_MTU = 23
@@ -44,7 +44,7 @@ export function checkNoble(noble: object, bindings: object, hci: object): void {
 }
 
 /** The library's object for a peer, created as if the peer had been discovered. */
-function peripheralOf(noble: Noble, bindings: Bindings, { address, addressType, rssi }: ConnectOptions): Peripheral {
+function peripheralOf(noble: Noble, bindings: Bindings, { address, addressType, rssi }: BleConnectOptions): Peripheral {
   const id = address.replaceAll(':', '')
   forget(noble, bindings, id)
   const advertisement = { serviceUuids: [], serviceData: [] }
@@ -67,11 +67,11 @@ function giveUp(peripheral: Peripheral): void {
   else if (peripheral.state === 'connected') peripheral.disconnect()
 }
 
-/** Throws LINK_DOWN, NOT_FOUND or TIMEOUT; see Radio.connect. */
+/** Throws LINK_DOWN, NOT_FOUND or TIMEOUT; see BleRadio.connect. */
 export async function connectStream(
   noble: Noble,
   bindings: Bindings,
-  options: ConnectOptions,
+  options: BleConnectOptions,
   timers: Timers,
 ): Promise<BleConnection> {
   const { address, stream, timeoutMs, mtu, onData } = options
@@ -123,7 +123,7 @@ class NobleConnection implements BleConnection {
   constructor(
     peripheral: Peripheral,
     write: Characteristic,
-    { rssi, onLost }: ConnectOptions,
+    { rssi, onLost }: BleConnectOptions,
     timers: Timers,
     whenLost: (handler: (reason: string) => void) => void,
   ) {

@@ -23,7 +23,7 @@ import { systemTimers, type Timers } from '../../src/lib/timers'
 import { HciSocket } from './hci-socket'
 import { adapterTrouble, adapterUsers, hasRights } from './machine'
 import { checkNoble, checkVersion, connectStream } from './noble-connect'
-import type { AddressType, BleConnection, ConnectOptions, Radio, RadioEvents } from './radio'
+import type { AddressType, BleConnection, BleConnectOptions, BleRadio, RadioEvents } from './radio'
 import { openUserChannel } from './user-channel'
 
 const POWER_ON_MS = 5000
@@ -67,7 +67,7 @@ interface NobleRadioOptions {
   openChannel?: typeof openUserChannel
 }
 
-export class NobleRadio implements Radio {
+export class NobleRadio implements BleRadio {
   readonly detail = { unreadable: 0 }
   readonly #options: Required<NobleRadioOptions>
   #noble: Noble | undefined
@@ -256,7 +256,7 @@ export class NobleRadio implements Radio {
     return true
   }
 
-  async connect(options: ConnectOptions): Promise<BleConnection> {
+  async connect(options: BleConnectOptions): Promise<BleConnection> {
     const noble = this.#open()
     const bindings = this.#bindings!
     this.#stopping = true // scanning must stop before connecting

@@ -43,7 +43,7 @@ export interface BleConnection {
   disconnect(): void
 }
 
-export interface ConnectOptions {
+export interface BleConnectOptions {
   address: string
   addressType: AddressType
   rssi: number | null
@@ -56,7 +56,7 @@ export interface ConnectOptions {
   onLost: (reason: string) => void
 }
 
-export interface Radio {
+export interface BleRadio {
   /** Opens the adapter. Throws an OsError that says what is missing and what to do. */
   open(events: RadioEvents): Promise<void>
   close(): Promise<void>
@@ -65,7 +65,7 @@ export interface Radio {
   /** HCI reset: ends the scan. False: not done, because it would cut connections. */
   reset(): Promise<boolean>
   /** Throws LINK_DOWN (not reached, or lost while connecting), NOT_FOUND (no such service), TIMEOUT. */
-  connect(options: ConnectOptions): Promise<BleConnection>
+  connect(options: BleConnectOptions): Promise<BleConnection>
   /** events the library could not parse, by name */
   readonly detail: Readonly<Record<string, number>>
 }

@@ -36,7 +36,7 @@ export interface PeerParts {
   readonly openSocket?: (name: string, options: IsotpOptions) => PeerSocket
 }
 
-interface Waiting {
+interface QueuedMessage {
   readonly packet: Uint8Array
   readonly settle: (taken: boolean) => void
   tries: number
@@ -87,7 +87,7 @@ export class CanPeer extends PacketReceiver implements Medium {
   readonly #origin: PacketOrigin
   #events: OpenableEvents | undefined
   #socket: PeerSocket | undefined
-  readonly #waiting: Waiting[] = []
+  readonly #waiting: QueuedMessage[] = []
   #waitingBytes = 0
   /** the kernel is sending the first packet of the queue */
   #busy = false

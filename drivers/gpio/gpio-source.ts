@@ -9,18 +9,18 @@ import type { Counts, OpenableEvents, Outputs } from '../../src/links/contracts'
 import { type Sample, ValueChannel } from '../kit/channel'
 import { PolledSource, type Probe } from '../kit/polled-source'
 import type { GpioOptions } from './gpio-options'
-import { Input } from './input'
-import { keptOf } from './kept'
+import { GpioInput } from './input'
 import { defaultName, type GpioWorld, kernelGpio } from './lines'
-import { Output } from './output'
+import { GpioOutput } from './output'
+import { pinStateOf } from './pin-state'
 
 /** UCUM unit per mode, unless `unit` overrides it */
 const UNITS = { level: '{1}', edge: '{1}', counter: '{pulses}', frequency: 'Hz' } as const
 
 class GpioProbe implements Probe {
   readonly detail = { edges: 0, missed_edges: 0 }
-  readonly #inputs: readonly Input[]
-  readonly #outputs: readonly Output[]
+  readonly #inputs: readonly GpioInput[]
+  readonly #outputs: readonly GpioOutput[]
   readonly #minGapMs: number
   readonly #timers: Timers
   #events: OpenableEvents | undefined
@@ -30,7 +30,7 @@ class GpioProbe implements Probe {
   /** a change arrived during the pause */
   #again = false
 
-  constructor(inputs: readonly Input[], outputs: readonly Output[], minGapMs: number, timers: Timers) {
+  constructor(inputs: readonly GpioInput[], outputs: readonly GpioOutput[], minGapMs: number, timers: Timers) {
     this.#inputs = inputs
     this.#outputs = outputs
     this.#minGapMs = minGapMs
@@ -111,8 +111,8 @@ interface GpioParts {
 export class GpioSource extends PolledSource {
   readonly outputs: Outputs
   readonly #dev: string
-  readonly #held: readonly Output[]
-  readonly #inputs: readonly Input[]
+  readonly #held: readonly GpioOutput[]
+  readonly #inputs: readonly GpioInput[]
 
   /** Throws CONFIG_INVALID when two pins have the same name. */
   constructor(
@@ -126,8 +126,10 @@ export class GpioSource extends PolledSource {
       ...named.map(pin => new ValueChannel({ ...pin, id: pin.name, unit: pin.unit ?? UNITS[pin.mode] })),
       ...outs.map(({ name: id, status }) => new ValueChannel({ id, unit: UNITS.level, status })),
     ]
-    const held = outs.map(pin => new Output(pin.name, pin, world, keptOf(world, name, pin.name, 'output', pin)))
-    const inputs = named.map(pin => new Input(pin.name, pin, world, keptOf(world, name, pin.name, pin.mode, pin)))
+    const held = outs.map(pin => new GpioOutput(pin.name, pin, world, pinStateOf(world, name, pin.name, 'output', pin)))
+    const inputs = named.map(
+      pin => new GpioInput(pin.name, pin, world, pinStateOf(world, name, pin.name, pin.mode, pin)),
+    )
     const probe = new GpioProbe(inputs, held, min_gap_ms, timers)
     super(name, { type: 'gpio', intervalMs: interval_ms, channels }, probe)
     this.outputs = outputsOf(held, () => probe.due())
@@ -169,7 +171,7 @@ export class GpioSource extends PolledSource {
   }
 }
 
-function outputsOf(held: readonly Output[], changed: () => void): Outputs {
+function outputsOf(held: readonly GpioOutput[], changed: () => void): Outputs {
   return {
     list: () => held.map(({ name, level }) => ({ name, value: level })),
     set: async (name, value) => {

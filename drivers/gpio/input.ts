@@ -7,9 +7,9 @@ import type { Edge, Edges, GpioLines } from '../../src/native/gpio'
 import { Debounce } from './debounce'
 import { Frequency } from './frequency'
 import type { InputOptions } from './gpio-options'
-import type { Kept } from './kept'
 import { Latch } from './latch'
 import { type GpioWorld, refuses, requestPin } from './lines'
+import type { PinState } from './pin-state'
 
 interface InputEvents {
   /** called in mode edge when the level changed */
@@ -17,13 +17,13 @@ interface InputEvents {
   lost(reason: string): void
 }
 
-export class Input {
+export class GpioInput {
   readonly #options: InputOptions
   readonly #name: string
   readonly #world: GpioWorld
   readonly #frequency: Frequency
   readonly #edge: Edge
-  readonly #kept: Kept
+  readonly #state: PinState
   #lines: GpioLines | undefined
   #debounce: Debounce | undefined
   #events: InputEvents | undefined
@@ -34,12 +34,12 @@ export class Input {
   #run = 0
   #keep: (count: number) => void = () => undefined
 
-  constructor(name: string, options: InputOptions, world: GpioWorld, kept: Kept) {
+  constructor(name: string, options: InputOptions, world: GpioWorld, state: PinState) {
     const { mode, edge, window_s, timeout_s } = options
     this.#name = name
     this.#options = options
     this.#world = world
-    this.#kept = kept
+    this.#state = state
     this.#edge = edge ?? (mode === 'edge' ? 'both' : 'rising')
     this.#frequency = new Frequency({ windowNs: window_s * 1e9, timeoutNs: timeout_s * 1e9 })
   }
@@ -51,19 +51,19 @@ export class Input {
 
   /** Continues from the logged count, unless this run has counted already; `keep` is called with every new count. */
   resume(count: number, keep: (count: number) => void): void {
-    if (this.#kept.count === 0 && count > 0) this.#kept.count = count
+    if (this.#state.count === 0 && count > 0) this.#state.count = count
     this.#keep = keep
-    keep(this.#kept.count)
+    keep(this.#state.count)
   }
 
   /** total edges; continues over replugging, reloads and restarts */
   get count(): number {
-    return this.#kept.count
+    return this.#state.count
   }
 
   /** edges the kernel dropped because they were not read in time */
   get missed(): number {
-    return this.#kept.missed + (this.#lines?.missed ?? 0)
+    return this.#state.missed + (this.#lines?.missed ?? 0)
   }
 
   /** Rejects like requestPin. */
@@ -76,7 +76,7 @@ export class Input {
       throw new OsError('LINK_DOWN', `${this.#name} was closed while opening`)
     }
     this.#lines = lines
-    this.#kept.closedNs = Number.POSITIVE_INFINITY
+    this.#state.closedNs = Number.POSITIVE_INFINITY
     this.#seqno = 0
     this.#latch = new Latch()
     this.#frequency.reset()
@@ -92,8 +92,8 @@ export class Input {
     // reads pulses that are still in the kernel's queue
     if (this.counts) this.#lines?.drain()
     this.#events = undefined
-    this.#kept.missed = this.missed
-    this.#kept.closedNs = this.#world.nowNs()
+    this.#state.missed = this.missed
+    this.#state.closedNs = this.#world.nowNs()
     const lines = this.#lines
     this.#run++
     this.#lines = undefined
@@ -179,8 +179,8 @@ export class Input {
     // the kernel delivers both kinds of edge here, and the dropped ones were of both kinds
     const both = this.#debounce !== undefined || mode === 'edge'
     if (one && both && (this.#edge === 'rising') !== (level === 1)) return
-    this.#kept.count += one && both ? Math.ceil(steps / 2) : steps
-    this.#keep(this.#kept.count)
+    this.#state.count += one && both ? Math.ceil(steps / 2) : steps
+    this.#keep(this.#state.count)
     if (mode === 'frequency') this.#frequency.edge(this.count, ns)
     if (mode === 'edge') this.#events?.changed()
   }

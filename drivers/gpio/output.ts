@@ -5,16 +5,16 @@ import { OsError } from '../../src/lib/errors'
 import type { GpioLines } from '../../src/native/gpio'
 import type { OutputOptions } from './gpio-options'
 import { formOf, park, unpark } from './held-lines'
-import type { Kept } from './kept'
 import { type GpioWorld, requestPin } from './lines'
+import type { PinState } from './pin-state'
 
-export class Output {
+export class GpioOutput {
   readonly #options: OutputOptions
   readonly #world: GpioWorld
   #lines: GpioLines | undefined
   /** the last value set or read */
   #level: 0 | 1 | null = null
-  readonly #kept: Kept
+  readonly #state: PinState
   /** counts openings and closings, to discard lines that arrive after a close */
   #run = 0
 
@@ -22,11 +22,11 @@ export class Output {
     readonly name: string,
     options: OutputOptions,
     world: GpioWorld,
-    kept: Kept,
+    state: PinState,
   ) {
     this.#options = options
     this.#world = world
-    this.#kept = kept
+    this.#state = state
   }
 
   /** Rejects like requestPin. */
@@ -38,14 +38,14 @@ export class Output {
       throw new OsError('LINK_DOWN', `${this.name} was closed while opening`)
     }
     this.#lines = lines
-    this.#kept.closedNs = Number.POSITIVE_INFINITY
+    this.#state.closedNs = Number.POSITIVE_INFINITY
     this.#level = wanted
   }
 
   /** The line with its current level: taken over if it is held already, otherwise requested. */
   async #held(): Promise<{ lines: GpioLines; wanted: 0 | 1 }> {
     const { active_low, drive, on_start, initial } = this.#options
-    const wanted = this.#kept.wanted ?? on_start ?? initial
+    const wanted = this.#state.wanted ?? on_start ?? initial
     const parked = unpark(this.#world, this.#options, formOf(this.#options))
     if (parked) {
       const { lines, stays } = parked
@@ -95,7 +95,7 @@ export class Output {
   async set(value: 0 | 1): Promise<void> {
     const lines = this.#opened()
     await lines.set(0, value)
-    this.#kept.wanted = value
+    this.#state.wanted = value
     if (this.#lines === lines) this.#level = value
   }
 
@@ -111,7 +111,7 @@ export class Output {
     this.#run++
     this.#lines = undefined
     this.#level = null
-    this.#kept.closedNs = this.#world.nowNs()
+    this.#state.closedNs = this.#world.nowNs()
     try {
       if (stopping && on_stop !== 'keep') await lines?.set(0, on_stop)
     } catch {

@@ -10,7 +10,7 @@ import { formOf, park } from './held-lines'
 import { defaultName, type GpioWorld, kernelGpio, requestPin } from './lines'
 
 /** An entry of gateway.sources. */
-interface Entry {
+interface ConfiguredSource {
   readonly name: string
   readonly type: string
 }
@@ -27,7 +27,7 @@ const valueAt = ({ on_start, on_fault, on_stop, initial }: OutputOptions, occasi
  * hold-lines keeps them (line-holder.ts), or the kernel decides whether the level stays (docs/wiring.md). One that hold-lines has already stays.
  */
 export async function settleOutputs(
-  entries: readonly Entry[],
+  entries: readonly ConfiguredSource[],
   occasion: Occasion,
   hold: boolean,
   world: GpioWorld = kernelGpio,

@@ -4,10 +4,10 @@
 
 import { asOsError, OsError } from '../../src/lib/errors'
 import { safeName } from '../../src/links/names'
+import type { Space } from './blocking-files'
 import { percent } from './codec'
 import type { HostEnvironment } from './environment'
 import type { HostProbe, HostSensor } from './group'
-import type { Space } from './slow'
 
 interface DiskPath {
   path: string

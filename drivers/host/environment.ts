@@ -4,13 +4,13 @@ import { openSync, readFileSync, readSync } from 'node:fs'
 import { OsError, outOfFiles } from '../../src/lib/errors'
 import { sleep, systemTimers } from '../../src/lib/timers'
 import type { DriverContext } from '../../src/links/contracts'
-import { type SlowFiles, type Space, slowFiles } from './slow'
+import { type BlockingFiles, blockingFiles, type Space } from './blocking-files'
 
 export interface HostEnvironment extends DriverContext {
   /** roots of the trees, without a trailing slash */
   sys: string
   proc: string
-  files: SlowFiles
+  files: BlockingFiles
   sleep(ms: number): Promise<void>
   space(path: string): Promise<Space>
 }
@@ -22,9 +22,9 @@ export const hostEnvironment = (
   ...context,
   sys: roots.sys ?? '/sys',
   proc: roots.proc ?? '/proc',
-  files: slowFiles,
+  files: blockingFiles,
   sleep: ms => sleep(systemTimers, ms),
-  space: path => slowFiles.space(path),
+  space: path => blockingFiles.space(path),
 })
 
 /** files of /proc stay open: the kernel makes the text again at each read from offset 0 */

@@ -1,15 +1,15 @@
 // Sources from /sys: hwmon chips, thermal zones, IIO devices. Each sensor is a separate file (IIO: plus scale and
-// offset), read through slow.ts, one after the other. Errors: no sensor (NOT_FOUND); one file fails (EIO, ENODATA, a
+// offset), read through blocking-files.ts, one after the other. Errors: no sensor (NOT_FOUND); one file fails (EIO, ENODATA, a
 // fault flag, a hang: no value, the reason in the debug log); all files are gone (LINK_DOWN: reopened).
 import { lstatSync, readdirSync, realpathSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { asOsError, errno, OsError, outOfFiles } from '../../src/lib/errors'
 import { safeName } from '../../src/links/names'
+import { isGone } from './blocking-files'
 import { hwmonChannel, iioChannel } from './channels'
 import { naturalOrder, oneNumber } from './codec'
 import type { HostEnvironment } from './environment'
 import { distinct, type HostProbe, type HostSensor } from './group'
-import { isGone } from './slow'
 
 interface FileSensor extends HostSensor {
   /** the value; null when the chip reports a fault; throws the system's error */

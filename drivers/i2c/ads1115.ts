@@ -5,14 +5,14 @@ import { type ChipIo, hex, type I2cChip, wrongChip } from './device'
 
 /** input → MUX bits (table 8-3) */
 export const INPUTS = { 'A0-A1': 0, 'A0-A3': 1, 'A1-A3': 2, 'A2-A3': 3, A0: 4, A1: 5, A2: 6, A3: 7 } as const
-export type Input = keyof typeof INPUTS
+export type Ads1115Input = keyof typeof INPUTS
 /** full scale in V; the index is the PGA bits */
 export const RANGES = [6.144, 4.096, 2.048, 1.024, 0.512, 0.256]
 /** samples per second; the index is the DR bits */
 export const RATES = [8, 16, 32, 64, 128, 250, 475, 860]
 
 /** The config word that starts one conversion: single shot, comparator off. */
-export const configWord = (input: Input, range: number, rate: number): number =>
+export const configWord = (input: Ads1115Input, range: number, rate: number): number =>
   0x8103 | (INPUTS[input] << 12) | (RANGES.indexOf(range) << 9) | (RATES.indexOf(rate) << 5)
 
 /** Conversion register to volts; null at the ends of the range. */
@@ -22,7 +22,7 @@ export function volts(word: number, range: number): number | null {
 }
 
 interface AdsInput {
-  input: Input
+  input: Ads1115Input
   range: number
 }
 

@@ -17,7 +17,7 @@ import {
   strict,
 } from '../kit/common-options'
 import { PolledSource } from '../kit/polled-source'
-import { Ads1115, INPUTS, type Input, RANGES, RATES } from './ads1115'
+import { Ads1115, type Ads1115Input, INPUTS, RANGES, RATES } from './ads1115'
 import { BME280_CHANNELS, Bme280, OVERSAMPLINGS } from './bme280'
 import { type Bus, ChipProbe, type I2cChip } from './device'
 import { DS3231_CHANNELS, Ds3231 } from './ds3231'
@@ -75,7 +75,7 @@ const schemas = {
       v.array(
         strict({
           id: sensorId,
-          input: v.picklist(Object.keys(INPUTS) as Input[]),
+          input: v.picklist(Object.keys(INPUTS) as Ads1115Input[]),
           /** full scale in V, in both directions; whatever the range, an input must not exceed the supply voltage */
           range: v.optional(v.picklist(RANGES), 4.096),
           ...channelEntries,

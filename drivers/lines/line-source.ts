@@ -14,7 +14,7 @@ import { LineFeed, type LineFeedOptions } from './feed'
 import type { LineOptions, NmeaOptions } from './line-options'
 import { NMEA_CHANNELS, type NmeaChannel, NmeaReader, type NmeaSink } from './nmea'
 import { groupsOf, patternReader } from './pattern'
-import { AskingSource, type QueriedLine, Question } from './question'
+import { type QueriedLine, QueryFeed, QuerySource } from './query-feed'
 
 interface LineContext extends DriverContext {
   /** for tests */
@@ -62,8 +62,8 @@ export function createLineSource(
   const latest = { type: 'line', intervalMs, maxAgeMs, channels, clock, timers }
   if (poll === undefined) return new LatestSource(name, latest, feed)
   const text = Buffer.from(poll, 'latin1')
-  const question = new Question(feed, line, { text, timeoutMs, channels: channels.length, timers })
-  return new AskingSource(name, latest, question)
+  const queryFeed = new QueryFeed(feed, line, { text, timeoutMs, channels: channels.length, timers })
+  return new QuerySource(name, latest, queryFeed)
 }
 
 const idOf = (source: string, key: string, count: number): string =>

@@ -11,7 +11,7 @@ import { symbolMs } from './airtime'
 import type { DutyBook } from './airtime-file'
 import type { DutyCycle } from './duty'
 import type { Modem } from './modem'
-import { RadioQueue, type Waiting } from './queue'
+import { type QueuedPacket, RadioQueue } from './queue'
 
 interface ChannelParts {
   readonly modem: Modem
@@ -53,7 +53,7 @@ export class LoraChannel {
   readonly cadMs: number
   readonly #parts: ChannelParts
   readonly #slotMs: number
-  #sending: { job: Waiting; ms: number } | null = null
+  #sending: { job: QueuedPacket; ms: number } | null = null
   /** the channel was busy: send nothing before this time */
   #backoffUntil = Number.NEGATIVE_INFINITY
   /** an answer is expected: send only answers before this time */

@@ -7,7 +7,7 @@ import type { DutyBook } from './airtime-file'
 import { LoraChannel } from './channel'
 import type { Reception } from './chip'
 import type { DutyCycle } from './duty'
-import { type LoraWorld, Radio } from './radio'
+import { LoraRadio, type LoraWorld } from './radio'
 
 interface LoraParts extends LoraWorld {
   readonly duty: DutyCycle
@@ -24,7 +24,7 @@ export class LoraMedium extends PacketReceiver implements Medium {
   readonly #parts: LoraParts
   readonly #counters = { rx: 0, tx: 0, errors: 0 }
   readonly #channel: LoraChannel
-  readonly #radio: Radio
+  readonly #radio: LoraRadio
   readonly #address: string
   /** of the last received packet */
   #signal: { last_rssi_dbm: number; last_snr_db: number } | undefined
@@ -46,7 +46,7 @@ export class LoraMedium extends PacketReceiver implements Medium {
       complain: reason => this.#complain('channel', reason),
     })
     this.airtime = this.#channel.airtime
-    this.#radio = new Radio({
+    this.#radio = new LoraRadio({
       ...parts,
       channel: this.#channel,
       onReception: (bytes, reception) => this.#received(bytes, reception),

@@ -2,7 +2,7 @@
 // that exceeds the limit is refused, an answer that exceeds it evicts the oldest answer; both resolve false.
 import { ANSWERS, COMMAND } from '../../src/wire/commands'
 
-export interface Waiting {
+export interface QueuedPacket {
   readonly packet: Uint8Array
   /** dropped at this mono time */
   readonly until: number
@@ -23,8 +23,8 @@ const isDeliveryAnswer = (packet: Uint8Array): boolean =>
   packet.length > 12 && packet[0] === COMMAND.HANDSHAKE_ACK && packet[1] === 0 && packet[2] === 0
 
 export class RadioQueue {
-  readonly #answers: Waiting[] = []
-  readonly #packets: Waiting[] = []
+  readonly #answers: QueuedPacket[] = []
+  readonly #packets: QueuedPacket[] = []
 
   get length(): number {
     return this.#answers.length + this.#packets.length
@@ -35,7 +35,7 @@ export class RadioQueue {
     const answer = ANSWERS.has(packet[0]!)
     const list = answer ? this.#answers : this.#packets
     return new Promise(resolve => {
-      const waiting: Waiting = {
+      const waiting: QueuedPacket = {
         packet: packet.slice(),
         until: now + (answer ? ANSWER_MS : PACKET_MS),
         tries: 0,
@@ -52,16 +52,16 @@ export class RadioQueue {
   }
 
   /** The next packet to send; it stays queued until done(). Null: the queue is empty. */
-  peek(): Waiting | null {
+  peek(): QueuedPacket | null {
     return this.#answers[0] ?? this.#packets[0] ?? null
   }
 
-  isAnswer({ packet }: Waiting): boolean {
+  isAnswer({ packet }: QueuedPacket): boolean {
     return ANSWERS.has(packet[0]!)
   }
 
   /** Removes a packet that was sent or dropped. */
-  done(waiting: Waiting, sent: boolean): void {
+  done(waiting: QueuedPacket, sent: boolean): void {
     for (const list of [this.#answers, this.#packets]) {
       const at = list.indexOf(waiting)
       if (at >= 0) list.splice(at, 1)

@@ -55,7 +55,7 @@ const STILL_SAMPLES = 12
 const SAMPLES_PER_CHECK = 6
 const LONGEST_SLEEP_MS = 60_000
 
-export class Radio {
+export class LoraRadio {
   readonly counters = {
     reinits: 0,
     crc_errors: 0,

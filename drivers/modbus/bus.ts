@@ -10,7 +10,7 @@ import type { Clock } from '../../src/lib/clock'
 import { asOsError, type OsError } from '../../src/lib/errors'
 import { SerialQueue } from '../../src/lib/serial-queue'
 import { judge } from './codec'
-import { badReply, noReply, type Transport } from './transport'
+import { badReply, type ModbusTransport, noReply } from './transport'
 
 interface Slave {
   /** time-outs in a row */
@@ -46,7 +46,7 @@ export class ModbusBus {
   readonly #turns = new SerialQueue()
 
   constructor(
-    readonly transport: Transport,
+    readonly transport: ModbusTransport,
     readonly clock: Clock,
   ) {}
 

@@ -10,7 +10,7 @@ export interface RegisterPlace {
   readonly type: NumberType
 }
 
-export interface Block {
+export interface RegisterBlock {
   readonly table: Table
   readonly address: number
   /** registers or bits */
@@ -30,11 +30,14 @@ interface PlanOptions {
 }
 
 /** Every place is in exactly one block; blocks in the order of table and address. */
-export function plan(places: readonly RegisterPlace[], { gap = 0, most = MAX_REGISTERS }: PlanOptions = {}): Block[] {
+export function plan(
+  places: readonly RegisterPlace[],
+  { gap = 0, most = MAX_REGISTERS }: PlanOptions = {},
+): RegisterBlock[] {
   const order = places
     .map((place, index) => ({ ...place, index, end: place.address + (isBits(place.table) ? 1 : widthOf(place.type)) }))
     .sort((a, b) => (a.table < b.table ? -1 : a.table > b.table ? 1 : a.address - b.address || a.index - b.index))
-  const blocks: Block[] = []
+  const blocks: RegisterBlock[] = []
   let open: typeof order = []
   let end = 0
   const close = (): void => {
@@ -60,7 +63,7 @@ export function plan(places: readonly RegisterPlace[], { gap = 0, most = MAX_REG
   return blocks
 }
 
-function block(members: readonly { table: Table; address: number; index: number }[], end: number): Block {
+function block(members: readonly { table: Table; address: number; index: number }[], end: number): RegisterBlock {
   const { table, address } = members[0]!
   const count = end - address
   return { table, address, count, request: readRequest(table, address, count), members: members.map(m => m.index) }

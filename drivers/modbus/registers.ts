@@ -8,7 +8,7 @@ import { type Sample, ValueChannel } from '../kit/channel'
 import type { Probe } from '../kit/polled-source'
 import { exceptionText } from './codec'
 import type { SharedOptions } from './modbus-options'
-import { type Block, plan, type RegisterPlace } from './plan'
+import { plan, type RegisterBlock, type RegisterPlace } from './plan'
 import type { Membership } from './shared'
 import { coilAt, numberAt, type WordOrder, widthOf } from './values'
 
@@ -38,8 +38,8 @@ export class RegisterProbe implements Probe {
   readonly #bus: Membership
   readonly #unit: number
   readonly #query: { timeoutMs: number; retries: number }
-  readonly #planned: readonly Block[]
-  #blocks: readonly Block[]
+  readonly #planned: readonly RegisterBlock[]
+  #blocks: readonly RegisterBlock[]
 
   /** Throws CONFIG_INVALID. */
   constructor(name: string, unit: number, options: SharedOptions, timeoutMs: number, bus: Membership) {
@@ -84,7 +84,7 @@ export class RegisterProbe implements Probe {
   }
 
   /** The answer, or the error. Throws LINK_DOWN when the bus itself is lost. */
-  async #ask({ request }: Block): Promise<Uint8Array | OsError> {
+  async #ask({ request }: RegisterBlock): Promise<Uint8Array | OsError> {
     this.#detail.requests++
     try {
       return await this.#bus.bus.query(this.#unit, request, this.#query)
@@ -98,7 +98,7 @@ export class RegisterProbe implements Probe {
   }
 
   /** The registers of a refused block, to be read one by one if the refusal justifies a split. */
-  #refused(block: Block, code: number, samples: Sample[]): Block[] {
+  #refused(block: RegisterBlock, code: number, samples: Sample[]): RegisterBlock[] {
     this.#detail.exceptions++
     const error = `slave ${this.#unit}, ${block.table} ${block.address}: ${exceptionText(code)}`
     for (const member of block.members) samples[member] = { value: null, raw: hex([code]), error }
@@ -110,7 +110,7 @@ export class RegisterProbe implements Probe {
     return alone
   }
 
-  #cut({ address }: Block, { table, address: mine, type, order, bit }: Register, answer: Uint8Array): Sample {
+  #cut({ address }: RegisterBlock, { table, address: mine, type, order, bit }: Register, answer: Uint8Array): Sample {
     const index = mine - address
     if (table === 'coil' || table === 'discrete') {
       const value = coilAt(answer, 2, index)

@@ -10,7 +10,7 @@ import { OsError } from '../../src/lib/errors'
 import { sleep, systemTimers, type Timers } from '../../src/lib/timers'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
 import { findRtu, frameRtu } from './codec'
-import { badReply, noReply, type Transport } from './transport'
+import { badReply, type ModbusTransport, noReply } from './transport'
 
 interface RtuOptions {
   baudrate: number
@@ -26,14 +26,14 @@ interface RtuOptions {
 
 const ROOM = 512
 
-interface Waiting {
+interface PendingExchange {
   unit: number
   request: Uint8Array
   resolve: (answer: Uint8Array) => void
   reject: (error: OsError) => void
 }
 
-export class RtuTransport implements Transport {
+export class RtuTransport implements ModbusTransport {
   readonly confuses = true
   readonly #line: Line
   readonly #exclusive: <T>(run: () => Promise<T>) => Promise<T>
@@ -48,7 +48,7 @@ export class RtuTransport implements Transport {
   #isDamaged = false
   /** monotonic time of the last byte received or sent */
   #active = Number.NEGATIVE_INFINITY
-  #waiting: Waiting | undefined
+  #waiting: PendingExchange | undefined
 
   constructor(line: Line, options: RtuOptions) {
     const { baudrate, characterMs, clock, timers = systemTimers, minSilenceMs = 0 } = options

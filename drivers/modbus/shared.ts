@@ -6,7 +6,7 @@ import { OsError } from '../../src/lib/errors'
 import type { OpenableEvents } from '../../src/links/contracts'
 import type { ModbusBus } from './bus'
 
-interface Entry {
+interface SharedBus {
   readonly bus: ModbusBus
   readonly settings: unknown
   readonly members: Set<Membership>
@@ -15,7 +15,7 @@ interface Entry {
   ended?: Promise<void>
 }
 
-const entries = new Map<string, Entry>()
+const entries = new Map<string, SharedBus>()
 /** sources that wait for their port to return */
 const waiting = new Map<string, Set<() => void>>()
 /** buses that are closing: reopening the same port waits for that */
@@ -23,7 +23,7 @@ const closing = new Map<string, Promise<void>>()
 
 /** One source's use of a bus. */
 export class Membership {
-  #entry: Entry | undefined
+  #entry: SharedBus | undefined
   /** set by the first opening that this source performed */
   #mine: ModbusBus | undefined
   #events: OpenableEvents | undefined
@@ -90,7 +90,7 @@ export class Membership {
     }
   }
 
-  #begin(): Entry {
+  #begin(): SharedBus {
     this.#mine ??= this.make()
     const bus = this.#mine
     bus.reset()
@@ -106,18 +106,18 @@ export class Membership {
       },
     })
     opened.catch(() => undefined) // the opener gets this error
-    const entry: Entry = { bus, settings: this.settings, members, opened }
+    const entry: SharedBus = { bus, settings: this.settings, members, opened }
     entries.set(this.key, entry)
     return entry
   }
 }
 
-function end(key: string, entry: Entry): Promise<void> {
+function end(key: string, entry: SharedBus): Promise<void> {
   entry.ended ??= finish(key, entry)
   return entry.ended
 }
 
-async function finish(key: string, entry: Entry): Promise<void> {
+async function finish(key: string, entry: SharedBus): Promise<void> {
   if (entries.get(key) === entry) entries.delete(key)
   const closed = entry.bus.transport.close()
   closing.set(key, closed)

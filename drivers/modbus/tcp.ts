@@ -11,7 +11,7 @@ import type { OpenableEvents } from '../../src/links/contracts'
 import { type HostResolver, hostPort } from '../../src/links/resolve'
 import { afterReading } from '../serial'
 import { frameTcp, MAX_ANSWER_BYTES, MBAP_BYTES, nextTcp } from './codec'
-import { badReply, noReply, type Transport } from './transport'
+import { badReply, type ModbusTransport, noReply } from './transport'
 
 interface TcpOptions {
   host: string
@@ -26,14 +26,14 @@ const KEEPALIVE_MS = 15_000
 /** unanswered requests in a row after which it reconnects */
 const MANY = 3
 
-interface Waiting {
+interface PendingTransaction {
   transaction: number
   unit: number
   resolve: (answer: Uint8Array) => void
   reject: (error: OsError) => void
 }
 
-export class TcpTransport implements Transport {
+export class TcpTransport implements ModbusTransport {
   readonly confuses = false
   /** late answers, and connections made */
   readonly counters = { late: 0, connections: 0 }
@@ -47,7 +47,7 @@ export class TcpTransport implements Transport {
   #closings = 0
   #transaction = 0
   #silent = 0
-  #waiting: Waiting | undefined
+  #waiting: PendingTransaction | undefined
 
   constructor(options: TcpOptions) {
     this.#options = options

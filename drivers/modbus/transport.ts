@@ -3,7 +3,7 @@
 import { OsError } from '../../src/lib/errors'
 import type { OpenableEvents } from '../../src/links/contracts'
 
-export interface Transport {
+export interface ModbusTransport {
   open(events: OpenableEvents): Promise<void>
   close(): Promise<void>
   /**

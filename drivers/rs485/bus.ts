@@ -25,17 +25,17 @@ export interface TurnParts {
 const MAX_WAITING = 64
 const WAIT_MS = 10_000
 
-interface Waiting {
+interface TurnPacket {
   readonly packet: Uint8Array
   readonly until: number
   readonly done: (sent: boolean) => void
 }
 
-export class Outbox {
+export class TurnQueue {
   readonly tally = { refused: 0, expired: 0 }
   readonly #clock: Clock
   readonly #timers: Timers
-  #waiting: Waiting[] = []
+  #waiting: TurnPacket[] = []
   #cancel: (() => void) | undefined
 
   constructor(clock: Clock, timers: Timers) {
@@ -98,7 +98,7 @@ export class Outbox {
 
 export abstract class TurnMedium extends PacketReceiver implements Medium {
   readonly medium = 'RS485'
-  protected readonly outbox: Outbox
+  protected readonly queue: TurnQueue
   /** undefined: closed */
   protected events: OpenableEvents | undefined
 
@@ -107,7 +107,7 @@ export abstract class TurnMedium extends PacketReceiver implements Medium {
     protected readonly parts: TurnParts,
   ) {
     super()
-    this.outbox = new Outbox(parts.clock, parts.timers)
+    this.queue = new TurnQueue(parts.clock, parts.timers)
   }
 
   abstract get counters(): LinkCounters
@@ -124,11 +124,11 @@ export abstract class TurnMedium extends PacketReceiver implements Medium {
 
   send(packet: Uint8Array): Promise<boolean> {
     if (!this.events || packet.length === 0 || packet.length > this.maxPacket) return Promise.resolve(false)
-    return this.outbox.add(packet)
+    return this.queue.add(packet)
   }
 
   protected countersWith(own: Readonly<Record<string, number>>): LinkCounters {
     const { detail, ...counters } = this.parts.inner.counters
-    return { ...counters, detail: { ...detail, ...own, ...this.outbox.tally } }
+    return { ...counters, detail: { ...detail, ...own, ...this.queue.tally } }
   }
 }

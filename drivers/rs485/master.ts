@@ -91,7 +91,7 @@ export class MasterMedium extends TurnMedium {
     this.#run++
     this.#wake()
     this.#turn?.ended(0)
-    this.outbox.clear()
+    this.queue.clear()
     await this.parts.inner.close()
     await this.#loop
   }
@@ -113,7 +113,7 @@ export class MasterMedium extends TurnMedium {
       const now = clock.mono()
       const next = this.#next()
       const delayMs = Math.max(next.dueAt, this.#silentUntil) - now
-      if (this.outbox.length > 0 && now >= this.#silentUntil) await this.#own(run)
+      if (this.queue.length > 0 && now >= this.#silentUntil) await this.#own(run)
       else if (delayMs > 0) await this.#sleep(delayMs)
       // the port is lost
       else await this.#options.exclusive(() => this.#ask(next, run)).catch(() => this.#sleep(FOREIGN_MS))
@@ -130,8 +130,8 @@ export class MasterMedium extends TurnMedium {
   async #own(run: number): Promise<void> {
     await this.#options
       .exclusive(async () => {
-        for (let k = 0; k < OWN_PACKETS && this.outbox.first && run === this.#run; k++)
-          await this.outbox.sendFirst(packet => this.parts.inner.send(packet))
+        for (let k = 0; k < OWN_PACKETS && this.queue.first && run === this.#run; k++)
+          await this.queue.sendFirst(packet => this.parts.inner.send(packet))
       })
       .catch(() => undefined) // the port is lost: clear() refuses the queued packets
     const next = this.#next()

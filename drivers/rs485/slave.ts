@@ -45,7 +45,7 @@ export class SlaveMedium extends TurnMedium {
   }
 
   get counters(): LinkCounters {
-    return this.countersWith({ ...this.#tally, waiting: this.outbox.length })
+    return this.countersWith({ ...this.#tally, waiting: this.queue.length })
   }
 
   async open(events: OpenableEvents): Promise<void> {
@@ -60,7 +60,7 @@ export class SlaveMedium extends TurnMedium {
   async close(): Promise<void> {
     this.events = undefined
     this.#cancelQuiet?.()
-    this.outbox.clear()
+    this.queue.clear()
     await this.parts.inner.close()
   }
 
@@ -93,14 +93,14 @@ export class SlaveMedium extends TurnMedium {
     this.#quiet()
     if (this.#complaining) this.#complain('')
     let left = bytes
-    for (let sent = 0; this.outbox.first; sent++) {
-      const size = frameSize(this.outbox.first)
+    for (let sent = 0; this.queue.first; sent++) {
+      const size = frameSize(this.queue.first)
       if (size > left && sent > 0) break
       left -= size
       if (!(await this.#mayGoOn(turn))) return
-      if (!(await this.outbox.sendFirst(packet => inner.send(packet)))) return // the line is lost, or never silent
+      if (!(await this.queue.sendFirst(packet => inner.send(packet)))) return // the line is lost, or never silent
     }
-    if (await this.#mayGoOn(turn)) await inner.send(buildTurnEnd(seq, aid, this.outbox.length))
+    if (await this.#mayGoOn(turn)) await inner.send(buildTurnEnd(seq, aid, this.queue.length))
   }
 
   /** Waits until the line is free; false if the master has polled again meanwhile, so that this turn is over. */

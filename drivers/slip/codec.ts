@@ -161,9 +161,9 @@ export function encodeUdp(payload: Uint8Array, from: Endpoint, to: Endpoint, id:
 }
 
 /** Why a frame was refused. */
-export type Refusal = 'bad_header' | 'bad_checksum' | 'fragments' | 'other_protocol' | 'other_address'
+export type FrameRefusal = 'bad_header' | 'bad_checksum' | 'fragments' | 'other_protocol' | 'other_address'
 
-export interface Received {
+export interface ReceivedDatagram {
   kind: 'udp' | 'echo'
   from: Endpoint
   /** UDP: the destination port */
@@ -173,7 +173,7 @@ export interface Received {
 }
 
 /** Parses one frame addressed to `own`. */
-export function decode(frame: Uint8Array, own: number): Received | Refusal {
+export function decode(frame: Uint8Array, own: number): ReceivedDatagram | FrameRefusal {
   if (frame.length < IP_HEADER || frame[0]! >> 4 !== 4) return 'bad_header'
   const header = (frame[0]! & 0x0f) * 4
   const size = u16(frame, 2)
@@ -198,7 +198,7 @@ export function decode(frame: Uint8Array, own: number): Received | Refusal {
   }
 }
 
-function decodeEcho(message: Uint8Array, ip: number): Received | Refusal {
+function decodeEcho(message: Uint8Array, ip: number): ReceivedDatagram | FrameRefusal {
   if (message.length < ICMP_HEADER || message[0] !== 8 || message[1] !== 0) return 'other_protocol'
   if (sum16(message, 0, message.length) !== 0xffff) return 'bad_checksum'
   return { kind: 'echo', from: { ip, port: 0 }, port: 0, payload: message }

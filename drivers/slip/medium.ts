@@ -17,10 +17,10 @@ import {
   encodeEchoReply,
   encodeSlip,
   encodeUdp,
+  type FrameRefusal,
   HEADERS,
   ipText,
-  type Received,
-  type Refusal,
+  type ReceivedDatagram,
   SlipDecoder,
   slipSize,
 } from './codec'
@@ -48,7 +48,7 @@ export class SlipMedium extends PacketReceiver implements Medium {
   readonly #options: SlipOptions
   readonly #decoder: SlipDecoder
   readonly #tally = { rx: 0, tx: 0, errors: 0 }
-  readonly #dropped: Record<Refusal | 'too_large' | 'other_port', number> = {
+  readonly #dropped: Record<FrameRefusal | 'too_large' | 'other_port', number> = {
     bad_header: 0,
     bad_checksum: 0,
     fragments: 0,
@@ -161,7 +161,7 @@ export class SlipMedium extends PacketReceiver implements Medium {
     else deliver(came.payload, this.#origin(came.from), this.handler, this.#tally, logger)
   }
 
-  #echo({ payload, from }: Received): void {
+  #echo({ payload, from }: ReceivedDatagram): void {
     if (this.#options.peer || payload.length + 20 > this.#options.mtu) return
     const size = encodeEchoReply(payload, this.#options.own.ip, from.ip, this.#nextId(), this.#datagram)
     void this.#write(this.#datagram.subarray(0, size))

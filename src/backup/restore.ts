@@ -15,8 +15,8 @@ import { diskFault } from '../lib/writable'
 import { yieldToLoop } from '../lib/yield'
 import { filesIn, staysHere } from './contents'
 import { allOf, type BackupHeader, type BackupVisitor, readBackup, refuseOutside, type Steps, wrong } from './format'
+import { type Plan, planPath, RESTORED_FILE, readPlan, side } from './restore-progress'
 import { type Secrets, unseal } from './seal'
-import { type Plan, planPath, RESTORED_FILE, readPlan, side } from './settle'
 
 export interface RestoreOptions {
   readonly file: string

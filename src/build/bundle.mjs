@@ -14,17 +14,17 @@ import {
 import { buildQuic, quicSource } from '../../drivers/native/quic/build.mjs'
 import { writeManifest } from '../services/dependencies/manifest.mjs'
 import { packAudit, packVectors } from '../services/test-plugin/pack.mjs'
-import { bundledPackages, writeBill } from './bill.mjs'
 import { reportErrors } from './command.mjs'
 import { makePackages } from './deb.mjs'
+import { begin, FRESH, filesBelow, inputs, isMade, publish } from './dist-folder.mjs'
 import { firstUse } from './first-use.mjs'
 import { makeImage } from './image/index.mjs'
 import { install } from './install.mjs'
 import { writeManual } from './man.mjs'
 import { sha256Of } from './node-runtime.mjs'
 import { buildOptions } from './options.mjs'
-import { begin, FRESH, filesBelow, inputs, isMade, publish } from './place.mjs'
 import { ascii, ownHciSocket, packed, packedBytes, packedText, pageText, unlogged } from './plugins.mjs'
+import { bundledPackages, writeSbom } from './sbom.mjs'
 import { selfTestFile } from './self-test.mjs'
 import { emitTypes } from './types.mjs'
 
@@ -142,14 +142,14 @@ function behindLauncher(file) {
 }
 
 /** The addon of every platform, for a bundle that lies alone. */
-function carriedAddons(built, to) {
-  const carried = Object.fromEntries(
+function embeddedAddons(built, to) {
+  const embedded = Object.fromEntries(
     [...built].map(([platform, path]) => [
       platform,
       { sha256: sha256Of(readFileSync(path)), packed: packedText(path) },
     ]),
   )
-  writeFileSync(to, JSON.stringify(carried))
+  writeFileSync(to, JSON.stringify(embedded))
 }
 
 /** What the plugin test_plugin carries inside the program: vectors, and the list of what the tests name. */
@@ -207,9 +207,9 @@ async function bundle({ tests = false, types = true } = {}) {
   const [built, quic] = await addons
   if (options.release && (built.size < 3 || quic.size < 3))
     throw new Error('E_RELEASE: a release carries the addons for every processor; see above what they need')
-  carriedAddons(built, common.alias['native-addons'])
+  embeddedAddons(built, common.alias['native-addons'])
   const noAddons = join(root, '.build/no-addons.json')
-  carriedAddons([], noAddons)
+  embeddedAddons([], noAddons)
   await sqlWorker(esbuild, shipped)
   await selfTest(esbuild, common)
   begin(root)
@@ -254,7 +254,7 @@ async function bundle({ tests = false, types = true } = {}) {
   installAddons(dist, quic, 'quic.node')
   writeManifest(dist, version)
   // SQLite's WebAssembly goes into the worker's pack without esbuild
-  writeBill(root, dist, {
+  writeSbom(root, dist, {
     folders: [...packages, dirname(dirname(SQL_WASM))],
     others: quic.size > 0 ? [quicSource(root)] : [],
     version,

@@ -21,8 +21,8 @@ import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { HELPERS } from '../../drivers/native/build.mjs'
 import { usageError } from './command.mjs'
+import { ARTEFACT } from './dist-folder.mjs'
 import { NODE_VERSION, nodeRuntime, tool } from './node-runtime.mjs'
-import { ARTEFACT } from './place.mjs'
 
 /** Debian's name of a processor → Node's, and whether Node is carried */
 const PROCESSORS = { amd64: ['x64', true], arm64: ['arm64', true], armhf: ['arm', false] }

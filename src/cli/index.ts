@@ -1,7 +1,7 @@
 // The command line: parses, finds the running gateway of the data directory, runs the command there or here, prints.
 // stdout gets only the result; logs and hints go to stderr. Every error ends with the exit code of the errors table.
 import { readFileSync } from 'node:fs'
-import { isUnfinished } from '../backup/settle'
+import { isUnfinished } from '../backup/restore-progress'
 import {
   type AnyVerb,
   alternativeTo,

@@ -31,7 +31,7 @@ export interface JobRunnerOptions {
   readonly limits?: Partial<JobLimits>
 }
 
-interface Entry {
+interface JobEntry {
   job: Job
   readonly role: Role
   readonly plan: CommandPlan
@@ -49,8 +49,8 @@ const refuseInput = (what: string) => (): Promise<string> =>
 export class JobRunner {
   readonly #options: Required<Omit<JobRunnerOptions, 'limits'>>
   readonly #limits: JobLimits
-  readonly #jobs = new Map<string, Entry>()
-  readonly #queue: Entry[] = []
+  readonly #jobs = new Map<string, JobEntry>()
+  readonly #queue: JobEntry[] = []
   readonly #listeners = new Set<(job: Job, needed: Role) => void>()
   #foreground = 0
   #background = 0
@@ -139,7 +139,7 @@ export class JobRunner {
     for (const entry of this.#jobs.values()) this.#end(entry, 'failed', 'the gateway stops')
   }
 
-  #enter({ background = false, username }: JobRequest, command: string, plan: CommandPlan, role: Role): Entry {
+  #enter({ background = false, username }: JobRequest, command: string, plan: CommandPlan, role: Role): JobEntry {
     let settle = (): void => undefined
     const settled = new Promise<void>(resolve => {
       settle = resolve
@@ -159,7 +159,7 @@ export class JobRunner {
       finished_at: null,
       truncated: false,
     }
-    const entry: Entry = { job, role, plan, stop: new AbortController(), settle, settled }
+    const entry: JobEntry = { job, role, plan, stop: new AbortController(), settle, settled }
     this.#jobs.set(job.job_id, entry)
     this.counters.total++
     this.#forget()
@@ -181,7 +181,7 @@ export class JobRunner {
   }
 
   /** Resolves when the verb has really ended, possibly after its job was ended. */
-  async #run(entry: Entry, limitMs: number): Promise<void> {
+  async #run(entry: JobEntry, limitMs: number): Promise<void> {
     this.#change(entry, { status: 'running', started_at: this.#now() })
     const cancel = this.#options.timers.after(limitMs, () =>
       this.#end(entry, 'failed', `stopped after ${limitMs / 1000} s, the limit for a command`),
@@ -203,7 +203,7 @@ export class JobRunner {
     }
   }
 
-  async #execute(entry: Entry): Promise<number> {
+  async #execute(entry: JobEntry): Promise<number> {
     const { plan, stop } = entry
     const { verb, options, json, help, problem } = plan
     if (problem) throw problem
@@ -235,7 +235,7 @@ export class JobRunner {
     return exitCode
   }
 
-  #write(entry: Entry, stream: 'stdout' | 'stderr', output: string): void {
+  #write(entry: JobEntry, stream: 'stdout' | 'stderr', output: string): void {
     if (isOver(entry.job)) return
     const text = entry.plan.verb?.printsSecret ? output : maskText(output)
     const room = this.#limits.outputChars - entry.job[stream].length
@@ -247,14 +247,14 @@ export class JobRunner {
   }
 
   /** Ends a job early: its verb gets the signal, the job is over immediately. */
-  #end(entry: Entry, status: 'failed' | 'cancelled', why: string): void {
+  #end(entry: JobEntry, status: 'failed' | 'cancelled', why: string): void {
     if (isOver(entry.job)) return
     this.#write(entry, 'stderr', `os-node: ${why}\n`)
     this.#finish(entry, status, entry.job.started_at === null ? null : status === 'failed' ? 124 : 130)
     entry.stop.abort()
   }
 
-  #finish(entry: Entry, status: 'completed' | 'failed' | 'cancelled', exit_code: number | null): void {
+  #finish(entry: JobEntry, status: 'completed' | 'failed' | 'cancelled', exit_code: number | null): void {
     if (isOver(entry.job)) return
     if (status !== 'completed') this.counters[status]++
     this.#change(entry, { status, exit_code, finished_at: this.#now() })
@@ -262,16 +262,16 @@ export class JobRunner {
     entry.settle()
   }
 
-  #change(entry: Entry, change: Partial<Job>): void {
+  #change(entry: JobEntry, change: Partial<Job>): void {
     entry.job = { ...entry.job, ...change }
     this.#notify(entry)
   }
 
-  #notify({ job, role }: Entry): void {
+  #notify({ job, role }: JobEntry): void {
     for (const listener of this.#listeners) listener(withoutPartialOutput(job), role)
   }
 
-  #known(id: string, role: Role): Entry {
+  #known(id: string, role: Role): JobEntry {
     const entry = this.#jobs.get(id)
     if (!entry || !mayAct(role, entry.role)) throw new OsError('NOT_FOUND', 'job not found', { details: { id } })
     return entry

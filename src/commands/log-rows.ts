@@ -5,7 +5,7 @@ import { OsError } from '../lib/errors'
 import type { Selection } from '../log'
 import type { OptionSpec, OptionValues } from './verb'
 
-type Row = Readonly<Record<string, unknown>>
+type LogRow = Readonly<Record<string, unknown>>
 
 /** Options that select records; see selectionOf. */
 export const SELECTION: Readonly<Record<string, OptionSpec>> = {
@@ -46,7 +46,10 @@ export function selectionOf({ since, until, device }: OptionValues): Selection {
 }
 
 /** The rows of a selection. */
-export async function* selected(rows: AsyncIterable<Row>, { since, until, device }: Selection): AsyncGenerator<Row> {
+export async function* selected(
+  rows: AsyncIterable<LogRow>,
+  { since, until, device }: Selection,
+): AsyncGenerator<LogRow> {
   for await (const row of rows) {
     const time = Number(row['t_raw'])
     if (device !== undefined && row['id'] !== device) continue
@@ -58,7 +61,7 @@ const cell = (value: unknown): string | number | null =>
   typeof value === 'number' || typeof value === 'string' ? value : null
 
 /** The lines of the CSV without line ends, the header first. */
-export async function* csvRows(rows: AsyncIterable<Row>): AsyncGenerator<string> {
+export async function* csvRows(rows: AsyncIterable<LogRow>): AsyncGenerator<string> {
   yield csvLine(LOG_COLUMNS).trimEnd()
   for await (const row of rows) {
     const { seq, boot, t_raw, id, s, source_aid, medium, time_quality, logged_ms } = row

@@ -5,7 +5,7 @@
 //
 // Errors: while the disk refuses writes, or the ids cannot be read, the mark stays, and the next start skips numbers again.
 import { join } from 'node:path'
-import { RESTORED_FILE } from '../backup/settle'
+import { RESTORED_FILE } from '../backup/restore-progress'
 import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'

@@ -33,7 +33,7 @@ const MOVED_MS = 60_000
 const BACKOFF_MS = 1000
 const LAST_ID = 0xffff_fffe
 
-interface Waiting {
+interface QueuedIdRequest {
   readonly request: IdRequest
   readonly resolve: (ids: readonly number[]) => void
   readonly reject: (error: OsError) => void
@@ -60,7 +60,7 @@ export class SharedIds implements SharedIdSource {
   readonly sound = true
   readonly #o: SharedIdsOptions
   readonly #lease: number
-  readonly #waiting: Waiting[] = []
+  readonly #waiting: QueuedIdRequest[] = []
   /** from packets and ACKs, not yet written */
   #heard = new Map<number, string | null>()
   #acknowledged: { seq: number; address: string }[] = []
@@ -230,7 +230,11 @@ export class SharedIds implements SharedIdSource {
     }
   }
 
-  #take(answer: IdAnswer, waiting: readonly Waiting[], heard: readonly (readonly [number, string | null])[]): void {
+  #take(
+    answer: IdAnswer,
+    waiting: readonly QueuedIdRequest[],
+    heard: readonly (readonly [number, string | null])[],
+  ): void {
     this.#newest = answer
     this.#problem = null
     this.#counters.taken_back += answer.takenBack

@@ -47,7 +47,7 @@ const systemQuery: DnsQuery = (name, family) => {
   return family === 4 ? resolver.resolve4(name, { ttl: true }) : resolver.resolve6(name, { ttl: true })
 }
 
-interface Entry {
+interface CachedAddress {
   current: HostAddress
   /** on the monotonic clock */
   until: number
@@ -72,7 +72,7 @@ export class HostResolver {
   readonly #logger: Logger
   readonly #query: DnsQuery
   readonly #readText: (path: string) => string
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new Map<string, CachedAddress>()
   readonly #asking = new Map<string, Promise<HostAddress>>()
   /** DNS queries, and those that failed while an older address was in use */
   readonly tally = { queries: 0, stale: 0 }

@@ -41,7 +41,7 @@ import {
   RECORD_HEADER,
   writeU64,
 } from './format'
-import type { BootInfo, ClockChange, LossRange, LossTotals, TimeQuality } from './record'
+import type { BootInfo, ClockChange, LossRange, LossTotals, RecordTimeQuality } from './record'
 
 const U48 = 2 ** 48 - 1
 const MEDIUM_CODES = new Map(MEDIA.map((name, code) => [name, code]))
@@ -55,7 +55,7 @@ export class RecordEncoder {
   #seq = 0
   #monoMs = 0
   #wallMs = 0
-  #quality: TimeQuality = 'unknown'
+  #quality: RecordTimeQuality = 'unknown'
   #full = false
 
   constructor(boot: number) {
@@ -63,7 +63,7 @@ export class RecordEncoder {
   }
 
   /** The next record begins at `at` in `into`. */
-  at(into: Buffer, at: number, seq: number, monoMs: number, wallMs: number, quality: TimeQuality): this {
+  at(into: Buffer, at: number, seq: number, monoMs: number, wallMs: number, quality: RecordTimeQuality): this {
     this.#b = into
     this.#start = at
     this.#at = at + RECORD_HEADER

@@ -12,7 +12,7 @@ import { RecordEncoder } from './encode'
 import { joinRange } from './ledger'
 import { type FlashLogOptions, type LogSettings, type LogStatus, settle } from './log-options'
 import { Reader, type ReaderOptions, type ReaderSource } from './reader'
-import type { ClockChange, LogRecord, LossRange, TimeQuality } from './record'
+import type { ClockChange, LogRecord, LossRange, RecordTimeQuality } from './record'
 import { lookInto, type Recovered } from './recovery'
 import { DamageRepair } from './repair'
 import { Retention } from './retention'
@@ -33,7 +33,7 @@ export class FlashLog {
   /** the previous opening ended with close() */
   readonly cleanStop: boolean
   /** time quality of the log's own records */
-  quality: TimeQuality = 'unsynced'
+  quality: RecordTimeQuality = 'unsynced'
   readonly #o: LogSettings
   readonly #segments: Segments
   readonly #tail: Tail
@@ -141,7 +141,7 @@ export class FlashLog {
    * Appends one fact and returns its seq. It is on flash after the next commit: see committed(). Throws PACKET_TOO_LARGE for
    * a fact beyond the record limits, DISK_FULL if when_full is "refuse" and the log is full.
    */
-  appendFact(fact: Fact, link: LinkMetadata, quality: TimeQuality = 'unknown'): number {
+  appendFact(fact: Fact, link: LinkMetadata, quality: RecordTimeQuality = 'unknown'): number {
     if (!this.#retention.admits(4096, this.#tail.pending, this.#o.segmentBytes)) {
       this.#refused++
       throw new OsError('DISK_FULL', 'the log is full and gateway.log.when_full is "refuse"')
@@ -189,13 +189,13 @@ export class FlashLog {
   }
 
   /** Records that the clock was set; earlier facts of this boot are off by `offsetMs` (D18). */
-  appendClock(change: ClockChange, quality: TimeQuality = 'synced'): number {
+  appendClock(change: ClockChange, quality: RecordTimeQuality = 'synced'): number {
     this.setQuality(quality)
     return this.#append(() => this.#encoder.clock(change), quality)
   }
 
   /** Sets `quality` for the records from now on; an unsynced clock suspends the age limit. */
-  setQuality(quality: TimeQuality): void {
+  setQuality(quality: RecordTimeQuality): void {
     this.quality = quality
     this.#retention.timeTrusted = quality !== 'unsynced'
   }

@@ -37,7 +37,7 @@
 // boot: version. clock: true wall_ms f64, offset_ms f64, source. cursor: name, u64 seq.
 // loss: 4 × u64 totals in the order of REASONS, u16 n, n × { u8 reason, u64 from, u64 to, u32 records }.
 // packet: the bytes of the packet, up to the CRC.
-import type { LossReason, RecordKind, TimeQuality } from './record'
+import type { LossReason, RecordKind, RecordTimeQuality } from './record'
 
 export const MAGIC = 'OSNLOG1\n'
 export const SEGMENT_FIXED = 56
@@ -67,7 +67,7 @@ export const KIND_CURSOR = 3
 export const KIND_LOSS = 4
 export const KIND_PACKET = 5
 
-export const QUALITIES: readonly TimeQuality[] = ['unknown', 'unsynced', 'synced']
+export const QUALITIES: readonly RecordTimeQuality[] = ['unknown', 'unsynced', 'synced']
 export const REASONS: readonly LossReason[] = ['damaged', 'torn', 'dropped', 'overflow']
 
 export const MEDIA: readonly string[] = [

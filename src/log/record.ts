@@ -2,7 +2,7 @@
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 
 /** How reliable a time is; `unknown` is the time of another machine, taken unchanged (D18). */
-export type TimeQuality = 'unknown' | 'unsynced' | 'synced'
+export type RecordTimeQuality = 'unknown' | 'unsynced' | 'synced'
 
 export type RecordKind = 'fact' | 'boot' | 'clock' | 'cursor' | 'loss' | 'packet'
 
@@ -53,7 +53,7 @@ export interface LogRecord {
   readonly monoMs: number
   /** UNIX ms of the clock at the append */
   readonly wallMs: number
-  readonly quality: TimeQuality
+  readonly quality: RecordTimeQuality
   /** medium name, 'local' for own sensors, '' for the log's own records */
   readonly medium: string
   readonly fact?: Fact

@@ -55,7 +55,7 @@ const HIGH_WATER = 256 * 1024
 /** limit of packets that wait for space; more are refused */
 const MAX_WAITING = 512
 
-interface Waiting {
+interface QueuedWrite {
   readonly bytes: Uint8Array
   readonly settle: (taken: boolean) => void
 }
@@ -68,7 +68,7 @@ export class StreamWriter {
   readonly #socket: Socket
   readonly #timeoutMs: number
   readonly #stuck: () => void
-  #waiting: Waiting[] = []
+  #waiting: QueuedWrite[] = []
   #deadline: NodeJS.Timeout | undefined
 
   constructor(socket: Socket, timeoutMs: number, stuck: () => void) {

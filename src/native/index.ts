@@ -1,4 +1,4 @@
-// The addon of drivers/native: the file next to the bundle, else the one inside it (carried.ts); loaded on first use,
+// The addon of drivers/native: the file next to the bundle, else the one inside it (embedded-addon.ts); loaded on first use,
 // typed. Errors: no addon for this platform, none was built (no compiler), or it does not load here: every call throws
 // E_NO_ADDON with the reason, and a caller that works without it uses nativeOrNull(). OS_NODE_NO_ADDON=1 disables it,
 // OS_NODE_ADDON_DIR sets another folder than dist/native (both are for tests; the sanitizer build is loaded that way).
@@ -6,11 +6,11 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
 import type { Addon } from './addon'
-import { carriedFor, loadCarried, noexecMount } from './carried'
+import { embeddedFor, loadEmbedded, noexecMount } from './embedded-addon'
 import { nativeError } from './errors'
 import { NativeSocket } from './socket'
 
-export { unpackInto } from './carried'
+export { unpackInto } from './embedded-addon'
 export { nativeError, systemError } from './errors'
 export * from './socket'
 
@@ -143,8 +143,8 @@ function load(): Native | OsError {
     reasons.push(asOsError(error).message)
   }
   // a folder that tests set must be the only one
-  const carried = process.env.OS_NODE_ADDON_DIR ? undefined : carriedFor(target)
-  const why = carried ? loadCarried(carried, open) : `the bundle contains none for ${target}`
+  const embedded = process.env.OS_NODE_ADDON_DIR ? undefined : embeddedFor(target)
+  const why = embedded ? loadEmbedded(embedded, open) : `the bundle contains none for ${target}`
   if (why === null) return new Native(module.exports as Addon)
   return missing([...reasons, why].join('; '))
 }

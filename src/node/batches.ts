@@ -27,7 +27,7 @@ interface BatchesParts {
   readonly timers: Timers
 }
 
-interface Waiting {
+interface QueuedCall {
   readonly call: BatchCall
   readonly done: (result: TransmitResult) => void
   readonly failed: (error: unknown) => void
@@ -55,7 +55,7 @@ export class NodeBatches {
   readonly #enabled: boolean
   readonly #windowMs: number
   readonly #maxItems: number
-  #waiting: Waiting[] = []
+  #waiting: QueuedCall[] = []
   #cancel: (() => void) | null = null
 
   /** `settings`: engine_settings; `native`: the node has the native core */
@@ -129,7 +129,7 @@ export class NodeBatches {
     this.#waiting = []
     const start = clock.mono()
     const staged: Staged[] = []
-    const owners: Waiting[] = []
+    const owners: QueuedCall[] = []
     for (const item of waiting) {
       try {
         staged.push(transmitter.stage(item.call))

@@ -26,7 +26,7 @@ interface DispatcherDeps {
   maxBytes?: number
 }
 
-interface Waiting {
+interface QueuedDispatch {
   readonly packet: Uint8Array
   tries: number
   /** failures of the lane when the packet was queued */
@@ -35,7 +35,7 @@ interface Waiting {
 }
 
 interface Lane {
-  readonly queue: Waiting[]
+  readonly queue: QueuedDispatch[]
   bytes: number
   onTheWay: number
   /** packets that wait for their next attempt: no later one may pass them */
@@ -111,7 +111,7 @@ export class Dispatcher {
     }
   }
 
-  async #carry(medium: string, lane: Lane, { packet, tries }: Waiting): Promise<OsError | null> {
+  async #carry(medium: string, lane: Lane, { packet, tries }: QueuedDispatch): Promise<OsError | null> {
     for (let left = tries; ; left--) {
       // read each time: the medium may be disabled or replaced meanwhile
       const driver = this.#deps.driver(medium)

@@ -28,7 +28,7 @@ import { Dispatcher, type Retry } from './dispatch'
 import { NodeReceiver } from './receive'
 import { NodeRequests } from './requests'
 import { NodeSecurity } from './secure'
-import type { ServiceManager } from './services'
+import type { ServiceManagerLike } from './services'
 import { NodeTime } from './time'
 import { NodeTransmitter } from './transmitter'
 import { serverOf, type Transporter, TransporterManager } from './transporters'
@@ -50,7 +50,7 @@ export interface NodeParts {
   /** configuration keys of media and plugins */
   fragments: () => readonly Fragment[]
   /** the service manager of a node without one */
-  services: (node: NodeBase) => ServiceManager
+  services: (node: NodeBase) => ServiceManagerLike
   /** its database manager, null if the configuration has none; `log`: the log to which the node writes */
   database: (node: NodeBase, log: NodeLog | undefined) => DatabaseManager | null
 }
@@ -65,7 +65,7 @@ export interface NodeOptions extends Partial<NodeParts> {
   idAllocator?: IdAllocator | null
   /** file of peers' secure sessions; left out: as configured; null: sessions stay in memory */
   secureStorePath?: string | null
-  serviceManager?: ServiceManager
+  serviceManager?: ServiceManagerLike
   /** left out: one over the log of the node, or over the files of its data directory */
   dbManager?: DatabaseManager | null
 }
@@ -78,7 +78,7 @@ export class NodeBase {
   readonly protocol: HandshakeManager
   readonly idAllocator: IdAllocator | null
   readonly transporterManager: TransporterManager
-  readonly serviceManager: ServiceManager
+  readonly serviceManager: ServiceManagerLike
   /** not connected before its connect(); null when storage.sql is off */
   readonly dbManager: DatabaseManager | null
   /** the secure sessions: `client` for packets this node sends, `server` for packets it receives */
@@ -254,7 +254,7 @@ export class NodeBase {
   get active_transporters(): Record<string, Transporter> {
     return this.activeTransporters
   }
-  get service_manager(): ServiceManager {
+  get service_manager(): ServiceManagerLike {
     return this.serviceManager
   }
   get db_manager(): DatabaseManager | null {

@@ -8,7 +8,7 @@ export interface ServiceSnapshot {
   config_index: Record<string, unknown>
 }
 
-export interface ServiceManager {
+export interface ServiceManagerLike {
   mount(name: string, service: unknown, config?: Record<string, unknown> | null, mode?: string | null): unknown
   get(name: string, fallback?: unknown): unknown
   snapshot(): ServiceSnapshot

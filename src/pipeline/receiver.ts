@@ -12,9 +12,9 @@ import { asOsError } from '../lib/errors'
 import { type FrameHeader, readU32 } from '../wire/frame'
 import { Engine } from './compress'
 import { FactMaker } from './fact-maker'
+import { FastDecoder } from './fast-decode'
 import { isFirmware, readFirmware } from './firmware'
 import { isBelow, isStale, STEP_BACK_FRAMES, STEP_BACK_MS } from './min-timestamps'
-import { QuickReader } from './quick'
 import {
   frameTime,
   type InboundKeys,
@@ -44,7 +44,7 @@ export class Receiver extends ReceiverMemory {
   readonly #stamp: ((aid: number) => number) | null
   readonly #latest: () => number
   readonly #checks: FrameChecks | null
-  readonly #quick: QuickReader
+  readonly #fast: FastDecoder
   readonly #facts: FactMaker
   /** of the frame being decoded */
   #key: Uint8Array | null = null
@@ -69,7 +69,7 @@ export class Receiver extends ReceiverMemory {
     this.#latest = options.latest ?? (() => Number.POSITIVE_INFINITY)
     this.#reference = options.reference ?? false
     this.#checks = options.checks ?? null
-    this.#quick = new QuickReader(this.memory, this.#latest, this.#metaBytes)
+    this.#fast = new FastDecoder(this.memory, this.#latest, this.#metaBytes)
     this.#facts = new FactMaker(engine.precision, this.counters)
   }
 
@@ -87,7 +87,7 @@ export class Receiver extends ReceiverMemory {
     if (seq > 0 && isFull(packet[0]!)) history.fullSeq = seq
     const fact = this.#facts.make(history, readU32(packet, 2), history.newest)
     const meta = plainMeta(packet, fact)
-    const { advanced } = this.#quick
+    const { advanced } = this.#fast
     return { kind: 'fact', fact, meta, advanced, reshaped: history.reshaped, needFull: false, key: null }
   }
 
@@ -105,7 +105,7 @@ export class Receiver extends ReceiverMemory {
       if (history === null) sink.other(k, this.#slow(bytes.subarray(from, to), epoch, now))
       else {
         const fact = this.#facts.make(history, readU32(bytes, from + 2), history.newest)
-        sink.fact(k, fact, this.#quick.advanced, history.reshaped)
+        sink.fact(k, fact, this.#fast.advanced, history.reshaped)
       }
       from = to
     }
@@ -113,7 +113,7 @@ export class Receiver extends ReceiverMemory {
 
   #read(bytes: Uint8Array, from: number, to: number, epoch: number, now: number): SlotHistory | null {
     if (this.#reference || this.#future !== null) return null
-    const history = this.#quick.read(bytes, from, to, epoch, now)
+    const history = this.#fast.read(bytes, from, to, epoch, now)
     if (history === null) return null
     if (history.unitChanged && epoch === BARE) this.learned(readU32(bytes, from + 2))
     else if (isFull(bytes[from]!) && this.files?.hasDirty) this.files.flush(this.memory.toKeep)
@@ -269,7 +269,7 @@ export class Receiver extends ReceiverMemory {
       if (!firmware || firmware.template === firmware.text) {
         const known = scope.templates.get(tid)
         const history = learn(reported)
-        if (history === known && !meta.late && !meta.secure) this.#quick.patterns.note(history, bytes, from, to, aid)
+        if (history === known && !meta.late && !meta.secure) this.#fast.patterns.note(history, bytes, from, to, aid)
         return this.#fact(history, aid, meta.timestamp_raw!, meta)
       }
       // the firmware's next DIFF builds on less than this FULL contains

@@ -60,14 +60,14 @@ export function attributeFact(
   return head
 }
 
-interface Row {
+interface AttributeRow {
   readonly id: unknown
   readonly status: unknown
   readonly value: number
   readonly unit: string
 }
 
-function readRow(row: unknown, index: number, precision: number, refuse: Refuse): Row | null {
+function readRow(row: unknown, index: number, precision: number, refuse: Refuse): AttributeRow | null {
   if (!Array.isArray(row) || row.length !== 4)
     return refuse(index, row, 'BAD_READING', 'a reading is [sensor_id, status, value, unit]')
   const [id, status, value, unit] = row as unknown[]

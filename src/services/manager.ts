@@ -14,7 +14,7 @@ import { nearest } from '../lib/nearest'
 import { masked } from '../lib/secrets'
 import { SerialQueue } from '../lib/serial-queue'
 import { systemTimers, type Timers } from '../lib/timers'
-import type { ServiceManager as Managed, ServiceSnapshot } from '../node/services'
+import type { ServiceManagerLike, ServiceSnapshot } from '../node/services'
 import { helpOf, listed, summaries } from './command-help'
 import type { CliHandler, CommandIo, CommandOutcome, DisplayAccess, Service } from './contract'
 import { guarded } from './guarded'
@@ -53,7 +53,7 @@ const HELP = { type: 'boolean', help: 'print this help' } as const
 
 const OPTIONS = namesOf<ManagerOptions>()('logger timers limitMs display')
 
-export class ServiceManager implements Managed {
+export class ServiceManager implements ServiceManagerLike {
   readonly #config: ConfigStore | Record<string, unknown> | null
   readonly #mode: string
   readonly #mounted = new Map<string, Mounted>()

@@ -8,7 +8,7 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { crc32c } from '../wire/crc'
 import type { BucketRows, Buckets } from './history'
 import { addNumber, noNumbers, valuesOf } from './numbers'
-import type { Block, SensorSum } from './windowfile'
+import type { SensorBlock, SensorSum } from './windowfile'
 
 const BLOCK_BYTES = 32 * 1024
 const NUMBER = 8
@@ -18,7 +18,7 @@ const FIRST_ROOM = 1024
 
 /** Blocks in their stored form. */
 export interface EncodedSeries {
-  readonly blocks: readonly Block[]
+  readonly blocks: readonly SensorBlock[]
   readonly bytes: Buffer
 }
 
@@ -52,7 +52,7 @@ export class WindowSeries {
   /** `order`: number and value count of every sensor, in the order of the summary. */
   encode(order: readonly { readonly index: number; readonly count: number }[]): EncodedSeries {
     const { places, starts } = this.#placed(order)
-    const blocks: Block[] = []
+    const blocks: SensorBlock[] = []
     const parts: Buffer[] = []
     for (let first = 0; first < order.length; ) {
       let end = first

@@ -10,7 +10,7 @@ import { type LogRecord, packetUuid, uuidBytes } from '../log'
 import { addTo, newBloom } from './bloom'
 import type { WindowFolder } from './folder'
 import { historyOf } from './history'
-import { OpenRows } from './openrows'
+import { OpenWindowRows } from './open-window-rows'
 import { AHEAD, devicesOf, type Piece, pageOf } from './pages'
 import { PAGE_BYTES, SCHEMA } from './schema'
 import { type OpenDatabase, SealedWindows, summarize } from './sealed'
@@ -81,7 +81,7 @@ export class SqlView {
   readonly #db: OpenWindow
   readonly #limits: ViewLimits
   readonly #open: WindowRows
-  readonly #rows: OpenRows
+  readonly #rows: OpenWindowRows
   readonly #sealed: SealedWindows | undefined
   readonly #writes: boolean
   /** the open window: its first seq, its packets, and duplicates since it began */
@@ -108,7 +108,7 @@ export class SqlView {
     this.#limits = limits
     db.exec(SCHEMA)
     this.#open = new WindowRows(db)
-    this.#rows = new OpenRows(text => db.inserter(text))
+    this.#rows = new OpenWindowRows(text => db.inserter(text))
     this.#sealed = sealed && new SealedWindows(sealed.folder, sealed.open, this.#open)
     this.#writes = sealed !== undefined && sealed.readOnly !== true
     if (!this.#writes) this.#rows.sums.drop()

@@ -41,7 +41,7 @@ export type SensorSum = readonly [
 ]
 
 /** Values of several sensors; the first one has this index in the summary. */
-export type Block = readonly [first: number, bytes: number, crc32c: number]
+export type SensorBlock = readonly [first: number, bytes: number, crc32c: number]
 
 /** What is known of a window without its rows. */
 export interface Summary {
@@ -61,7 +61,7 @@ export interface Summary {
   readonly statuses: readonly Sum[]
   readonly sensors: readonly SensorSum[]
   /** the last block ends the file */
-  readonly series?: readonly Block[]
+  readonly series?: readonly SensorBlock[]
 }
 
 export interface SealedFile {

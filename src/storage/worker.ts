@@ -13,7 +13,7 @@ import { LogFiles } from '../log'
 import { recordsOf } from './batch'
 import { writeCsv, writeExport } from './export'
 import { WindowFolder } from './folder'
-import { threadBytes, tidied } from './garbage'
+import { threadBytes, tidied } from './garbage-collection'
 import type {
   ExportSetup,
   FromExport,

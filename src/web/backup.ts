@@ -4,7 +4,7 @@
 // TOO_MANY_JOBS, BODY_TOO_LARGE for a backup beyond 1 GiB, and those of src/backup; an incomplete upload is removed
 // then.
 import { dirname } from 'node:path'
-import { side } from '../backup/settle'
+import { side } from '../backup/restore-progress'
 import { inUpdateFile } from '../commands/update-file'
 import { sourceOf, targetOf } from '../commands/verbs/backup'
 import type { ConfigStore } from '../config'

@@ -27,16 +27,16 @@ const labelText = (labels: Labels): string => {
 
 type Link = GatewayStatus['links'][string]
 type Uplink = GatewayStatus['uplinks'][string]
-type Row<T> = readonly [name: string, help: string, pick: (one: T) => Sample[0]]
+type MetricRow<T> = readonly [name: string, help: string, pick: (one: T) => Sample[0]]
 
-const LINK_ROWS: readonly Row<Link>[] = [
+const LINK_ROWS: readonly MetricRow<Link>[] = [
   ['link_up', 'the link is up or degraded', ({ state }) => state === 'up' || state === 'degraded'],
   ['link_state', 'state of the link, always 1', () => 1],
   ['link_received_total', 'packets or readings received', link => link.rx],
   ['link_sent_total', 'packets sent', link => link.tx],
   ['link_errors_total', 'errors of the link', link => link.errors],
 ]
-const UPLINK_ROWS: readonly Row<Uplink>[] = [
+const UPLINK_ROWS: readonly MetricRow<Uplink>[] = [
   ['uplink_backlog', 'facts without acknowledgement yet', uplink => uplink.backlog],
   ['uplink_acknowledged_total', 'packets the upstream confirmed', uplink => uplink.acked],
   ['uplink_sent_total', 'packets sent best effort', uplink => uplink.sent],
@@ -63,7 +63,7 @@ class Metrics {
   /** Prints each row once, with a sample for each of `all`. */
   each<T>(
     all: Readonly<Record<string, T>>,
-    rows: readonly Row<T>[],
+    rows: readonly MetricRow<T>[],
     labels: (key: string, one: T, row: string) => Labels,
   ) {
     for (const [name, help, pick] of rows) {

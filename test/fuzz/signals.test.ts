@@ -6,7 +6,7 @@ import { type DbcMessage, MAX_BYTES, MAX_PROBLEMS } from '../../drivers/can/sign
 import { plan } from '../../drivers/can/signals/plan'
 import { canSourceOptions } from '../../drivers/can/signals/signal-options'
 import { dbcText } from '../../drivers/can/signals/tokens'
-import { Transport } from '../../drivers/can/signals/transport'
+import { J1939Transport } from '../../drivers/can/signals/transport'
 import { checkedEnd } from '../../drivers/lines/checksum'
 import { NmeaReader } from '../../drivers/lines/nmea'
 import { patternReader } from '../../drivers/lines/pattern'
@@ -106,7 +106,7 @@ fuzz({
   ],
   run(input) {
     let messages = 0
-    const transport = new Transport(
+    const transport = new J1939Transport(
       () => true,
       (_pgn, _source, data) => {
         assert.ok(data.length >= 9 && data.length <= MAX_BYTES)

@@ -39,7 +39,7 @@ after(() => {
 })
 
 test('the packed file has the addon of each processor that the build has, and nothing of other builds or of this machine', async () => {
-  const { ARTEFACT } = (await import(join(root, 'src/build/place.mjs'))) as { ARTEFACT: RegExp }
+  const { ARTEFACT } = (await import(join(root, 'src/build/dist-folder.mjs'))) as { ARTEFACT: RegExp }
   for (const path of ARTEFACTS) assert.match(path.slice(join(root, 'dist/').length), ARTEFACT)
   const built = ['x64', 'arm64', 'arm'].filter(arch => existsSync(join(root, `dist/native/linux-${arch}/os_node.node`)))
   assert.ok(built.includes(process.arch), 'the build has the addon of this machine')

@@ -23,9 +23,9 @@ import {
   until,
 } from '../lib/gateway'
 import { LossyProxy } from '../lib/lossy'
+import { ProcessSize } from '../lib/process-size'
 import { QUARTER } from '../lib/random'
 import { SoakSenders } from '../lib/soak-senders'
-import { Steady } from '../lib/steady'
 
 const SECONDS = Number(process.env.OS_NODE_SOAK_SECONDS ?? (QUARTER ? 20 : 180))
 const RATE = 5000
@@ -47,7 +47,7 @@ const LOOKED_AT = 50_000
 const REPORT = join(root, '.build/soak.json')
 
 const dir = tempDir()
-const steady = new Steady(dir)
+const sizes = new ProcessSize(dir)
 const web_user = { auth_enabled: false }
 let gateway: Machine
 let edge: Machine
@@ -63,7 +63,7 @@ before(async () => {
     // the machine that runs the tests may be busy otherwise
     gateway: { sources: [], guard: { lag_ms: 0 } },
   })
-  await steady.within(() =>
+  await sizes.within(() =>
     gateway.start(['--host', '127.0.0.1', '--port', String(port), '--web-port', String(web)], web),
   )
   proxy = await LossyProxy.open(front, port, { drop: 0, double: 0, late: 0 })
@@ -125,7 +125,7 @@ test(`${SECONDS} s of ${RATE} packets/s with queries and cut links: nothing is l
     if (cut && !proxy.black) cuts++
     proxy.black = cut
     senders.cut = cut
-    if (k % 2 === 0) steady.sample('gateway', gateway.pid!)
+    if (k % 2 === 0) sizes.sample('gateway', gateway.pid!)
     if (k % 10 === 0) lags.push((await status()).guard.lag_p99_ms)
   }
   proxy.black = false
@@ -176,7 +176,7 @@ test(`${SECONDS} s of ${RATE} packets/s with queries and cut links: nothing is l
   // what the log dropped before the view had it is counted
   assert.equal(packets + left + missed, received.facts, JSON.stringify({ storage, log }))
   await sleep(1.2 * TOLD_EVERY_MS)
-  steady.sample('gateway', gateway.pid!)
+  sizes.sample('gateway', gateway.pid!)
   await gateway.stop()
   const seen = new Map<string, number[]>()
   const newest = exportFacts(join(gateway.dataDir, 'log'), Math.max(1, log.last_seq - LOOKED_AT), realFiles)
@@ -185,7 +185,7 @@ test(`${SECONDS} s of ${RATE} packets/s with queries and cut links: nothing is l
   assert.equal(seen.size, 64)
   for (const [id, times] of seen) senders.assertNewest(id, times)
 
-  const samples = steady.of('gateway', WARM_UP)
+  const samples = sizes.of('gateway', WARM_UP)
   const part = (samples.at(-1)!.at - samples[0]!.at) / PARTS
   const least = (is: (at: number) => boolean): number =>
     Math.min(...samples.filter(({ at }) => is(at)).map(({ heapMb }) => heapMb))

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { until } from '../lib/gateway'
+import { assertDelivered, Gateway, Upstream, uplinkOver } from '../lib/media-paths'
 import { Namespace } from '../lib/netem'
 import { inItsOwnNetwork } from '../lib/own-network'
-import { assertDelivered, Gateway, Upstream, uplinkOver } from '../lib/roads'
 
 inItsOwnNetwork(() => {
   const field = new Namespace('field')

@@ -1,6 +1,6 @@
-// Gateways upstream by every medium over one bad cable of this machine's kernel; rig/roads adds delay and reordering.
+// Gateways upstream by every medium over one bad cable of this machine's kernel; rig/weather adds delay and reordering.
+import { allMedia } from '../lib/media-paths'
 import { inItsOwnNetwork } from '../lib/own-network'
-import { roadTests } from '../lib/road-tests'
-import { allMedia } from '../lib/roads'
+import { weatherTests } from '../lib/weather-tests'
 
-inItsOwnNetwork(() => roadTests(allMedia))
+inItsOwnNetwork(() => weatherTests(allMedia))

@@ -12,11 +12,11 @@ import { exportFacts } from '../../src/log'
 import { askControl } from '../lib/control'
 import { keyOf, type LoggedFact, type LoggedSensor, Machine, sensorsOf, sleep, until } from '../lib/gateway'
 import { assertPart, assertRising, runs } from '../lib/order'
+import { growth, ProcessSize, type Sample } from '../lib/process-size'
 import { Ptys } from '../lib/ptys'
 import { QUARTER } from '../lib/random'
 import { inTheRig } from '../lib/rig'
 import { assertSame } from '../lib/same'
-import { growth, type Sample, Steady } from '../lib/steady'
 import { buildModel, Sx127x } from '../lib/sx127x'
 import { type Link, SLAVE, SOURCES, sourcesOf, TOLD } from './everything'
 import { BOARD_IDS, type Bus, buildSlave, CAN, DIR, Field, startSlave } from './field'
@@ -38,7 +38,7 @@ new Ptys().close()
 inTheRig(
   () => {
     const field = new Field()
-    const steady = new Steady(DIR)
+    const sizes = new ProcessSize(DIR)
     let near: Sx127x
     let far: Sx127x
     let gateway: Machine
@@ -98,7 +98,7 @@ inTheRig(
         },
         RESOURCES: { physical_status: { lora: true } },
       })
-      await steady.within(async () => {
+      await sizes.within(async () => {
         await upstream.start(['--web-port', String(WEB)], WEB)
         await gateway.start([])
       })
@@ -108,7 +108,7 @@ inTheRig(
       )
       field.run()
       sampling = setInterval(() => {
-        for (const [name, { pid }] of Object.entries({ gateway, upstream, distant })) if (pid) steady.sample(name, pid)
+        for (const [name, { pid }] of Object.entries({ gateway, upstream, distant })) if (pid) sizes.sample(name, pid)
       }, 5000)
     })
     after(async () => {
@@ -181,7 +181,7 @@ inTheRig(
         return Object.keys(TOLD).every(name => now.links[name].state === 'up') ? now : null
       })
       for (const name of ['gateway', 'upstream', 'distant']) {
-        const s = steady.of(name)
+        const s = sizes.of(name)
         t.diagnostic(`${name} ${JSON.stringify(s[0])} ${JSON.stringify(s.at(-1))}`)
       }
     })
@@ -300,7 +300,7 @@ inTheRig(
 
     test('neither gateway nor upstream has grown', t => {
       for (const name of ['gateway', 'upstream']) {
-        const samples = steady.of(name, WARM_UP)
+        const samples = sizes.of(name, WARM_UP)
         const [first, last] = [samples[0]!, samples.at(-1)!]
         const grown = (of: (sample: Sample) => number): number => growth(samples, of)
         const [rss, heap, outside] = [grown(s => s.rssMb), grown(s => s.heapMb), grown(s => s.externalMb)]

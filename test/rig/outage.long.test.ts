@@ -5,9 +5,9 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { sleep, until } from '../lib/gateway'
+import { assertDelivered, Gateway, logged, Upstream, uplinkOver } from '../lib/media-paths'
 import { Namespace } from '../lib/netem'
 import { inTheRig } from '../lib/rig'
-import { assertDelivered, Gateway, logged, Upstream, uplinkOver } from '../lib/roads'
 import { assertSame } from '../lib/same'
 
 const RATE = 240

@@ -8,7 +8,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { object, parse } from 'valibot'
-import { SlowFiles } from '../../drivers/host/slow'
+import { BlockingFiles } from '../../drivers/host/blocking-files'
 import { type SerialLine, serialEntries, serialLine } from '../../drivers/serial'
 import { systemClock } from '../../src/lib/clock'
 import type { OsError } from '../../src/lib/errors'
@@ -80,7 +80,7 @@ inTheRig(() => {
     const lost = buses.map(bus => assert.rejects(bus.transfer(read, new Uint8Array(2), 20), code('TIMEOUT')))
     const sensor = join(dir, 'temp1_input')
     execFileSync('mkfifo', [sensor])
-    const files = new SlowFiles({ deadlineMs: 20 })
+    const files = new BlockingFiles({ deadlineMs: 20 })
     lost.push(assert.rejects(files.text(sensor), code('TIMEOUT')))
     await Promise.all(lost)
     const resolving = assert.rejects(new HostResolver().resolve('upstream.example.org'), code('NETWORK'))

@@ -5,9 +5,9 @@ import { after, before, test } from 'node:test'
 import { makeCerts } from '../lib/certs'
 import { askControl } from '../lib/control'
 import { sleep, until } from '../lib/gateway'
+import { certs, certsDir, Gateway, logged, Upstream, uplinkOver } from '../lib/media-paths'
 import { Namespace } from '../lib/netem'
 import { inTheRig, setClock, tool } from '../lib/rig'
-import { certs, certsDir, Gateway, logged, Upstream, uplinkOver } from '../lib/roads'
 
 const DAY = 86_400_000
 /** struct timex: modes status and maximal error, so that the kernel reports its clock as right, as with ntpd */

@@ -24,7 +24,7 @@ const TUNED = [
     'this.#parts.correct?.(record); SIM.taken?.(record)',
   ],
   [
-    'src/gateway/uplink/oversized.ts',
+    'src/gateway/uplink/passed-facts.ts',
     'if (limit === 0 && seq',
     'if (limit === 0) SIM.refused?.(seq)\n    if (limit === 0 && seq',
   ],
@@ -79,7 +79,7 @@ const COMMON = new Set([
   'src/log/uuid.ts at',
   'src/media/udp/batch.ts inbox', // of the addon, which sends no packets here
   'src/media/udp/batch.ts outbox',
-  'src/native/carried.ts kept', // a folder that no process here writes to
+  'src/native/embedded-addon.ts kept', // a folder that no process here writes to
   'src/units/attribute.ts cache',
   'src/units/attribute-conversions.ts byKey',
   'src/units/attribute-conversions.ts byCode',

@@ -28,7 +28,7 @@ import { type BusEdges, type CanBus, kernelEdges, lossOf } from '../bus'
 import { MessageDecoder } from './codec'
 import { destinationOf, pgnMask, pgnOf, sourceOf } from './j1939'
 import { keyOf, type PlannedMessage, type SignalPlan } from './plan'
-import { TP_CONTROL, TP_DATA, Transport } from './transport'
+import { J1939Transport, TP_CONTROL, TP_DATA } from './transport'
 
 /** The kernel functions used here; tests pass their own. */
 export interface CanPorts extends BusEdges {
@@ -45,7 +45,7 @@ const MAX_ROUNDS = 8
 /** how long lost frames are reported */
 const REPORTED_MS = 60_000
 
-interface Entry {
+interface MessageState {
   readonly planned: PlannedMessage
   readonly decoder: MessageDecoder
   /** the newest frame's data */
@@ -90,15 +90,15 @@ export interface FrameCounts extends Record<string, number> {
 export class CanFeed implements Feed {
   readonly detail: FrameCounts
   readonly #options: CanFeedOptions
-  readonly #entries: readonly Entry[]
+  readonly #entries: readonly MessageState[]
   /** of every channel */
-  readonly #entryOf: Entry[] = []
-  readonly #standard = new Map<number, Entry>()
-  readonly #extended = new Map<number, Entry>()
+  readonly #entryOf: MessageState[] = []
+  readonly #standard = new Map<number, MessageState>()
+  readonly #extended = new Map<number, MessageState>()
   /** by parameter group; if several messages share one, the source in the id distinguishes them */
-  readonly #groups = new Map<number, Entry[]>()
+  readonly #groups = new Map<number, MessageState[]>()
   readonly #frames = new CanFrames()
-  readonly #transport: Transport
+  readonly #transport: J1939Transport
   #port: CanPort | undefined
   #take: Take = () => undefined
   #events: OpenableEvents | undefined
@@ -129,7 +129,7 @@ export class CanFeed implements Feed {
       else if (planned.message.format === 'standard') this.#standard.set(key, entry)
       else this.#extended.set(key, entry)
     }
-    this.#transport = new Transport(
+    this.#transport = new J1939Transport(
       pgn => this.#groups.has(pgn),
       (pgn, source, data) => this.#group(pgn, source, data),
     )
@@ -274,7 +274,7 @@ export class CanFeed implements Feed {
       for (const entry of entries) if (sourceOf(entry.planned.message.id) === source) this.#decode(entry, source, data)
   }
 
-  #decode(entry: Entry, source: number, data: Uint8Array): void {
+  #decode(entry: MessageState, source: number, data: Uint8Array): void {
     const now = this.#options.clock.mono()
     const { maxAgeMs } = this.#options
     if (source >= 0 && entry.source >= 0 && entry.source !== source && now - entry.at < maxAgeMs) {

@@ -32,7 +32,7 @@ class TransportSession {
   readonly got = new Uint8Array(256)
 }
 
-export class Transport {
+export class J1939Transport {
   /** messages announced but never completed */
   incomplete = 0
   readonly #sessions: TransportSession[] = []

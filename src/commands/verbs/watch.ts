@@ -31,7 +31,7 @@ const MODULES: Record<string, (context: CommandContext) => State> = {
   pipeline: pipelineFacts,
 }
 
-interface Row {
+interface WatchRow {
   /** UNIX ms */
   readonly at: number
   readonly module: string
@@ -57,7 +57,7 @@ async function* rows(
   module: string,
   intervalMs: number,
   durationMs: number,
-): AsyncGenerator<Row> {
+): AsyncGenerator<WatchRow> {
   const { signal, config, gateway } = context
   const end = performance.now() + durationMs
   let before: Map<string, string> | undefined
@@ -78,7 +78,7 @@ async function* rows(
 }
 
 /** The complete first state, then the changed keys; nothing if none changed. */
-function rowText({ at, module, changed, state }: Row, paint: Paint): string {
+function rowText({ at, module, changed, state }: WatchRow, paint: Paint): string {
   const values = flat(state)
   const time = paint.dim(new Date(at).toTimeString().slice(0, 8))
   const line = (key: string): string => {

@@ -19,7 +19,7 @@ import { refuseStrayPlugins } from './check-plugins'
 import { clashesOf, refuseUnknownUnits, sourceOf, unitWarnings } from './check-sensors'
 
 /** An entry of gateway.sources (type), uplinks or receivers (medium). */
-interface Entry {
+interface LinkEntry {
   readonly name: string
   readonly type?: string
   readonly medium?: string
@@ -39,20 +39,25 @@ export interface LinkAsOpened {
  * The options passed to the driver of a link of `config`: with defaults, and with the bus settings of physical_config. Throws
  * NO_DRIVER, CONFIG_INVALID.
  */
-async function linkOptions(configured: Entry, listens: boolean, config: Config, registry: Registry): Promise<unknown> {
+async function linkOptions(
+  configured: LinkEntry,
+  listens: boolean,
+  config: Config,
+  registry: Registry,
+): Promise<unknown> {
   const { schema, options, common } = await typedOptions(configured, listens, config, registry)
   return schema ? checkOptions(schema, options, configured.name, common) : options
 }
 
 /** An entry merged with the settings of its bus in physical_config. */
-function onItsBus(entry: Entry, config: Config): Entry {
+function onItsBus(entry: LinkEntry, config: Config): LinkEntry {
   const { medium } = entry
   const buses = config.RESOURCES.physical_config as Record<string, unknown>
   return medium === undefined ? entry : withHardware(bus => buses[bus], { ...entry, medium })
 }
 
 /** The options as configured, and the driver's schema. Throws NO_DRIVER. */
-async function typedOptions(configured: Entry, listens: boolean, config: Config, registry: Registry) {
+async function typedOptions(configured: LinkEntry, listens: boolean, config: Config, registry: Registry) {
   const { name: _, type, medium, ...fields } = onItsBus(configured, config)
   if (medium === undefined) {
     const { schema } = await registry.sourceDriver(type ?? '')
@@ -78,7 +83,7 @@ export function adviseOn(store: ConfigStore, registry: Registry): void {
 export async function unknownLinkOptions(config: Config, registry: Registry): Promise<UnknownOption[]> {
   const found: UnknownOption[] = []
   for (const kind of KINDS)
-    for (const [k, entry] of ((config.gateway[kind] ?? []) as readonly Entry[]).entries()) {
+    for (const [k, entry] of ((config.gateway[kind] ?? []) as readonly LinkEntry[]).entries()) {
       const typed = await typedOptions(entry, kind === 'receivers', config, registry).catch(() => undefined)
       if (!typed?.schema) continue
       for (const { path, text } of knownOptions(typed.schema, typed.options, typed.common).unknown)
@@ -90,7 +95,7 @@ export async function unknownLinkOptions(config: Config, registry: Registry): Pr
 /** Every link of `config` with the options its driver gets; a link that cannot be created keeps its options as configured. */
 export function linksAsOpened(config: Config, registry: Registry): Promise<LinkAsOpened[]> {
   const { sources, uplinks, receivers } = config.gateway
-  const kinds: Record<string, readonly Entry[]> = { source: sources ?? [], uplink: uplinks, receiver: receivers }
+  const kinds: Record<string, readonly LinkEntry[]> = { source: sources ?? [], uplink: uplinks, receiver: receivers }
   return Promise.all(
     Object.entries(kinds).flatMap(([kind, entries]) =>
       entries.map(async entry => ({
@@ -161,8 +166,8 @@ export async function checkLinks(now: Config, next: Config, registry: Registry):
   refuseSpecialFiles(now, next)
   refuseStrayPlugins(now, next)
   for (const kind of KINDS) {
-    const before = new Map((now.gateway[kind] ?? []).map((entry: Entry) => [entry.name, entry]))
-    for (const [k, entry] of ((next.gateway[kind] ?? []) as readonly Entry[]).entries()) {
+    const before = new Map((now.gateway[kind] ?? []).map((entry: LinkEntry) => [entry.name, entry]))
+    for (const [k, entry] of ((next.gateway[kind] ?? []) as readonly LinkEntry[]).entries()) {
       const old = before.get(entry.name)
       if (old && isDeepStrictEqual(onItsBus(old, now), onItsBus(entry, next))) continue
       // yield to the event loop: the list may be long
@@ -183,7 +188,7 @@ export async function checkLinks(now: Config, next: Config, registry: Registry):
 }
 
 /** Throws CONFIG_INVALID if a link cannot be created, or if readings of a source would be refused. */
-async function checkLink(kind: Kind, entry: Entry, config: Config, registry: Registry): Promise<void> {
+async function checkLink(kind: Kind, entry: LinkEntry, config: Config, registry: Registry): Promise<void> {
   const options = await linkOptions(entry, kind === 'receivers', config, registry)
   if (entry.medium !== undefined) (await registry.mediumDriver(entry.medium)).check?.(options)
   if (kind !== 'sources') return
@@ -195,7 +200,7 @@ async function checkLink(kind: Kind, entry: Entry, config: Config, registry: Reg
 export async function linkProblems(config: Config, registry: Registry): Promise<LinkProblem[]> {
   const found: LinkProblem[] = []
   for (const kind of KINDS)
-    for (const entry of (config.gateway[kind] ?? []) as readonly Entry[]) {
+    for (const entry of (config.gateway[kind] ?? []) as readonly LinkEntry[]) {
       try {
         await checkLink(kind, entry, config, registry)
       } catch (thrown) {

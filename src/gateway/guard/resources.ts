@@ -23,7 +23,7 @@ export interface ResourceReport {
   taken: { lean: number; tight: number }
 }
 
-export interface Sample {
+export interface ResourceSample {
   readonly rss: number
   readonly lagMs: number
 }
@@ -35,7 +35,7 @@ interface ResourcesParts {
   memoryLimit(): number
   /** limit of the event loop lag in ms; 0: no limit */
   lagLimit(): number
-  sample?(): Sample
+  sample?(): ResourceSample
   changed(level: GuardLevel, reason: string): void
 }
 
@@ -109,7 +109,7 @@ export class Resources {
   #reason = ''
   #above = 0
   #below = 0
-  #last: Sample = { rss: 0, lagMs: 0 }
+  #last: ResourceSample = { rss: 0, lagMs: 0 }
   #cancel: (() => void) | undefined
 
   constructor(parts: ResourcesParts) {
@@ -149,7 +149,7 @@ export class Resources {
     })
   }
 
-  #sample(): Sample {
+  #sample(): ResourceSample {
     const lags = this.#lags.sort((a, b) => b - a)
     this.#lags = []
     // the second largest: a single long turn is no overload

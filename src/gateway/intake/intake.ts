@@ -7,7 +7,7 @@
 import { counted } from '../../lib/counted'
 import { OsError } from '../../lib/errors'
 import type { SourceReading } from '../../links/contracts'
-import type { FlashLog, TimeQuality } from '../../log'
+import type { FlashLog, RecordTimeQuality } from '../../log'
 import type { RejectedRow } from '../../pipeline/core'
 import type { Fact } from '../../pipeline/fact'
 import type { Standardizer } from '../../pipeline/standardize'
@@ -34,7 +34,7 @@ export interface SubmitOptions {
 }
 
 /** The quality logged with a time of this node: confirmed by a time source, or not. */
-export const qualityOf = (time: NodeClock): TimeQuality => (time.synced ? 'synced' : 'unsynced')
+export const qualityOf = (time: NodeClock): RecordTimeQuality => (time.synced ? 'synced' : 'unsynced')
 
 export interface Submitted {
   /** log sequence numbers, one per packet of the split group */

@@ -61,7 +61,7 @@ export interface ReceiveOptions {
 }
 
 /** An acknowledgement that waits until its record is on flash. */
-interface Waiting {
+interface PendingAck {
   /** null: the medium itself acknowledges */
   peer: DeliveryPeer | null
   origin: PacketOrigin
@@ -97,7 +97,7 @@ export class Receive {
   readonly delivery: DeliveryReceiver
   readonly frames = new KnownFrames()
   readonly #options: ReceiveOptions
-  readonly #waiting: Waiting[] = []
+  readonly #waiting: PendingAck[] = []
   readonly #timeReplies = new TimeReplies()
   readonly #early: EarlyCommit
 

@@ -8,7 +8,7 @@ import type { Medium } from '../../links/contracts'
 import { mediumEnabled, mediumOff } from '../../links/enabled'
 import { hostOf } from '../../links/network'
 import { portOf } from '../../links/registry'
-import type { TimeQuality } from '../../log'
+import type { RecordTimeQuality } from '../../log'
 import type { NodeClock } from '../../protocol/time'
 import type { Identity } from '../identity'
 import type { PoolWish } from '../ids'
@@ -140,7 +140,7 @@ const KEPT_MS = 50
  */
 export const holding =
   ({ config, time, timeKept }: Pick<UplinkBuild, 'config' | 'time' | 'timeKept'>) =>
-  (quality: TimeQuality): number => {
+  (quality: RecordTimeQuality): number => {
     if (quality !== 'unsynced') return 0
     if (timeKept?.() === false) return KEPT_MS
     if (time.synced) return 0

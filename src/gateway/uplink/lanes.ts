@@ -3,7 +3,7 @@
 // more is logged than the uplink carries. A live lane that falls behind starts again at the newest record. Ranges that it
 // delivered ahead of the cursor are remembered, even over a restart.
 import type { Clock } from '../../lib/clock'
-import type { FlashLog, TimeQuality } from '../../log'
+import type { FlashLog, RecordTimeQuality } from '../../log'
 import { AheadRanges, type Range } from './ahead-ranges'
 import { Alarms } from './alarms'
 import { type FactRecord, type Item, Lane } from './lane'
@@ -12,7 +12,7 @@ export interface LanesParts {
   log: FlashLog
   clock: Clock
   /** ms for which a record of bad time quality is held back */
-  holdMs: (quality: TimeQuality) => number
+  holdMs: (quality: RecordTimeQuality) => number
 }
 
 /** Makes the item of a record, which `from` then waits for. */

@@ -10,8 +10,8 @@ import { KEY_REQUEST_TID } from '../../pipeline/sender'
 import type { RefusedFrame } from '../../protocol/nack'
 import type { FactRecord, Item } from './lane'
 import { Lanes, type LanesParts, type TakeRecord } from './lanes'
-import { Oversized } from './oversized'
-import { RefusedSearch } from './refused'
+import { PassedFacts } from './passed-facts'
+import { RefusedSearch } from './refused-search'
 
 export interface SendQueueParts extends LanesParts {
   /** corrects the time of a record that was stamped before a sync (D18) */
@@ -46,8 +46,8 @@ export class SendQueue {
   readonly #name: string
   readonly #parts: SendQueueParts
   readonly #lanes: Lanes
-  readonly #oversized: Oversized
-  readonly #refused: Oversized
+  readonly #oversized: PassedFacts
+  readonly #refused: PassedFacts
   readonly #search: RefusedSearch
   /** the commit of what was refused, and the one after it */
   #keeping: Promise<void> | null = null
@@ -65,8 +65,8 @@ export class SendQueue {
     const saved = log.cursor(name) ?? 0
     this.#savedCursor = saved
     this.#lanes = new Lanes(name, parts, saved)
-    this.#oversized = new Oversized(name, log)
-    this.#refused = new Oversized(name, log, 'refused')
+    this.#oversized = new PassedFacts(name, log, 'oversized')
+    this.#refused = new PassedFacts(name, log, 'refused')
     this.#search = new RefusedSearch({ log, sentAs: record => this.#sentAs(record) })
   }
 

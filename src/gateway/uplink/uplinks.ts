@@ -40,7 +40,7 @@ interface UplinksParts extends Shared {
   readonly localUpstream: { start(): Promise<UplinkConfig>; stop(): Promise<void> }
 }
 
-interface Entry {
+interface UplinkEntry {
   readonly settings: UplinkConfig
   /** the medium's flag when it was built */
   readonly enabled: boolean
@@ -63,11 +63,11 @@ export class Uplinks {
   readonly #sessions = new Map<string, ServerSessions>()
   readonly #parts: UplinksParts
   readonly #timers: Timers
-  #entries: Entry[] = []
+  #entries: UplinkEntry[] = []
   #queue: SendQueue
   #queueName: string
   #isLocal = false
-  #active: Entry | null = null
+  #active: UplinkEntry | null = null
   #since: number
   #handover: Promise<void> | null = null
   readonly #applying = new SerialQueue()
@@ -114,7 +114,7 @@ export class Uplinks {
   get #secondary(): Uplink | null {
     if (this.#queue.oversized === 0 || this.#handover) return null
     const least = this.active?.maxPacket ?? 0
-    const able = ({ usable, uplink }: Entry): boolean =>
+    const able = ({ usable, uplink }: UplinkEntry): boolean =>
       usable && uplink !== null && uplink.maxPacket > least && this.#queue.waiting(uplink.maxPacket, true) > 0
     return this.#entries.find(entry => entry !== this.#active && able(entry))?.uplink ?? null
   }
@@ -246,7 +246,7 @@ export class Uplinks {
       this.#queueName = name
       this.#queue = this.#makeQueue(name)
     }
-    const entries: Entry[] = []
+    const entries: UplinkEntry[] = []
     for (const settings of wanted) {
       const kept = applied.kept.includes(settings.name) ? before.get(settings.name) : undefined
       entries.push(kept ?? (await this.#add(settings)))
@@ -261,9 +261,9 @@ export class Uplinks {
     return running ? Promise.resolve(running.settings) : this.#parts.localUpstream.start()
   }
 
-  async #add(settings: UplinkConfig): Promise<Entry> {
+  async #add(settings: UplinkConfig): Promise<UplinkEntry> {
     const { supervisor, config, clock, ids } = this.#parts
-    const entry: Entry = {
+    const entry: UplinkEntry = {
       settings,
       enabled: mediumEnabled(config, settings.medium),
       uplink: null,
@@ -296,7 +296,7 @@ export class Uplinks {
     return entry
   }
 
-  async #remove(entry: Entry): Promise<void> {
+  async #remove(entry: UplinkEntry): Promise<void> {
     this.#entries = this.#entries.filter(other => other !== entry)
     if (this.#active === entry) {
       await entry.uplink?.release(HANDOVER_MS)
@@ -306,7 +306,7 @@ export class Uplinks {
     await entry.remove()
   }
 
-  #usable(entry: Entry): void {
+  #usable(entry: UplinkEntry): void {
     entry.usable = entry.uplink?.usable ?? false
     entry.since = this.#parts.clock.mono()
     this.#choose()
@@ -328,7 +328,7 @@ export class Uplinks {
       this.#cancelTimer = this.#timers.after(Math.max(1, Math.min(next - now, 2 ** 31 - 1)), () => this.#choose())
   }
 
-  #handOver(to: Entry): void {
+  #handOver(to: UplinkEntry): void {
     const { logger, clock } = this.#parts
     const from = this.#active
     const take = (): void => {

@@ -4,7 +4,7 @@ import type { NodeIdentity } from '../../links/contracts'
 import { type HostResolver, hostPort } from '../../links/resolve'
 import { connectSocket } from '../stream-socket'
 import { clientTls, secureSocket, type TlsParts, tlsSettings } from '../tls'
-import { type ConnectOptions, connectBroker, type MqttConnection } from './connection'
+import { connectBroker, type MqttConnection, type MqttConnectOptions } from './connection'
 import type { MqttOptions } from './mqtt-options'
 import type { Party } from './topics'
 
@@ -24,7 +24,7 @@ export interface BrokerParts {
 }
 
 /** The parameters of a connection besides the options: client id, session and callbacks. */
-type BrokerSession = Pick<ConnectOptions, 'clientId' | 'clean' | 'sessionExpiryS' | 'will' | 'onMessage' | 'onLost'>
+type BrokerSession = Pick<MqttConnectOptions, 'clientId' | 'clean' | 'sessionExpiryS' | 'will' | 'onMessage' | 'onLost'>
 
 /** `mqtt://broker`, with its port unless it is 1883 */
 export const brokerAddress = ({ host, port }: BrokerParts): string =>

@@ -17,7 +17,7 @@ type Version = 4 | 5
 /** A message of the broker. `settle` is present at QoS 1 and 2: the broker gets its answer after the call. */
 type MessageHandler = (topic: string, payload: Uint8Array, settle: Settle | null) => void
 
-export interface ConnectOptions {
+export interface MqttConnectOptions {
   /** a connected stream; throws NETWORK */
   openSocket: () => Promise<Duplex>
   /** tried in this order; the next only if a broker does not support the previous one */
@@ -73,7 +73,7 @@ mqttPacket.writeToStream.cacheNumbers = false
 class VersionRefused extends OsError {}
 
 /** Connects once. Throws NO_DRIVER, NETWORK, or LINK_DOWN with the broker's reason. */
-export async function connectBroker(options: ConnectOptions): Promise<MqttConnection> {
+export async function connectBroker(options: MqttConnectOptions): Promise<MqttConnection> {
   checkClient(MqttClient.VERSION)
   for (const [k, version] of options.versions.entries()) {
     try {
@@ -94,7 +94,7 @@ export class MqttConnection {
   maximumQos: Qos = 2
   readonly #client: MqttClient
   readonly #acks: HeldAcks
-  readonly #options: ConnectOptions
+  readonly #options: MqttConnectOptions
   readonly #pending = new Set<(reason: string) => void>()
   #pinger: NodeJS.Timeout | undefined
   /** runs while packets wait for an acknowledgement; restarted by that of the oldest */
@@ -103,13 +103,13 @@ export class MqttConnection {
   #ended = false
   #open = false
 
-  static async open(socket: Duplex, version: Version, options: ConnectOptions): Promise<MqttConnection> {
+  static async open(socket: Duplex, version: Version, options: MqttConnectOptions): Promise<MqttConnection> {
     const connection = new MqttConnection(socket, version, options)
     await connection.#connected()
     return connection
   }
 
-  private constructor(socket: Duplex, version: Version, options: ConnectOptions) {
+  private constructor(socket: Duplex, version: Version, options: MqttConnectOptions) {
     this.version = version
     this.#options = options
     const { clientId, clean, keepaliveS, sessionExpiryS, username, password, will, maxUnsettled } = options

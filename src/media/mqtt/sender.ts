@@ -29,7 +29,7 @@ const OFFLINE = '{"state":"offline"}'
  */
 const sendingQos = ({ qos }: MqttOptions): Qos => Math.min(qos, 1) as Qos
 
-interface Waiting {
+interface QueuedPublish {
   readonly packet: Uint8Array
   readonly done: (taken: boolean) => void
 }
@@ -45,7 +45,7 @@ export class MqttSender extends PacketReceiver implements Medium {
   #window = 1
   #maxPacket: number
   #inFlight = 0
-  #waiting: Waiting[] = []
+  #waiting: QueuedPublish[] = []
   /** set: sends no more packets, because it reconnects */
   #leave: (() => void) | undefined
   #state: string | null = null

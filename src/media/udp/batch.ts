@@ -77,7 +77,7 @@ class Outbox {
 let inbox: Inbox | undefined
 let outbox: Outbox | undefined
 
-interface Waiting {
+interface QueuedDatagram {
   packet: Uint8Array
   to: UdpPeer | undefined
   settle: (taken: boolean) => void
@@ -102,7 +102,7 @@ class BatchPort implements UdpPort {
   readonly #socket: NativeSocket
   readonly #peers: PeerTable | undefined
   readonly #events: UdpPortEvents
-  readonly #waiting: Waiting[] = []
+  readonly #waiting: QueuedDatagram[] = []
   #retry: NodeJS.Timeout | undefined
   #dropped = 0
   #open = true

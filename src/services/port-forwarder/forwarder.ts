@@ -15,7 +15,7 @@ import { isData, isSecure } from '../../wire/commands'
 import { crc32c } from '../../wire/crc'
 import { readHeader } from '../../wire/frame'
 import type { GatewayAccess, PluginNode } from '../contract'
-import { Outbox, type TargetCounters } from './outbox'
+import { ForwardQueue, type TargetCounters } from './forward-queue'
 import { type PacketFacts, type Rule, RuleBook, type Target, targetText } from './rules'
 
 interface RuleCounters {
@@ -61,7 +61,7 @@ export class Forwarder {
   readonly #parts: ForwarderParts
   readonly #logger: Logger
   readonly #rules = new Map<string, RuleCounters>()
-  readonly #outboxes = new Map<string, Outbox>()
+  readonly #queues = new Map<string, ForwardQueue>()
   /** device names by their id on the wire */
   readonly #names = new LruMap<number, string>(MAX_DEVICES)
   /** when a packet was last forwarded */
@@ -111,9 +111,9 @@ export class Forwarder {
 
   async stop(): Promise<void> {
     for (const undo of this.#undo.splice(0)) undo()
-    const outboxes = [...this.#outboxes.values()]
-    this.#outboxes.clear()
-    await Promise.all(outboxes.map(outbox => outbox.close()))
+    const queues = [...this.#queues.values()]
+    this.#queues.clear()
+    await Promise.all(queues.map(queue => queue.close()))
   }
 
   /** Uses these rules from now on; counters of unchanged rules continue. */
@@ -122,10 +122,10 @@ export class Forwarder {
     const names = new Set(rules.map(rule => rule.name))
     for (const name of this.#rules.keys()) if (!names.has(name)) this.#rules.delete(name)
     const wanted = new Set(rules.flatMap(rule => rule.to.map(targetText)))
-    for (const [key, outbox] of this.#outboxes) {
+    for (const [key, queue] of this.#queues) {
       if (wanted.has(key)) continue
-      this.#outboxes.delete(key)
-      void outbox.close()
+      this.#queues.delete(key)
+      void queue.close()
     }
   }
 
@@ -143,7 +143,7 @@ export class Forwarder {
   }
 
   targets(): Record<string, TargetCounters> {
-    return Object.fromEntries([...this.#outboxes].map(([name, { counters }]) => [name, { ...counters }]))
+    return Object.fromEntries([...this.#queues].map(([name, { counters }]) => [name, { ...counters }]))
   }
 
   resetCounters(): void {
@@ -239,7 +239,7 @@ export class Forwarder {
       count('ciphertext')
     }
     return rule.to.map(async target => {
-      const taken = await this.#outbox(target).send(bytes)
+      const taken = await this.#queue(target).send(bytes)
       count(taken ? 'forwarded' : 'failed')
       return taken
     })
@@ -258,14 +258,14 @@ export class Forwarder {
     }
   }
 
-  #outbox(target: Target): Outbox {
+  #queue(target: Target): ForwardQueue {
     const key = targetText(target)
-    const known = this.#outboxes.get(key)
+    const known = this.#queues.get(key)
     if (known) return known
     const { medium, ...options } = target
     const { node, maxPending } = this.#parts
-    const made = new Outbox(() => node.transporterManager.open(medium, options), maxPending)
-    this.#outboxes.set(key, made)
+    const made = new ForwardQueue(() => node.transporterManager.open(medium, options), maxPending)
+    this.#queues.set(key, made)
     return made
   }
 

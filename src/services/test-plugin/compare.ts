@@ -4,7 +4,7 @@ import { breathe } from './checks'
 import { type CoreTable, coreMaker, namesOf, ucum, whyMissing } from './cores'
 import { counted, createNativeChecks, Receiver } from './program'
 import { Histogram } from './stress/histogram'
-import { isSame, type Row, ringOf } from './stress/readings'
+import { isSame, ringOf, type StressReadings } from './stress/readings'
 
 /** µs per packet; for batches, or frames decoded together, the mean */
 interface Latency {
@@ -66,7 +66,7 @@ const T0 = 1_710_000_000_000
 const MOST_DIFFERENCES = 10
 
 /** Every kind of packet: first FULLs, DIFFs, HEARTs without changes, and refused rows in between. */
-function packetsOf(make: CoreTable[string], precision: number): { packet: Buffer; row: Row }[] {
+function packetsOf(make: CoreTable[string], precision: number): { packet: Buffer; row: StressReadings }[] {
   const core = make({ precision })
   const all = Array.from({ length: DEVICES }, (_, device) => ringOf(device, precision))
   const rows = Array.from({ length: DEVICES * ROUNDS }, (_, n) => {
@@ -154,8 +154,8 @@ function decoder(make: CoreTable[string], name: string, precision: number): Run 
 /** What is measured for a core; each measurement has its own templates. */
 function runsOf(make: CoreTable[string], name: string, precision: number): Record<Kind, Run> {
   const ring = ringOf(0, precision)
-  const at = (n: number): Row => ring[n % ring.length]!
-  const sender = (row: (n: number) => Row, strategy: 'FULL' | 'DIFF'): Run => {
+  const at = (n: number): StressReadings => ring[n % ring.length]!
+  const sender = (row: (n: number) => StressReadings, strategy: 'FULL' | 'DIFF'): Run => {
     const core = make({ precision })
     let t = T0
     core.transmitFast(row(ring.length - 1).readings, 'rate', 'ONLINE', t++, AID, 'FULL')

@@ -61,7 +61,7 @@ const REPEAT_SECONDS = 15
 /** maximum of expired ids taken back per call */
 const RECLAIM = 512
 
-interface Row {
+interface IdRow {
   id: number
   state: string
   addr: string | null
@@ -188,7 +188,7 @@ async function acknowledge(tx: Connection, state: State, work: IdWork): Promise<
 async function serve(tx: Connection, state: State, work: IdWork): Promise<IdResult[]> {
   const { requests } = work
   const keyOf = ({ key }: IdRequest): string => short(key.replaceAll('\0', '\u2400'))
-  const byKey = new Map<string, Row>()
+  const byKey = new Map<string, IdRow>()
   const byRequest = new Map<string, number[]>()
   const rows = await tx.rows(
     `SELECT id, state, addr, device_key, request, requested_at FROM os_ids

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, wr
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { finishRestore, prepareRestore } from '../../../src/backup'
-import { isUnfinished } from '../../../src/backup/settle'
+import { isUnfinished } from '../../../src/backup/restore-progress'
 import { ConfigStore } from '../../../src/config'
 import { realFiles } from '../../../src/lib/files'
 import { PASSPHRASE, put, STATE, stateOf, world } from './world'

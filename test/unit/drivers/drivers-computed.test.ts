@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { safeParse } from 'valibot'
 import { canOptions } from '../../../drivers/can/can-options'
 import { separation } from '../../../drivers/can/medium'
-import { configWord, INPUTS, type Input, RANGES, RATES } from '../../../drivers/i2c/ads1115'
+import { type Ads1115Input, configWord, INPUTS, RANGES, RATES } from '../../../drivers/i2c/ads1115'
 import { Bme280, OVERSAMPLINGS } from '../../../drivers/i2c/bme280'
 import { BANDWIDTHS_KHZ, type LoraOptions, loraOptions } from '../../../drivers/lora/lora-options'
 import { currentRegister, frequencyWord, modemOf, powerRegisters } from '../../../drivers/lora/modem'
@@ -117,7 +117,7 @@ test('SX127x: for all valid options, every register is a byte and matches the op
 
 test('ADS1115: every input, range and rate has a distinct word of 16 bits, with the fields of table 8-3', () => {
   const words = new Set<number>()
-  for (const [k, input] of (Object.keys(INPUTS) as Input[]).entries())
+  for (const [k, input] of (Object.keys(INPUTS) as Ads1115Input[]).entries())
     for (const [gain, range] of RANGES.entries())
       for (const [speed, rate] of RATES.entries()) {
         const word = configWord(input, range, rate)

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict'
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { test } from 'node:test'
+import { BlockingFiles } from '../../../drivers/host/blocking-files'
 import { defaultSources, hostSources } from '../../../drivers/host/index'
-import { SlowFiles } from '../../../drivers/host/slow'
 import { systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import type { SourceReading } from '../../../src/links/contracts'
@@ -152,7 +152,7 @@ test('the space of a file system is the same from the addon and from node, and a
   const before = process.env.OS_NODE_NO_ADDON
   for (const without of ['', '1']) {
     process.env.OS_NODE_NO_ADDON = without
-    const files = new SlowFiles({ deadlineMs: 60_000 })
+    const files = new BlockingFiles({ deadlineMs: 60_000 })
     const { device, totalBytes, freeBytes, availableBytes } = await files.space(tmpdir())
     assert.deepEqual([device, totalBytes], [dev, blocks * bsize])
     assert.ok(availableBytes > 0 && availableBytes <= freeBytes && freeBytes <= totalBytes)

@@ -9,7 +9,7 @@ import { runSteps } from '../../../src/gateway/guard/bounded-stop'
 import { Crashes } from '../../../src/gateway/guard/crashes'
 import { Guard } from '../../../src/gateway/guard/guard'
 import { Progress } from '../../../src/gateway/guard/progress-token'
-import { memoryLimit, Resources, type Sample } from '../../../src/gateway/guard/resources'
+import { memoryLimit, type ResourceSample, Resources } from '../../../src/gateway/guard/resources'
 import { makeNotifier, type Notifier, watchdogMs } from '../../../src/gateway/guard/sdnotify'
 import { OsError } from '../../../src/lib/errors'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
@@ -200,7 +200,7 @@ test('a step of the stop that hangs or throws delays no other step', async () =>
 test('memory and lag above their limits are reduced in steps, and the measures are undone after a delay', async () => {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
-  let sample: Sample = { rss: 50, lagMs: 0 }
+  let sample: ResourceSample = { rss: 50, lagMs: 0 }
   const levels: string[] = []
   const guard = new Resources({
     ...{ logger: silentLogger, timers },

@@ -162,7 +162,7 @@ test('npm start builds only what changed, and does not disturb a running gateway
   for (const part of ['.build', 'node_modules', 'test']) mkdirSync(join(dir, part))
   const lock = createHash('sha256').update(text('package-lock.json')).digest('hex')
   writeFileSync(join(dir, 'node_modules/.os-node-lock'), lock)
-  const { begin, FRESH, inputs, isMade, publish } = await import(join(root, 'src/build/place.mjs'))
+  const { begin, FRESH, inputs, isMade, publish } = await import(join(root, 'src/build/dist-folder.mjs'))
   const build = (files: Record<string, string>): void => {
     const made = inputs(dir)
     begin(dir)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { packetUuid } from '../../../src/log'
 import { Buckets } from '../../../src/storage/history'
-import { OpenRows } from '../../../src/storage/openrows'
+import { OpenWindowRows } from '../../../src/storage/open-window-rows'
 import { SCHEMA } from '../../../src/storage/schema'
 import { bucketed, WindowSeries } from '../../../src/storage/series'
 import { WindowRows } from '../../../src/storage/window'
@@ -19,7 +19,7 @@ function windowOf(seed: number) {
   const one = <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)]!
   const db = openSql()
   db.exec(SCHEMA)
-  const open = new OpenRows(text => db.inserter(text))
+  const open = new OpenWindowRows(text => db.inserter(text))
   const packets = seed % 4 === 0 ? 4000 : 40 * seed
   for (let seq = 1; seq <= packets; seq++) {
     const away = one([0, 0, 0, 0, 0, -T0, -FAR, FAR])

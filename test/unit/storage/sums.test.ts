@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { packetUuid } from '../../../src/log'
-import { OpenRows } from '../../../src/storage/openrows'
+import { OpenWindowRows } from '../../../src/storage/open-window-rows'
 import { SCHEMA } from '../../../src/storage/schema'
 import { summarize } from '../../../src/storage/sealed'
 import { WindowSums } from '../../../src/storage/sums'
@@ -19,7 +19,7 @@ function windowOf(seed: number, packets: number) {
   db.exec(SCHEMA)
   const next = prng(seed)
   const one = <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)]!
-  const open = new OpenRows(text => db.inserter(text))
+  const open = new OpenWindowRows(text => db.inserter(text))
   for (let seq = 1; seq <= packets; seq++) {
     const fact = {
       id: one(['dev-é', 'dev-1', 'Dev', '😀', '\uffee', 'a\0b']),

@@ -8,7 +8,7 @@ import { History } from '../../../src/web/page/lib/history'
 import { Newest } from '../../../src/web/page/lib/newest'
 import { comesIn, Meter, retryDelayMs } from '../../../src/web/page/lib/rates'
 import { lineOf, statisticsOf } from '../../../src/web/page/lib/stored'
-import type { Dashboard, Link, OptionField, Readings, Status } from '../../../src/web/page/lib/types'
+import type { Dashboard, LinkInfo, OptionField, Readings, Status } from '../../../src/web/page/lib/types'
 import { quote, wordsOf } from '../../../src/web/page/lib/words'
 
 test('after saving, unsaved input stays, and a refusal below a field is shown next to that field', () => {
@@ -329,7 +329,7 @@ test('rates are computed between two polls; a restart and a new day give none be
 })
 
 test('values from events override those of the last poll, the newest of each reading and link', () => {
-  const link = (state: string): Link => ({ kind: 'medium', state, delivery: null, rx: 1, tx: 0, errors: 0 })
+  const link = (state: string): LinkInfo => ({ kind: 'medium', state, delivery: null, rx: 1, tx: 0, errors: 0 })
   const dashboard = {
     latest: [reading(1000, 1)],
     status: { links: { a: link('up'), b: link('up') } },

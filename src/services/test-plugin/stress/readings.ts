@@ -10,7 +10,7 @@ const SENSORS = [
   { id: 'H1', unit: '%', factor: 1, offset: 0, low: 5, span: 90 },
 ] as const
 
-export interface Row {
+export interface StressReadings {
   readonly readings: readonly Reading[]
   /** the values a receiver must decode, in canonical units */
   readonly expected: readonly number[]
@@ -20,7 +20,7 @@ export interface Row {
  * Readings of one device, repeated after 64, with no more decimals than the wire format has: a core refuses values it cannot
  * represent.
  */
-export function ringOf(device: number, precision: number): readonly Row[] {
+export function ringOf(device: number, precision: number): readonly StressReadings[] {
   const per = 10 ** Math.min(precision, 3)
   let seed = (device + 1) * 2_654_435_761
   const random = (): number => {

@@ -9,7 +9,7 @@ import { asOsError, readHeader } from '../program'
 import { openChain, type Tally } from './chain'
 import { Histogram, type HistogramParts } from './histogram'
 import type { ChainMode } from './options'
-import { type Row, ringOf } from './readings'
+import { ringOf, type StressReadings } from './readings'
 
 export interface Share {
   readonly core: string
@@ -54,14 +54,14 @@ const now = (): number => performance.timeOrigin + performance.now()
 
 /** The input for one packet. */
 interface Order {
-  readonly row: Row
+  readonly row: StressReadings
   readonly device: string
   readonly t: number
   readonly strategy: Strategy
 }
 
 /** One source: its devices in turn, each first with a FULL, then with the core's choice. */
-function laneOf(lane: number, packets: number, sources: number, rings: readonly (readonly Row[])[]) {
+function laneOf(lane: number, packets: number, sources: number, rings: readonly (readonly StressReadings[])[]) {
   let sent = 0
   return {
     aid: FIRST_AID + lane,

@@ -1,7 +1,7 @@
 // Actions of the user: one at a time, with the result in the line at the foot of the page.
 import { useState } from 'preact/hooks'
+import { say, sayError } from './action-message'
 import { asApiError } from './api'
-import { say, sayError } from './say'
 
 /** `act` runs `run` and shows its result; an error is shown after `what`. Then it calls `reload`, whatever the result. */
 export function useAction(reload?: () => void) {

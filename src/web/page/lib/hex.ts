@@ -14,7 +14,7 @@ interface HexField {
   readonly bad?: boolean
 }
 
-export interface Parts {
+export interface PacketParts {
   readonly fields: readonly HexField[]
   readonly problem: string
 }
@@ -42,7 +42,7 @@ function time(ts: number): string {
   return `${ts} (${new Date(ts < 1e11 ? ts * 1000 : ts).toISOString()})`
 }
 
-export function parts(bytes: Uint8Array): Parts {
+export function parts(bytes: Uint8Array): PacketParts {
   const cmd = bytes[0]
   if (cmd === undefined) return { fields: [], problem: 'empty' }
   const name = commandName(cmd)
@@ -62,7 +62,7 @@ const remainder = (bytes: Uint8Array, start: number): HexField => ({
   text: counted(bytes.length - start, 'byte'),
 })
 
-function dataParts(bytes: Uint8Array, cmd: number, first: HexField): Parts {
+function dataParts(bytes: Uint8Array, cmd: number, first: HexField): PacketParts {
   const routes = bytes[1] ?? 0
   const tid = 2 + 4 * routes
   const end = bytes.length - 3

@@ -1,10 +1,10 @@
 // Commands of the CLI, run by the gateway.
 import { call } from './api'
-import type { Job } from './types'
+import type { JobInfo } from './types'
 import { quote } from './words'
 
-export const execute = (command: string, background = false): Promise<Job> =>
-  call<Job>('POST', '/api/oscli/execute', { body: { command, background }, timeoutMs: 120_000 })
+export const execute = (command: string, background = false): Promise<JobInfo> =>
+  call<JobInfo>('POST', '/api/oscli/execute', { body: { command, background }, timeoutMs: 120_000 })
 
 /** Runs a command that prints one JSON object. Throws its message if it failed. */
 export async function executeJson(words: readonly string[]): Promise<Record<string, unknown>> {

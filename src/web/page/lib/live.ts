@@ -11,7 +11,7 @@ import { Meter, retryDelayMs } from './rates'
 import { route, takeToken } from './route'
 import { admitted, ended, forget, renew, session, signInByLink } from './session'
 import { suggestTheme } from './theme'
-import type { Dashboard, Job, Readings, UiConfig } from './types'
+import type { Dashboard, JobInfo, Readings, UiConfig } from './types'
 
 const POLL_MS = 2_000
 const EVENTS_AGAIN_MS = 15_000
@@ -44,7 +44,7 @@ export const live = new Store<Live>({
 export const history = new History()
 export const meter = new Meter()
 /** the newest job of an event */
-export const jobNews = new Store<Job | null>(null)
+export const jobNews = new Store<JobInfo | null>(null)
 
 let timer: ReturnType<typeof setTimeout> | undefined
 let failures = 0
@@ -140,7 +140,7 @@ function drawSoon(): void {
 }
 
 function takeEvent({ name, data }: Event): void {
-  if (name === 'job') jobNews.set(data as Job)
+  if (name === 'job') jobNews.set(data as JobInfo)
   if (name === 'link' && newest.putLink(data as NamedLink)) drawSoon()
   if (name === 'reading' && newest.putReading(data as Readings)) {
     history.add(data as Readings)

@@ -1,11 +1,11 @@
 // The newest readings and link states between two rounds. Events only mark changes; the page is drawn a few times a
 // second, so that a thousand devices do not cause a thousand redraws.
-import type { Dashboard, Link, Readings } from './types'
+import type { Dashboard, LinkInfo, Readings } from './types'
 
 /** result of a round: readings only if they were requested */
 export type Round = Omit<Dashboard, 'latest'> & Partial<Pick<Dashboard, 'latest'>>
 
-export type NamedLink = Link & { name: string }
+export type NamedLink = LinkInfo & { name: string }
 
 const keyOf = ({ device_id, medium, source_aid, sensors }: Readings): string =>
   JSON.stringify([device_id, medium, source_aid, sensors.map(sensor => sensor.id)])

@@ -6,7 +6,7 @@ import type { Series } from './history'
 export type StoredHistory = Pick<HistoryList, 'buckets' | 'since' | 'until' | 'units'>
 
 /** A plot's values: UNIX seconds, ascending; a gap is a time with null. */
-export interface Line {
+export interface PlotLine {
   readonly t: number[]
   readonly mean: (number | null)[]
   readonly min: (number | null)[]
@@ -14,14 +14,14 @@ export interface Line {
 }
 
 /** Buckets plus the values since then (`seen`, UNIX ms), from `from` on. */
-export function lineOf({ buckets, until }: StoredHistory, seen: Series, from: number): Line {
+export function lineOf({ buckets, until }: StoredHistory, seen: Series, from: number): PlotLine {
   const width = buckets.length > 1 ? buckets[1]!.t - buckets[0]!.t : 1
   const points = buckets
     .filter(({ count }) => count > 0)
     .map(bucket => ({ ...bucket, t: width > 1 ? Math.min(until, bucket.t + width / 2) : bucket.t }))
   const limit = longest(points, width)
   const all = [...points, ...later(seen, Math.max(from, until + 1)).map(([t, v]) => ({ t, min: v, mean: v, max: v }))]
-  const line: Line = { t: [], mean: [], min: [], max: [] }
+  const line: PlotLine = { t: [], mean: [], min: [], max: [] }
   const add = (t: number, mean: number | null, min: number | null, max: number | null): void => {
     line.t.push(t)
     line.mean.push(mean)

@@ -5,7 +5,7 @@ import type { News } from '../format'
 export type { DeviceSummary as Device, PacketRecord as Packet, SensorRecord } from '../../../storage/shapes'
 export type { Role }
 
-export interface Link {
+export interface LinkInfo {
   kind: string
   type?: string
   state: string
@@ -20,7 +20,7 @@ export interface Link {
   detail?: Record<string, number>
 }
 
-export interface Uplink {
+export interface UplinkInfo {
   delivery?: string
   carrying?: boolean
   cursor: number
@@ -48,7 +48,7 @@ export interface Status extends News {
     jumps?: number
     ntp?: { state: string; max_error_us?: number }
   }
-  links: Record<string, Link>
+  links: Record<string, LinkInfo>
   log: Record<
     'first_seq' | 'last_seq' | 'committed_seq' | 'bytes' | 'max_bytes' | 'lost' | 'bytes_written_today',
     number
@@ -64,7 +64,7 @@ export interface Status extends News {
     endurance_bytes: number
     wear_percent_year: number | null
   }
-  uplinks: Record<string, Uplink>
+  uplinks: Record<string, UplinkInfo>
   forwarding?: { uplink: string | null; reason?: string; backlog: number; held_s?: number }
   storage: {
     state?: string
@@ -80,7 +80,7 @@ export interface Status extends News {
   guard?: News['guard'] & { rss?: number; limit?: number; lag_p99_ms?: number }
 }
 
-export interface Sensor {
+export interface SensorValue {
   id: string
   status: string
   unit: string
@@ -91,7 +91,7 @@ export interface Sensor {
 export interface Readings {
   device_id: string
   t_raw: number
-  sensors: readonly Sensor[]
+  sensors: readonly SensorValue[]
   medium: string
   source_aid: number
 }
@@ -103,7 +103,7 @@ export interface Dashboard {
   service?: { read_only?: boolean; auth_enabled?: boolean; management_enabled?: boolean; updates?: boolean }
 }
 
-export interface Medium {
+export interface MediumState {
   name: string
   layer: string
   enabled: boolean
@@ -112,7 +112,7 @@ export interface Medium {
   links?: readonly { name: string; state: string; reason?: string }[]
 }
 
-export interface Output {
+export interface OutputState {
   source: string
   name: string
   value: 0 | 1 | null
@@ -162,7 +162,7 @@ export interface OptionCategory {
   fields: readonly OptionField[]
 }
 
-export interface Job {
+export interface JobInfo {
   ok: boolean
   job_id: string
   status: string
@@ -181,7 +181,7 @@ export interface User {
   created_at?: number
 }
 
-export interface LogLine {
+export interface LogEntry {
   at: number
   level: string
   scope: string

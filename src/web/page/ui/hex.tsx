@@ -1,11 +1,11 @@
 // Bytes and fields next to each other: pointing at one, or moving to it with the keyboard, highlights the other.
 import { useState } from 'preact/hooks'
-import type { Parts } from '../lib/hex'
+import type { PacketParts } from '../lib/hex'
 import { Table } from './parts'
 
 const two = (byte: number): string => byte.toString(16).padStart(2, '0')
 
-export function HexFields({ bytes, parts }: { bytes: Uint8Array; parts: Parts }) {
+export function HexFields({ bytes, parts }: { bytes: Uint8Array; parts: PacketParts }) {
   const [at, setAt] = useState(-1)
   const { fields, problem } = parts
   return (

@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import { numberText } from '../../../units/display'
 import { timeLabels, timeSpace, timeSteps, valueLabels } from '../lib/axis'
-import type { Line } from '../lib/stored'
+import type { PlotLine } from '../lib/stored'
 import { onColours } from '../lib/theme'
 
 const HEIGHT = 260
@@ -12,7 +12,7 @@ const HEIGHT = 260
 const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
 interface Props {
-  line: Line
+  line: PlotLine
   /** the label of the axis */
   unit: string
   /** the range of time shown, UNIX seconds */
@@ -72,7 +72,7 @@ function options(width: number, unit: string, range: () => [number, number]): uP
   }
 }
 
-const dataOf = ({ t, mean, min, max }: Line): uPlot.AlignedData => [t, mean, min, max]
+const dataOf = ({ t, mean, min, max }: PlotLine): uPlot.AlignedData => [t, mean, min, max]
 
 export function Plot(props: Props) {
   const { line, unit, from, to, words } = props

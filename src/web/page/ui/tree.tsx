@@ -5,7 +5,7 @@ import { Table } from './parts'
 
 const OPEN_UP_TO = 12
 
-type Row = Readonly<Record<string, unknown>>
+type TreeRow = Readonly<Record<string, unknown>>
 
 const isInner = (value: unknown): value is object => typeof value === 'object' && value !== null
 
@@ -23,7 +23,7 @@ const cellText = (value: unknown, name: string): string =>
       : plain(value, name)
 
 /** Rows whose cells are single values, or short lists of them. */
-const isRows = (value: object): value is readonly Row[] =>
+const isRows = (value: object): value is readonly TreeRow[] =>
   Array.isArray(value) &&
   value.every(
     row =>
@@ -32,7 +32,7 @@ const isRows = (value: object): value is readonly Row[] =>
       Object.values(row).every(cell => !isInner(cell) || (Array.isArray(cell) && !cell.some(isInner))),
   )
 
-function Rows({ rows }: { rows: readonly Row[] }) {
+function Rows({ rows }: { rows: readonly TreeRow[] }) {
   const names = [...new Set(rows.flatMap(Object.keys))]
   return (
     <Table columns={names}>

@@ -3,14 +3,14 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { age } from '../format'
 import { useAction } from '../lib/action'
+import { sayError } from '../lib/action-message'
 import { asApiError, call, query } from '../lib/api'
 import { execute } from '../lib/jobs'
 import { jobNews, now } from '../lib/live'
 import { useStore } from '../lib/observable'
 import { useResource, useSeconds } from '../lib/resource'
-import { sayError } from '../lib/say'
 import { may, session } from '../lib/session'
-import type { Job } from '../lib/types'
+import type { JobInfo } from '../lib/types'
 import { Button, Card, Check, Empty, Items, Pill } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 
@@ -28,7 +28,7 @@ interface Line {
 const typed: string[] = []
 let count = 0
 
-const linesOf = (job: Job): Omit<Line, 'id'>[] => [
+const linesOf = (job: JobInfo): Omit<Line, 'id'>[] => [
   ...(job.stdout ? [{ kind: 'out' as const, text: job.stdout.replace(/\n$/, '') }] : []),
   ...(job.stderr ? [{ kind: 'err' as const, text: job.stderr.replace(/\n$/, '') }] : []),
   ...(job.status !== 'completed' || job.exit_code !== 0
@@ -103,7 +103,7 @@ function Prompt({ onRun, busy }: { onRun(command: string, background: boolean): 
   )
 }
 
-function JobRow({ job, onShow, reload }: { job: Job; onShow(job: Job): void; reload(): void }) {
+function JobRow({ job, onShow, reload }: { job: JobInfo; onShow(job: JobInfo): void; reload(): void }) {
   const over = job.status !== 'queued' && job.status !== 'running'
   const { act } = useAction(reload)
   const cancel = async (): Promise<string> => {
@@ -112,7 +112,7 @@ function JobRow({ job, onShow, reload }: { job: Job; onShow(job: Job): void; rel
   }
   async function show(): Promise<void> {
     try {
-      onShow((await call<{ job: Job }>('GET', `/api/oscli/jobs${query({ id: job.job_id })}`)).job)
+      onShow((await call<{ job: JobInfo }>('GET', `/api/oscli/jobs${query({ id: job.job_id })}`)).job)
     } catch (thrown) {
       sayError(thrown, 'No output')
     }
@@ -146,8 +146,8 @@ function JobRow({ job, onShow, reload }: { job: Job; onShow(job: Job): void; rel
   )
 }
 
-function Jobs({ onShow }: { onShow(job: Job): void }) {
-  const list = useResource<{ jobs: readonly Job[] }>('/api/oscli/jobs?limit=20', REFRESH_MS)
+function Jobs({ onShow }: { onShow(job: JobInfo): void }) {
+  const list = useResource<{ jobs: readonly JobInfo[] }>('/api/oscli/jobs?limit=20', REFRESH_MS)
   const news = useStore(jobNews)
   useSeconds()
   useEffect(() => {

@@ -11,7 +11,7 @@ import { Card, Chip, Empty, Table, Trouble } from '../ui/parts'
 const LIMIT = 100
 const REFRESH_MS = 5_000
 
-interface Row {
+interface DeviceRow {
   id: string
   /** UNIX ms */
   seen: number
@@ -20,7 +20,7 @@ interface Row {
   aids: readonly number[]
 }
 
-function Rows({ rows }: { rows: readonly Row[] }) {
+function Rows({ rows }: { rows: readonly DeviceRow[] }) {
   useSeconds()
   return (
     <Table columns={['Device', 'Last seen', 'Via', ['Packets', 'number']]} class="cards">
@@ -61,7 +61,7 @@ export function Devices() {
     REFRESH_MS,
   )
   const latest = dashboard?.latest ?? []
-  const of = (id: string, seen: number, packets: number | null): Row => {
+  const of = (id: string, seen: number, packets: number | null): DeviceRow => {
     const mine = latest.filter(reading => reading.device_id === id)
     return {
       id,

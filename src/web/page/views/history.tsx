@@ -97,14 +97,14 @@ function Numbers({ statistics, newest, unit, scale }: { statistics: Statistics; 
   )
 }
 
-interface Row {
+interface HistoryPoint {
   /** UNIX seconds */
   readonly t: number
   readonly v: number | null
 }
 
 /** The newest readings, including those since the page's query. */
-function useNewest(device: string, sensor: string): Row[] {
+function useNewest(device: string, sensor: string): HistoryPoint[] {
   const path = `/api/data/sensors${query({ device_id: device, sensor_id: sensor, limit: ROWS })}`
   const { data } = useResource<{ sensors: readonly SensorRecord[] }>(path)
   const old = (data?.sensors ?? []).map(row => ({ t: row.timestamp_raw, v: row.normalized_value }))

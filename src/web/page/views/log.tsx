@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import { timeText } from '../format'
 import { useResource } from '../lib/resource'
-import type { LogLine } from '../lib/types'
+import type { LogEntry } from '../lib/types'
 import { Card, Check, Choice, Empty, Loaded, Search } from '../ui/parts'
 
 const REFRESH_MS = 3_000
@@ -11,7 +11,7 @@ const LINES = 300
 type Level = 'debug' | 'info' | 'warn' | 'error'
 const ORDER: Record<string, number> = { debug: 0, info: 1, warn: 2, error: 3 }
 
-function Lines({ lines }: { lines: readonly LogLine[] }) {
+function Lines({ lines }: { lines: readonly LogEntry[] }) {
   return (
     <ol class="loglines" aria-label="Log lines, newest first">
       {lines.map(({ at, level, scope, text, repeats }) => (
@@ -34,9 +34,9 @@ export function Log() {
   const [level, setLevel] = useState<Level>('debug')
   const [search, setSearch] = useState('')
   const [paused, setPaused] = useState(false)
-  const found = useResource<{ lines: readonly LogLine[] }>(`/api/log?lines=${LINES}`, paused ? 0 : REFRESH_MS)
+  const found = useResource<{ lines: readonly LogEntry[] }>(`/api/log?lines=${LINES}`, paused ? 0 : REFRESH_MS)
   const words = search.toLowerCase().split(/\s+/).filter(Boolean)
-  const fits = (line: LogLine): boolean =>
+  const fits = (line: LogEntry): boolean =>
     (ORDER[line.level] ?? 3) >= ORDER[level]! &&
     words.every(word => `${line.scope} ${line.text}`.toLowerCase().includes(word))
   return (

@@ -6,7 +6,7 @@ import { live, meter, now } from '../lib/live'
 import { useStore } from '../lib/observable'
 import { comesIn } from '../lib/rates'
 import { useSeconds } from '../lib/resource'
-import type { Link, Status, Uplink } from '../lib/types'
+import type { LinkInfo, Status, UplinkInfo } from '../lib/types'
 import { Card, Empty, Pill, Spark } from '../ui/parts'
 
 /** how the packets of an uplink are acknowledged */
@@ -172,7 +172,7 @@ function Facts({ status }: { status: Status }) {
 
 const ORDER: Record<string, number> = { down: 0, degraded: 1, opening: 2, up: 3, absent: 4 }
 
-function LinkRow({ name, link }: { name: string; link: Link }) {
+function LinkRow({ name, link }: { name: string; link: LinkInfo }) {
   const wait = link.retry_at === undefined ? 0 : Math.ceil((link.retry_at - now()) / 1000)
   const absent = link.state === 'absent'
   const retry = link.retry_at === undefined || absent ? '' : wait > 0 ? `retry in ${duration(wait)}` : 'retrying'
@@ -206,7 +206,15 @@ function LinkRow({ name, link }: { name: string; link: Link }) {
   )
 }
 
-function Links({ title, links, empty }: { title: string; links: readonly (readonly [string, Link])[]; empty: string }) {
+function Links({
+  title,
+  links,
+  empty,
+}: {
+  title: string
+  links: readonly (readonly [string, LinkInfo])[]
+  empty: string
+}) {
   const sorted = [...links].sort(([, a], [, b]) => (ORDER[a.state] ?? 2) - (ORDER[b.state] ?? 2))
   return (
     <Card title={title}>
@@ -242,7 +250,7 @@ function Uplinks({ status }: { status: Status }) {
   )
 }
 
-function UplinkRow({ name, uplink, link }: { name: string; uplink: Uplink; link: string }) {
+function UplinkRow({ name, uplink, link }: { name: string; uplink: UplinkInfo; link: string }) {
   const { backlog, acked, sent, resent, carrying, secure, round_trip_ms } = uplink
   // a few records are always in transit
   const behind = backlog > 100

@@ -6,7 +6,7 @@ import { history, live, now, ui } from '../lib/live'
 import { useStore } from '../lib/observable'
 import { useSeconds } from '../lib/resource'
 import { href, route } from '../lib/route'
-import type { Readings as Latest, Sensor } from '../lib/types'
+import type { Readings as Latest, SensorValue } from '../lib/types'
 import { Chip, Empty, Search, Spark, Value } from '../ui/parts'
 import { SensorHistory } from './history'
 
@@ -17,7 +17,7 @@ const SHOWN = 40
 const SEARCH_FROM = 6
 const UNASSIGNED = 4294967295
 
-interface Tile extends Sensor {
+interface Tile extends SensorValue {
   t_raw: number
 }
 

@@ -3,11 +3,11 @@
 // saving.
 import { useState } from 'preact/hooks'
 import { useAction } from '../lib/action'
+import { say, sayError } from '../lib/action-message'
 import { call } from '../lib/api'
 import { afterSaving, fits, typedValue } from '../lib/edits'
 import { useStore } from '../lib/observable'
 import { useResource } from '../lib/resource'
-import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
 import type { OptionCategory, OptionField } from '../lib/types'
 import { forget, unsaved } from '../lib/unsaved'
@@ -15,7 +15,7 @@ import { Field } from '../ui/field'
 import { Button, Card, Check, Empty, Loaded, Search } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 import { Backup } from './backup'
-import { LookSettings } from './look'
+import { PageSettings } from './page-settings'
 import { Versions } from './versions'
 
 interface Schema {
@@ -206,7 +206,7 @@ export function Settings() {
   return (
     <div class="stack">
       <WriteNote needs="admin" what="changing settings" />
-      <LookSettings />
+      <PageSettings />
       <Versions />
       <Backup />
       <Loaded from={found} what="settings">

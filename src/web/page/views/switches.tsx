@@ -5,14 +5,14 @@ import { useAction } from '../lib/action'
 import { call } from '../lib/api'
 import { useResource } from '../lib/resource'
 import { may } from '../lib/session'
-import type { Medium, Output } from '../lib/types'
+import type { MediumState, OutputState } from '../lib/types'
 import { Button, Card, Confirm, Items, Pill, Switch } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 import { Plugins } from './plugins'
 
 const REFRESH_MS = 5_000
 
-function MediumRow({ medium, reload }: { medium: Medium; reload(): void }) {
+function MediumRow({ medium, reload }: { medium: MediumState; reload(): void }) {
   const { name, layer, enabled, driver = true, links = [], config_key } = medium
   const { busy, act } = useAction(reload)
   const [confirming, setConfirming] = useState(false)
@@ -76,7 +76,7 @@ function MediumRow({ medium, reload }: { medium: Medium; reload(): void }) {
 }
 
 function Media() {
-  const list = useResource<{ items: readonly Medium[] }>('/api/transport', REFRESH_MS)
+  const list = useResource<{ items: readonly MediumState[] }>('/api/transport', REFRESH_MS)
   return (
     <Card title="Media">
       <Items from={list} what="media" of={({ items }) => items} empty="This gateway has no media.">
@@ -86,7 +86,7 @@ function Media() {
   )
 }
 
-function OutputRow({ output, reload }: { output: Output; reload(): void }) {
+function OutputRow({ output, reload }: { output: OutputState; reload(): void }) {
   const { source, name, value, reason } = output
   const { busy, act } = useAction(reload)
   const full = `${source}.${name}`
@@ -109,7 +109,7 @@ function OutputRow({ output, reload }: { output: Output; reload(): void }) {
 }
 
 function Outputs() {
-  const list = useResource<{ items: readonly Output[] }>('/api/outputs', REFRESH_MS)
+  const list = useResource<{ items: readonly OutputState[] }>('/api/outputs', REFRESH_MS)
   return (
     <Card title="Outputs">
       <Items

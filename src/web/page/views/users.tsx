@@ -1,9 +1,9 @@
 // Users of the page and of the HTTP interface: their names and roles; creating, changing and removing them.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { fieldsOf, useAction } from '../lib/action'
+import { say } from '../lib/action-message'
 import { asApiError, call } from '../lib/api'
 import { useResource } from '../lib/resource'
-import { say } from '../lib/say'
 import { may } from '../lib/session'
 import type { Role, User } from '../lib/types'
 import { Button, Card, Confirm, Entry, Items, Switch } from '../ui/parts'

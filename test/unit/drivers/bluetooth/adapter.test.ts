@@ -4,20 +4,20 @@ import { test } from 'node:test'
 import { advertisementSources, createBluetooth } from '../../../../drivers/bluetooth'
 import { Adapter } from '../../../../drivers/bluetooth/adapter'
 import { sharedAdapter } from '../../../../drivers/bluetooth/adapters'
-import type { BleConnection, ConnectOptions, Radio, RadioEvents } from '../../../../drivers/bluetooth/radio'
+import type { BleConnection, BleConnectOptions, BleRadio, RadioEvents } from '../../../../drivers/bluetooth/radio'
 import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 const PEER = 'a4:c1:38:8d:18:b2'
 
-class FakeRadio implements Radio {
+class FakeRadio implements BleRadio {
   readonly detail = {}
   readonly did: string[] = []
   events: RadioEvents | undefined
   fails: OsError | undefined
   written: { bytes: number; response: boolean }[] = []
-  peer: ConnectOptions | undefined
+  peer: BleConnectOptions | undefined
 
   async open(events: RadioEvents): Promise<void> {
     this.did.push('open')
@@ -38,7 +38,7 @@ class FakeRadio implements Radio {
     this.did.push('reset')
     return this.peer === undefined
   }
-  async connect(options: ConnectOptions): Promise<BleConnection> {
+  async connect(options: BleConnectOptions): Promise<BleConnection> {
     this.did.push('connect')
     this.peer = options
     return {

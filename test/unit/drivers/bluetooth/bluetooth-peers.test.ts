@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createBluetooth } from '../../../../drivers/bluetooth'
 import { Adapter } from '../../../../drivers/bluetooth/adapter'
-import type { BleConnection, ConnectOptions, Radio, RadioEvents } from '../../../../drivers/bluetooth/radio'
+import type { BleConnection, BleConnectOptions, BleRadio, RadioEvents } from '../../../../drivers/bluetooth/radio'
 import { silentLogger } from '../../../../src/lib/logger'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
 import { peerFrame } from '../../../lib/peer'
@@ -12,9 +12,9 @@ import { peerFrame } from '../../../lib/peer'
 const GARDEN = '00:00:00:00:00:01'
 const PORCH = '00:00:00:00:00:02'
 
-class ManyRadio implements Radio {
+class ManyRadio implements BleRadio {
   readonly detail = {}
-  readonly connected = new Map<string, ConnectOptions>()
+  readonly connected = new Map<string, BleConnectOptions>()
   #events: RadioEvents | undefined
 
   async open(events: RadioEvents): Promise<void> {
@@ -28,7 +28,7 @@ class ManyRadio implements Radio {
   async reset(): Promise<boolean> {
     return this.connected.size === 0
   }
-  async connect(options: ConnectOptions): Promise<BleConnection> {
+  async connect(options: BleConnectOptions): Promise<BleConnection> {
     this.connected.set(options.address, options)
     return {
       mtu: 247,

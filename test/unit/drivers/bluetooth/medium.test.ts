@@ -3,7 +3,7 @@
 import { test } from 'node:test'
 import { advertisementSources, createBluetooth } from '../../../../drivers/bluetooth'
 import { Adapter } from '../../../../drivers/bluetooth/adapter'
-import type { BleConnection, ConnectOptions, Radio, RadioEvents } from '../../../../drivers/bluetooth/radio'
+import type { BleConnection, BleConnectOptions, BleRadio, RadioEvents } from '../../../../drivers/bluetooth/radio'
 import { OsError } from '../../../../src/lib/errors'
 import { type Logger, silentLogger } from '../../../../src/lib/logger'
 import { frameSerial } from '../../../../src/wire/serial'
@@ -42,14 +42,14 @@ test('media and sources that share an adapter behave as medium-trace.txt has it'
     let fails = 0
     let present = true
     let taken = ''
-    const peers = new Map<string, ConnectOptions>()
+    const peers = new Map<string, BleConnectOptions>()
     const does = async <T>(what: string, value: T): Promise<T> => {
       say(what)()
       if (chance(0.3)) await new Promise<void>(resolve => void timers.after(pick([10, 900, 11_000]), resolve))
       if (chance(fails)) throw new OsError('LINK_DOWN', `${what} failed`)
       return value
     }
-    const radio: Radio = {
+    const radio: BleRadio = {
       detail: { unreadable: round },
       open: async given => {
         await does('open', 0)

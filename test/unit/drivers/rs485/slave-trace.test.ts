@@ -1,7 +1,7 @@
 // A slave on a bus of several, step by step compared with slave-trace.txt: what it sends in its turns, what it passes on, what it
 // queues, and what it reports.
 import { test } from 'node:test'
-import { Outbox } from '../../../../drivers/rs485/bus'
+import { TurnQueue } from '../../../../drivers/rs485/bus'
 import { SlaveMedium } from '../../../../drivers/rs485/slave'
 import { buildPoll, buildTurnEnd } from '../../../../src/protocol/polling-turns'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
@@ -146,18 +146,18 @@ test('a slave behaves as slave-trace.txt has it', async () => {
   const { below, chance, pick } = dice(9)
   const clock = new ManualClock()
   const manual = new ManualTimers(clock)
-  const outbox = new Outbox(clock, manual)
+  const queue = new TurnQueue(clock, manual)
   const done: string[] = []
   let id = 0
-  await trace.steps('outbox', 400, 40, async () => {
+  await trace.steps('queue', 400, 40, async () => {
     for (let k = pick([0, 1, 1, 3, 20]); k > 0; k--) {
       const mine = ++id
-      void outbox.add(Uint8Array.of(mine & 255)).then(ok => done.push(`${mine} ${ok}`))
+      void queue.add(Uint8Array.of(mine & 255)).then(ok => done.push(`${mine} ${ok}`))
     }
-    if (chance(0.5)) await outbox.sendFirst(async packet => (packet[0]! & 3) !== 0)
-    if (chance(0.02)) outbox.clear()
+    if (chance(0.5)) await queue.sendFirst(async packet => (packet[0]! & 3) !== 0)
+    if (chance(0.02)) queue.clear()
     await manual.advance(pick([0, 1, 100, 4000, 5000]) + below(3))
-    return [outbox.length, outbox.first?.[0], { ...outbox.tally }, done.splice(0), manual.armed]
+    return [queue.length, queue.first?.[0], { ...queue.tally }, done.splice(0), manual.armed]
   })
   trace.compare()
 })

@@ -10,7 +10,7 @@ import {
   HEADERS,
   ipText,
   parseIp,
-  type Received,
+  type ReceivedDatagram,
   SlipDecoder,
   slipSize,
 } from '../../../../drivers/slip/codec'
@@ -100,7 +100,7 @@ test('a checksum of zero is sent as ffff, and both are accepted', () => {
     const size = encodeUdp(Uint8Array.of(word >> 8, word), from, { ip: B, port: 2 }, 7, out)
     const sum = (out[26]! << 8) | out[27]!
     assert.notEqual(sum, 0)
-    const came = decode(out.subarray(0, size), B) as Received
+    const came = decode(out.subarray(0, size), B) as ReceivedDatagram
     assert.equal(came.kind, 'udp')
   }
 })
@@ -111,7 +111,7 @@ test('decoding reverses encoding: odd and even sizes, up to the largest', () => 
   for (let size = 0; size <= 1500 - HEADERS; size += 1 + Math.floor(random() * 9)) {
     const payload = Uint8Array.from({ length: size }, () => Math.floor(random() * 256))
     const used = encodeUdp(payload, { ip: A, port: 50_000 }, { ip: B, port: 8080 }, size, out)
-    const came = decode(out.subarray(0, used), B) as Received
+    const came = decode(out.subarray(0, used), B) as ReceivedDatagram
     assert.deepEqual([came.kind, came.port, came.from.ip, came.from.port], ['udp', 8080, A, 50_000])
     assert.equal(text(came.payload), text(payload))
   }
@@ -200,7 +200,7 @@ test('fragments, other protocols, other addresses, short and invalid headers are
       decode(
         changed(b => b.set([0, 0], 26)),
         B,
-      ) as Received
+      ) as ReceivedDatagram
     ).kind,
     'udp',
   )
@@ -209,7 +209,7 @@ test('fragments, other protocols, other addresses, short and invalid headers are
 test('bytes after the datagram are ignored', () => {
   const out = new Uint8Array(HEADERS + 4)
   encodeUdp(hex('0102'), { ip: A, port: 1 }, { ip: B, port: 2 }, 3, out)
-  assert.equal(text((decode(out, B) as Received).payload), '0102')
+  assert.equal(text((decode(out, B) as ReceivedDatagram).payload), '0102')
 })
 
 test('an echo request is answered with its own bytes', () => {
@@ -225,7 +225,7 @@ test('an echo request is answered with its own bytes', () => {
   frame[10] = (~sum & 0xffff) >> 8
   frame[11] = ~sum & 0xff
   frame.set(request, 20)
-  const came = decode(frame, B) as Received
+  const came = decode(frame, B) as ReceivedDatagram
   assert.deepEqual([came.kind, text(came.payload)], ['echo', text(request)])
   const out = new Uint8Array(64)
   const size = encodeEchoReply(came.payload, B, A, 9, out)

@@ -5,7 +5,7 @@ import { AheadRanges } from '../../../../src/gateway/uplink/ahead-ranges'
 import { Alarms, alarmCheck } from '../../../../src/gateway/uplink/alarms'
 import { Encoders } from '../../../../src/gateway/uplink/encoders'
 import type { FactRecord, Item } from '../../../../src/gateway/uplink/lane'
-import { Oversized } from '../../../../src/gateway/uplink/oversized'
+import { PassedFacts } from '../../../../src/gateway/uplink/passed-facts'
 import { UplinkSession } from '../../../../src/gateway/uplink/session'
 import { silentLogger } from '../../../../src/lib/logger'
 import { buildNack, buildPing, buildSecureChannelAck, buildSecureDictReady } from '../../../../src/protocol/control'
@@ -263,7 +263,7 @@ test('the parts of an uplink behave as uplink-parts-trace.txt has it', () => {
       }
     }
     const sizeOf = ({ seq }: FactRecord): number => size[seq]!
-    let oversized = new Oversized('up', source.asLog)
+    let oversized = new PassedFacts('up', source.asLog, 'oversized')
     const out: Item[] = []
     let noted = 0
     let now = 0
@@ -285,7 +285,7 @@ test('the parts of an uplink behave as uplink-parts-trace.txt has it', () => {
         const ended = oversized.settle()
         if (sizes.chance(0.03)) oversized.rewind()
         const written = sizes.chance(0.1) && oversized.save()
-        if (sizes.chance(0.02)) oversized = new Oversized('up', source.asLog)
+        if (sizes.chance(0.02)) oversized = new PassedFacts('up', source.asLog, 'oversized')
         return [
           head?.seq,
           ended,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { destinationOf, indicators, pgnMask, pgnOf, sourceOf } from '../../../../../drivers/can/signals/j1939'
-import { TP_CONTROL, TP_DATA, Transport } from '../../../../../drivers/can/signals/transport'
+import { J1939Transport, TP_CONTROL, TP_DATA } from '../../../../../drivers/can/signals/transport'
 
 test('an id contains parameter group, destination and source', () => {
   const parts = (id: number): number[] => [pgnOf(id), destinationOf(id), sourceOf(id)]
@@ -38,7 +38,7 @@ test('reserved raw values by width', () => {
 class World {
   now = 0
   readonly got: string[] = []
-  readonly transport = new Transport(
+  readonly transport = new J1939Transport(
     pgn => pgn === 65226 || pgn === 0xef00,
     (pgn, source, data) => this.got.push(`${pgn} ${source} ${Buffer.from(data).toString('latin1')}`),
   )

@@ -4,7 +4,7 @@
 import { type PinSpec, pinText } from '../board'
 import type { GpioWorld } from './lines'
 
-export interface Kept {
+export interface PinState {
   /** inputs: edges since the gateway started */
   count: number
   /** inputs: edges dropped during earlier openings */
@@ -19,16 +19,16 @@ export interface Kept {
 const RELOAD_NS = 60e9
 
 /** lines belong to a kernel: one world for all sources, another for each test */
-const worlds = new WeakMap<GpioWorld, Map<string, Kept>>()
+const worlds = new WeakMap<GpioWorld, Map<string, PinState>>()
 
 /** The state of a pin with the same name in the same source and the same function. */
-export function keptOf(world: GpioWorld, source: string, name: string, use: string, spec: PinSpec): Kept {
-  const pins = worlds.get(world) ?? new Map<string, Kept>()
+export function pinStateOf(world: GpioWorld, source: string, name: string, use: string, spec: PinSpec): PinState {
+  const pins = worlds.get(world) ?? new Map<string, PinState>()
   worlds.set(world, pins)
   const key = [source, name, use, pinText(spec)].join(' ')
   const before = pins.get(key)
   if (before && world.nowNs() - before.closedNs < RELOAD_NS) return before
-  const kept: Kept = { count: 0, missed: 0, wanted: undefined, closedNs: Number.POSITIVE_INFINITY }
-  pins.set(key, kept)
-  return kept
+  const state: PinState = { count: 0, missed: 0, wanted: undefined, closedNs: Number.POSITIVE_INFINITY }
+  pins.set(key, state)
+  return state
 }

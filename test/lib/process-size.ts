@@ -10,7 +10,7 @@ if (isMainThread && /os-node\\.js$/.test(process.argv[1] ?? '')) {
   const v8 = require('node:v8')
   v8.setFlagsFromString('--expose-gc')
   const gc = require('node:vm').runInNewContext('gc')
-  const file = process.env.STEADY_DIR + '/' + process.pid
+  const file = process.env.PROCESS_SIZE_DIR + '/' + process.pid
   setInterval(() => {
     gc()
     const { heapUsed, external } = process.memoryUsage()
@@ -37,13 +37,13 @@ export interface Sample {
 
 const MB = 1048576
 
-export class Steady {
+export class ProcessSize {
   readonly #dir: string
   readonly #series = new Map<string, Sample[]>()
   #began: number | undefined
 
   constructor(dir: string) {
-    this.#dir = join(dir, 'steady')
+    this.#dir = join(dir, 'sizes')
     mkdirSync(this.#dir, { recursive: true })
     writeFileSync(join(this.#dir, 'hook.cjs'), HOOK)
   }
@@ -52,11 +52,11 @@ export class Steady {
   async within(start: () => Promise<void>): Promise<void> {
     const { NODE_OPTIONS } = process.env
     process.env.NODE_OPTIONS = `${NODE_OPTIONS ?? ''} --require ${join(this.#dir, 'hook.cjs')}`
-    process.env.STEADY_DIR = this.#dir
+    process.env.PROCESS_SIZE_DIR = this.#dir
     try {
       await start()
     } finally {
-      delete process.env.STEADY_DIR
+      delete process.env.PROCESS_SIZE_DIR
       if (NODE_OPTIONS === undefined) delete process.env.NODE_OPTIONS
       else process.env.NODE_OPTIONS = NODE_OPTIONS
     }

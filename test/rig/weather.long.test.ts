@@ -1,8 +1,8 @@
 // The tests of net/weather in the rig, whose kernel delays and reorders packets; a quarter: two media, those of the commit.
+import { allMedia, type Medium } from '../lib/media-paths'
 import { QUARTER, TURN } from '../lib/random'
 import { inTheRig } from '../lib/rig'
-import { roadTests } from '../lib/road-tests'
-import { allMedia, type Medium } from '../lib/roads'
+import { weatherTests } from '../lib/weather-tests'
 
 const PAIRS: readonly (readonly Medium[])[] = [
   ['UDP', 'QUIC'],
@@ -10,4 +10,4 @@ const PAIRS: readonly (readonly Medium[])[] = [
 ]
 const media = QUARTER ? PAIRS[TURN % 2]! : allMedia
 
-inTheRig(() => roadTests(media, { delayMs: 50, jitterMs: 20 }), { memory: 1536, seconds: 1200 })
+inTheRig(() => weatherTests(media, { delayMs: 50, jitterMs: 20 }), { memory: 1536, seconds: 1200 })

@@ -12,7 +12,7 @@ const PLACE_BYTES = 40
 
 const keyOf = (uuid: Uint8Array): string => Buffer.from(uuid.buffer, uuid.byteOffset, 16).toString('latin1')
 
-export class OpenRows {
+export class OpenWindowRows {
   readonly sums = new WindowSums()
   readonly #packet: Inserter
   readonly #sensor: Inserter

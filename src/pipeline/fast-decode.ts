@@ -8,7 +8,7 @@ import { FullPatterns } from './full-pattern'
 import type { MetaOfBytes, SlotHistory } from './slots'
 import type { AidStates } from './sources'
 
-export class QuickReader {
+export class FastDecoder {
   readonly patterns = new FullPatterns()
   /** whether the last frame is newer than its template's previous one */
   advanced = false

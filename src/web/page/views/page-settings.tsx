@@ -60,7 +60,7 @@ function Shared() {
   )
 }
 
-export function LookSettings() {
+export function PageSettings() {
   const now = useStore(theme)
   return (
     <Card title="This page">

@@ -14,7 +14,7 @@ export interface TargetCounters {
   last_error?: string
 }
 
-export class Outbox {
+export class ForwardQueue {
   readonly counters: TargetCounters = { sent: 0, failed: 0, dropped: 0, pending: 0 }
   readonly #open: () => Transporter | null
   readonly #limit: number

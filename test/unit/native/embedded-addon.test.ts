@@ -15,12 +15,12 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { brotliCompressSync } from 'node:zlib'
-import { type Carried, carriedFor, loadCarried, noexecMount } from '../../../src/native/carried'
+import { type EmbeddedAddon, embeddedFor, loadEmbedded, noexecMount } from '../../../src/native/embedded-addon'
 import { tempDir } from '../services/fake'
 
 const bytes = Buffer.from('the addon')
 const sha256 = createHash('sha256').update(bytes).digest('hex')
-const carried: Carried = { sha256, packed: brotliCompressSync(bytes).toString('base64') }
+const embedded: EmbeddedAddon = { sha256, packed: brotliCompressSync(bytes).toString('base64') }
 const NAME = `os_node-${sha256.slice(0, 16)}.node`
 
 function world(t: TestContext) {
@@ -29,8 +29,8 @@ function world(t: TestContext) {
   const loads: string[] = []
   /** loads a file equal to the addon, byte by byte; refuses in the named folders */
   const load = (...refused: string[]): string | null =>
-    loadCarried(
-      carried,
+    loadEmbedded(
+      embedded,
       path => {
         if (refused.some(dir => path.startsWith(dir))) throw new Error(`${path} does not load`)
         assert.deepEqual(readFileSync(path), bytes)
@@ -123,6 +123,6 @@ test('the bundle contains the addon that is next to it', () => {
   const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
   const platform = `${process.platform}-${process.arch}`
   const beside = readFileSync(join(root, 'dist/native', platform, 'os_node.node'))
-  assert.equal(carriedFor(platform)?.sha256, createHash('sha256').update(beside).digest('hex'))
-  assert.equal(carriedFor('plan9-vax'), undefined)
+  assert.equal(embeddedFor(platform)?.sha256, createHash('sha256').update(beside).digest('hex'))
+  assert.equal(embeddedFor('plan9-vax'), undefined)
 })

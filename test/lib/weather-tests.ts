@@ -8,15 +8,15 @@ import { readFileSync } from 'node:fs'
 import { after, before, type TestContext, test } from 'node:test'
 import { askControl } from './control'
 import { sleep, until } from './gateway'
+import { assertDelivered, Gateway, type Medium, Upstream, uplinkOver } from './media-paths'
 import { Namespace, type Weather } from './netem'
 import { LONG, QUARTER, rounds } from './random'
-import { assertDelivered, Gateway, type Medium, Upstream, uplinkOver } from './roads'
 
 /** longer than any timeout of a medium: a peer is lost after 10 s, a connection attempt times out after 10 s */
 const SILENCE_S = rounds(12, 25)
 
 /** The tests of these media; `delay`: the kernel's delay in addition to the loss. */
-export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
+export function weatherTests(media: readonly Medium[], delay: Weather = {}): void {
   const cable = new Namespace('field').cable()
   const upstream = new Upstream(media)
   const gateways = media.map(medium => ({

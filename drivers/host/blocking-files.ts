@@ -19,7 +19,7 @@ export interface Space {
   availableBytes: number
 }
 
-interface SlowFilesOptions {
+interface BlockingFilesOptions {
   read?: (path: string) => Promise<string>
   timers?: Timers
   /** a healthy chip answers within tens of milliseconds, a DHT22 within two seconds */
@@ -28,7 +28,7 @@ interface SlowFilesOptions {
   mostStuck?: number
 }
 
-export class SlowFiles {
+export class BlockingFiles {
   readonly #read: (path: string) => Promise<string>
   readonly #timers: Timers
   readonly #deadlineMs: number
@@ -37,7 +37,7 @@ export class SlowFiles {
   /** undefined: not yet known whether the addon exists */
   #threads: ThreadFiles | null | undefined
 
-  constructor({ read, timers = systemTimers, deadlineMs = 2500, mostStuck = 2 }: SlowFilesOptions = {}) {
+  constructor({ read, timers = systemTimers, deadlineMs = 2500, mostStuck = 2 }: BlockingFilesOptions = {}) {
     this.#read = read ?? (path => readFile(path, 'latin1'))
     if (read) this.#threads = null
     this.#timers = timers
@@ -87,7 +87,7 @@ export class SlowFiles {
 }
 
 /** One instance for all sources of the process, because they share the threads. */
-export const slowFiles = new SlowFiles()
+export const blockingFiles = new BlockingFiles()
 
 /** The file or its device has been removed. */
 export const isGone = (error: unknown): boolean => ['ENOENT', 'ENODEV', 'ENXIO'].includes(errno(error) ?? '')

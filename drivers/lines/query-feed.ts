@@ -14,7 +14,7 @@ export interface QueriedLine {
   exclusive?<T>(run: () => Promise<T>): Promise<T>
 }
 
-export class Question implements Feed {
+export class QueryFeed implements Feed {
   readonly detail: Feed['detail']
   readonly #feed: Feed
   readonly #line: QueriedLine
@@ -72,13 +72,13 @@ export class Question implements Feed {
 }
 
 /** A latest-value source that queries its device before each read. */
-export class AskingSource extends LatestSource {
-  readonly #question: Question
+export class QuerySource extends LatestSource {
+  readonly #queryFeed: QueryFeed
   readonly #turns = new SerialQueue()
 
-  constructor(name: string, options: LatestOptions, question: Question) {
-    super(name, options, question)
-    this.#question = question
+  constructor(name: string, options: LatestOptions, queryFeed: QueryFeed) {
+    super(name, options, queryFeed)
+    this.#queryFeed = queryFeed
   }
 
   override read(): Promise<readonly SourceReading[]> {
@@ -94,7 +94,7 @@ export class AskingSource extends LatestSource {
   #turn<T>(then: () => Promise<T>): Promise<T> {
     return this.#turns.run(async () => {
       try {
-        await this.#question.ask()
+        await this.#queryFeed.ask()
       } catch (cause) {
         throw cause instanceof OsError
           ? cause

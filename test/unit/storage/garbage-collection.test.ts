@@ -1,7 +1,7 @@
 // When the worker's thread runs the garbage collector.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { tidied } from '../../../src/storage/garbage'
+import { tidied } from '../../../src/storage/garbage-collection'
 
 test('garbage is collected when more than 6 MiB accumulated since the last time', () => {
   const MB = 1024 * 1024

@@ -22,13 +22,14 @@ import addons from 'native-addons'
 import { asOsError } from '../lib/errors'
 
 /** The addon packed for one platform: SHA-256 of the file, and the file in Brotli and base64. */
-export interface Carried {
+export interface EmbeddedAddon {
   readonly sha256: string
   readonly packed: string
 }
 
 /** For `linux-x64` and similar; undefined: this bundle has none for it. */
-export const carriedFor = (platform: string): Carried | undefined => (addons as Record<string, Carried>)[platform]
+export const embeddedFor = (platform: string): EmbeddedAddon | undefined =>
+  (addons as Record<string, EmbeddedAddon>)[platform]
 
 let kept: string | undefined
 
@@ -38,7 +39,11 @@ export function unpackInto(dataDir: string): void {
 }
 
 /** Unpacks and loads. Null when it is loaded, else the reasons, one for each folder tried. */
-export function loadCarried({ sha256, packed }: Carried, load: (path: string) => void, keptIn = kept): string | null {
+export function loadEmbedded(
+  { sha256, packed }: EmbeddedAddon,
+  load: (path: string) => void,
+  keptIn = kept,
+): string | null {
   const bytes = (): Buffer => brotliDecompressSync(Buffer.from(packed, 'base64'))
   const reasons: string[] = []
   for (const attempt of [

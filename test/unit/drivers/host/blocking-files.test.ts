@@ -4,19 +4,19 @@ import assert from 'node:assert/strict'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { isGone, SlowFiles } from '../../../drivers/host/slow'
-import { nativeOrNull } from '../../../src/native'
-import { until } from '../../lib/gateway'
-import { HangingFile, heldClock } from '../../lib/hanging'
-import { ManualClock, ManualTimers } from '../../lib/manual'
-import { CHIPS, events, source, tree } from './host-world'
+import { BlockingFiles, isGone } from '../../../../drivers/host/blocking-files'
+import { nativeOrNull } from '../../../../src/native'
+import { until } from '../../../lib/gateway'
+import { HangingFile, heldClock } from '../../../lib/hanging'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
+import { CHIPS, events, source, tree } from '../host-world'
 
 test('a file that hangs fails only its own sensor, is not read again while it hangs, and recovers', async t => {
   const { root } = tree(t, CHIPS)
   const timers = new ManualTimers(new ManualClock())
   let release = (): void => undefined
   let hangingReads = 0
-  const files = new SlowFiles({
+  const files = new BlockingFiles({
     timers,
     deadlineMs: 2500,
     read: async path => {
@@ -47,7 +47,7 @@ test('a file that hangs fails only its own sensor, is not read again while it ha
 test('while two reads are pending no third is started, so that the threads that sync the log stay free', async () => {
   const timers = new ManualTimers(new ManualClock())
   let begun = 0
-  const files = new SlowFiles({ timers, read: () => new Promise(() => begun++) })
+  const files = new BlockingFiles({ timers, read: () => new Promise(() => begun++) })
   const reads = ['a', 'b'].map(path => assert.rejects(files.text(path), { code: 'TIMEOUT' }))
   await timers.advance(2500)
   await Promise.all(reads)
@@ -62,7 +62,7 @@ test('with the addon a file that hangs fails only its own value, and is read aga
   const hanging = new HangingFile(join(root, 'hangs'))
   const { path } = hanging
   const clock = heldClock(t)
-  const files = new SlowFiles({ deadlineMs: 40 })
+  const files = new BlockingFiles({ deadlineMs: 40 })
   const first = assert.rejects(files.text(path), { code: 'TIMEOUT' })
   // queued after it, and still answered
   const behind = files.text(join(root, 'chip'))

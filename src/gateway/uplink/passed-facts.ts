@@ -11,7 +11,7 @@ import type { FlashLog } from '../../log'
 import { type FactRecord, type Item, Lane } from './lane'
 import { StoredRanges } from './stored-ranges'
 
-interface Waiting {
+interface PassedRange {
   from: number
   to: number
   /** maximum packet size of the uplink that could not send them */
@@ -24,7 +24,7 @@ const KEYS = ['from', 'to', 'limit', 'count'] as const
 /** beyond this two ranges are merged: the largest two, or the nearest two refused ones */
 const MOST = { oversized: 4, refused: 8 }
 /** names of the counters in the log; existing logs have `aside` */
-const WORDS = { oversized: 'aside', refused: 'refused' }
+const COUNTER_NAMES = { oversized: 'aside', refused: 'refused' }
 /** records checked per turn */
 const LOOKS = 256
 const HOLD_MS = 5
@@ -34,13 +34,13 @@ const LONGEST_DELAY_MS = 60_000
 /** so long after the last delay the next refusal counts as the first */
 const CALM_MS = 120_000
 
-export class Oversized {
+export class PassedFacts {
   readonly #log: FlashLog
-  readonly #stored: StoredRanges<keyof Waiting>
+  readonly #stored: StoredRanges<keyof PassedRange>
   readonly #kind: keyof typeof MOST
   /** smallest limit first; of refused facts in the order of the log */
-  #list: Waiting[]
-  #reading: Waiting | null = null
+  #list: PassedRange[]
+  #reading: PassedRange | null = null
   /** items taken from the range being read */
   #taken = 0
   #ended = false
@@ -54,10 +54,10 @@ export class Oversized {
   /** one of these was refused again, or waits for a key */
   #repeated = false
 
-  constructor(name: string, log: FlashLog, kind: keyof typeof MOST = 'oversized') {
+  constructor(name: string, log: FlashLog, kind: keyof typeof MOST) {
     this.#log = log
     this.#kind = kind
-    this.#stored = new StoredRanges(log, `${name}:${WORDS[kind]}`, KEYS, MOST[kind])
+    this.#stored = new StoredRanges(log, `${name}:${COUNTER_NAMES[kind]}`, KEYS, MOST[kind])
     this.#list = this.#stored.read().filter(({ from, to, count }) => count > 0 && to >= from)
   }
 
@@ -77,7 +77,7 @@ export class Oversized {
     if (limit === 0 && seq <= this.#sentTo) this.#repeated = true
     // a record that the lane has already passed needs a new range
     const open = this.#lane && !this.#ended && seq >= this.#lane.front ? this.#reading : null
-    const may = (one: Waiting): boolean => one.limit === limit && (one !== this.#reading || one === open)
+    const may = (one: PassedRange): boolean => one.limit === limit && (one !== this.#reading || one === open)
     const known = limit > 0 ? this.#list.find(may) : this.#continued(seq, previous, may)
     if (known) {
       if (seq < known.from || seq > known.to) known.count++
@@ -89,7 +89,7 @@ export class Oversized {
     this.#list.sort((a, b) => a.limit - b.limit || a.from - b.from)
     if (this.#list.length <= MOST[this.#kind]) return
     const at = limit > 0 ? this.#list.length - 2 : this.#nearest()
-    const [a, b] = this.#list.slice(at, at + 2) as [Waiting, Waiting]
+    const [a, b] = this.#list.slice(at, at + 2) as [PassedRange, PassedRange]
     const [from, to] = [Math.min(a.from, b.from), Math.max(a.to, b.to)]
     this.#list.splice(at, 2, { from, to, limit: a.limit, count: a.count + b.count })
   }
@@ -167,7 +167,7 @@ export class Oversized {
   }
 
   /** The range that has the fact, or ends right before it: facts that were delivered stay out. */
-  #continued(seq: number, previous: number | undefined, may: (one: Waiting) => boolean): Waiting | undefined {
+  #continued(seq: number, previous: number | undefined, may: (one: PassedRange) => boolean): PassedRange | undefined {
     const last = this.#list.findLast(({ from }) => from <= seq)
     if (!last || !may(last)) return undefined
     const { to } = last
@@ -181,7 +181,7 @@ export class Oversized {
   #nearest(): number {
     let [at, least] = [0, Number.POSITIVE_INFINITY]
     for (let k = 0; k + 1 < this.#list.length; k++) {
-      const [a, b] = this.#list.slice(k, k + 2) as [Waiting, Waiting]
+      const [a, b] = this.#list.slice(k, k + 2) as [PassedRange, PassedRange]
       if (a === this.#reading || b === this.#reading || b.from - a.to >= least) continue
       at = k
       least = b.from - a.to

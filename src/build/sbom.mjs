@@ -64,14 +64,14 @@ const foreign = ({ name, version, licence, purl, hashes, text }) => ({
 })
 
 /** Writes both files into `dist`. `folders`: packages from the root of the project, absolute or relative; `others`: as foreign() takes them. */
-export function writeBill(root, dist, { folders, others = [], version, builtAt }) {
+export function writeSbom(root, dist, { folders, others = [], version, builtAt }) {
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
   const places = folders.map(folder => (folder.startsWith(root) ? relative(root, folder) : folder))
   const names = [...new Set(places.map(place => place.split(sep).join('/')))].sort()
   const components = [...names.map(folder => component(root, lock, folder)), ...others.map(foreign)]
   const purl = `pkg:npm/os-node@${version}`
   const own = { type: 'application', 'bom-ref': purl, name: 'os-node', version, purl }
-  const bill = {
+  const document = {
     bomFormat: 'CycloneDX',
     specVersion: '1.6',
     version: 1,
@@ -82,7 +82,7 @@ export function writeBill(root, dist, { folders, others = [], version, builtAt }
     components: components.map(({ sbom }) => sbom),
     dependencies: [{ ref: purl, dependsOn: components.map(({ sbom }) => sbom['bom-ref']) }],
   }
-  writeFileSync(join(dist, 'sbom.cdx.json'), `${JSON.stringify(bill, null, 2)}\n`)
+  writeFileSync(join(dist, 'sbom.cdx.json'), `${JSON.stringify(document, null, 2)}\n`)
   const rows = components.map(({ sbom: { name, version, licenses }, text }) => {
     const [{ expression, license }] = licenses
     return `${'-'.repeat(78)}\n${name} ${version} (${expression ?? license.id})\n\n${text}\n`
@@ -94,9 +94,9 @@ export function writeBill(root, dist, { folders, others = [], version, builtAt }
 }
 
 /** Writes the bill of an image to `path`: that of the program in `dist`, with Node and the packages of Debian, `[name, version]` each. */
-export function writeImageBill(path, dist, { board, version, node, packages }) {
-  const bill = JSON.parse(readFileSync(join(dist, 'sbom.cdx.json'), 'utf8'))
-  const own = bill.metadata.component
+export function writeImageSbom(path, dist, { board, version, node, packages }) {
+  const document = JSON.parse(readFileSync(join(dist, 'sbom.cdx.json'), 'utf8'))
+  const own = document.metadata.component
   const purl = `pkg:generic/os-node-${board}@${version}`
   const part = ([name, version, purl]) => ({ type: 'library', 'bom-ref': purl, name, version, purl })
   const more = [
@@ -107,8 +107,8 @@ export function writeImageBill(path, dist, { board, version, node, packages }) {
       `pkg:deb/debian/${name}@${encodeURIComponent(version)}?distro=trixie`,
     ]),
   ].map(part)
-  bill.metadata.component = { type: 'firmware', 'bom-ref': purl, name: `os-node-${board}`, version, purl }
-  bill.components = [own, ...bill.components, ...more]
-  bill.dependencies.push({ ref: purl, dependsOn: [own, ...more].map(one => one['bom-ref']) })
-  writeFileSync(path, `${JSON.stringify(bill, null, 2)}\n`)
+  document.metadata.component = { type: 'firmware', 'bom-ref': purl, name: `os-node-${board}`, version, purl }
+  document.components = [own, ...document.components, ...more]
+  document.dependencies.push({ ref: purl, dependsOn: [own, ...more].map(one => one['bom-ref']) })
+  writeFileSync(path, `${JSON.stringify(document, null, 2)}\n`)
 }

@@ -11,13 +11,13 @@ import { assertSame } from './same'
 import { type Server, startMosquitto } from './servers'
 
 /** RAM of the rig: nothing is written on this machine */
-const DIR = '/run/roads'
+const DIR = '/run/media-paths'
 export const certsDir = join(DIR, 'certs')
 /** path of a file created by makeCerts(certsDir) */
 export const certs = (name: string): string => join(certsDir, name)
 
 /** Media of an uplink, with the additional settings of receiver and uplink. */
-const ROADS = {
+const MEDIA = {
   UDP: { receiver: { port: 9001 }, uplink: { port: 9001 } },
   TCP: { receiver: { port: 9002 }, uplink: { port: 9002 } },
   MQTT: { receiver: { host: '127.0.0.1', port: 1883 }, uplink: { port: 1883 } },
@@ -26,8 +26,8 @@ const ROADS = {
     uplink: { port: 9003, tls: { ca: certs('ca.crt'), servername: 'localhost' } },
   },
 }
-export type Medium = keyof typeof ROADS
-export const allMedia = Object.keys(ROADS) as Medium[]
+export type Medium = keyof typeof MEDIA
+export const allMedia = Object.keys(MEDIA) as Medium[]
 
 const flags = {
   application_status: { mqtt: true },
@@ -49,7 +49,7 @@ export const uplinkOver = (
   name: medium.toLowerCase(),
   medium,
   host: cable.near,
-  ...ROADS[medium].uplink,
+  ...MEDIA[medium].uplink,
   full_every: 20,
   full_interval_seconds: 2,
   ...more,
@@ -93,7 +93,7 @@ export class Upstream extends Machine {
     readonly media: readonly Medium[],
     more: Record<string, unknown> = {},
   ) {
-    const receivers = media.map(medium => ({ name: `from-${medium}`, medium, ...ROADS[medium].receiver, ...more }))
+    const receivers = media.map(medium => ({ name: `from-${medium}`, medium, ...MEDIA[medium].receiver, ...more }))
     // creating a token would need another start of the program
     super(join(DIR, 'up'), 'serve', { web_user: { auth_enabled: false }, gateway: { receivers }, RESOURCES: flags })
     this.node = NODE
