@@ -34,7 +34,11 @@ test('every unit test is where its source is, and has its name', () => {
   for (const [why, ...files] of [
     ['a name that no source has', 'log/faults.test.ts', 'faults.test.ts', 'web/routes/index.test.ts'],
     ['beside the folder', 'media/udp.test.ts', 'web/routes-data.test.ts', 'gateway/receive-commit.test.ts'],
-    ['the name of a file after that of its folder', 'protocol/delivery/delivery-sender.test.ts', 'media/udp/udp-batch.test.ts'],
+    [
+      'the name of a file after that of its folder',
+      'protocol/delivery/delivery-sender.test.ts',
+      'media/udp/udp-batch.test.ts',
+    ],
   ])
     assert.deepEqual(files.filter(mirrors), [], why)
 })

@@ -7,8 +7,8 @@ import { LINK_CHECKS } from '../../../../src/commands/doctor/link-checks'
 import { MACHINE_CHECKS } from '../../../../src/commands/doctor/machine-checks'
 import { CHECKS, examine } from '../../../../src/commands/verbs/doctor'
 import { OsError } from '../../../../src/lib/errors'
-import { board, calm, check, firmware, GIB, hwmon, store, thermal, type World, well } from './doctor-world'
 import { fake, STATUS } from '../fake'
+import { board, calm, check, firmware, GIB, hwmon, store, thermal, type World, well } from './doctor-world'
 
 const uplinks = (...list: object[]) => ({ gateway: { uplinks: list } })
 const link = (state: string, more = {}) => ({
