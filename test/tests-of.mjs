@@ -52,9 +52,12 @@ function importersOf(imports) {
   return importers
 }
 
-/** The name of a test says what it tests: the file, or its folder, alone or with `-<aspect>`. */
+/** The name of a test says what it tests: the file, or, as that of its index file, its folder, alone or with `-<aspect>`. */
 function isNamedAfter(test, source) {
-  const place = source.replace(/^src\//, '').replace(/(\/index)?(\.\w+)?\.\w+$/, '')
+  const place = source
+    .replace(/^src\//, '')
+    .replace(/(\.\w+)?\.\w+$/, '')
+    .replace(/([^/]+)\/index$/, '$1/$1')
   const name = test.replace(/^test\/unit\//, '').replace(/(\.long)?\.test\.ts$/, '')
   return name === place || name.startsWith(`${place}-`)
 }

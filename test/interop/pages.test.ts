@@ -82,7 +82,7 @@ const NOT_RUN: readonly [line: RegExp, reason: string, file: string, words?: str
     "'--suite', 'full_load', '--chain-mode'",
   ],
   [/ --suite compare$/, 'minutes', 'test/unit/services/test-plugin/runner.test.ts', '.compare()'],
-  [/ --suite audit$/, 'loads every part', 'test/unit/services/test-plugin/audit.test.ts', 'audit'],
+  [/ --suite audit$/, 'loads every part', 'test/unit/services/test-plugin/audit/audit.test.ts', 'audit'],
   [/^os-node gpio$/, 'needs GPIO lines', 'test/rig/gpio-gateway.test.ts', "machine.ask('gpio')"],
   [/^os-node gpio set pump 1$/, 'needs GPIO lines', 'test/rig/gpio-gateway.test.ts', "'gpio', 'set', 'pump', '1'"],
   [

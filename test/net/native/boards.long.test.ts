@@ -10,9 +10,8 @@ import { BOARDS, done, nodeFor, type Ran, run } from '../../lib/board-nodes'
 import { removeDir, root } from '../../lib/gateway'
 
 const UNITS = ['native/native-loader', 'native/carried', 'native/socket', 'native/native-thread']
-const FILES = [...UNITS, 'media/quic', 'media/quic-handshake', 'media/quic-streams'].map(name =>
-  join(root, '.build/test/unit', `${name}.test.js`),
-)
+const QUIC = ['quic', 'quic-handshake', 'quic-streams'].map(name => `media/quic/${name}`)
+const FILES = [...UNITS, ...QUIC].map(name => join(root, '.build/test/unit', `${name}.test.js`))
 
 /** the build of the tests has no QUIC library for other processors */
 before(() => done(process.execPath, ['build.mjs', '--quic', '--quiet']))

@@ -1,5 +1,5 @@
-// A unit test is where its source is: test/unit/<folder of src, or drivers/…>/<name>.test.ts, where <name> is a file or folder
-// there, or the folder's own name, alone or with `-<aspect>`. `node test/run.mjs --of FILE` runs the tests of a file: each file has some.
+// A unit test is where its source is: test/unit/<folder of src, or drivers/…>/<name>.test.ts, where <name> is a file there, or the folder's
+// own name for a test of the whole folder, alone or with `-<aspect>`. `node test/run.mjs --of FILE` runs the tests of a file: each file has some.
 // And a file has a length that can be read: at most 400 lines.
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -13,8 +13,13 @@ function mirrors(file: string): boolean {
   const folder = dirname(file)
   const source = join(root, folder.startsWith('drivers') ? folder : join('src', folder))
   const name = basename(file).replace(/(\.long)?\.test\.ts$/, '')
-  const sources = existsSync(source) ? readdirSync(source).map(entry => entry.replace(/\.\w+(\.ts)?$/, '')) : []
-  return [...sources, basename(folder)].some(one => name === one || name.startsWith(`${one}-`))
+  const files = (existsSync(source) ? readdirSync(source, { withFileTypes: true }) : [])
+    .filter(entry => entry.isFile() && !entry.name.startsWith('index.'))
+    .map(entry => entry.name.replace(/\.\w+(\.ts)?$/, ''))
+  const isOf = (text: string): boolean => files.some(one => text === one || text.startsWith(`${one}-`))
+  const ofFolder = `${basename(folder)}-`
+  // <folder>-<file> is a test of the file
+  return isOf(name) || (`${name}-`.startsWith(ofFolder) && !isOf(name.slice(ofFolder.length)))
 }
 
 test('every unit test is where its source is, and has its name', () => {
@@ -26,7 +31,16 @@ test('every unit test is where its source is, and has its name', () => {
     tests.filter(file => !mirrors(file)),
     [],
   )
-  assert.ok(!mirrors('log/faults.test.ts') && !mirrors('faults.test.ts'), 'a name that no source has')
+  for (const [why, ...files] of [
+    ['a name that no source has', 'log/faults.test.ts', 'faults.test.ts', 'web/routes/index.test.ts'],
+    ['beside the folder', 'media/udp.test.ts', 'web/routes-data.test.ts', 'gateway/receive-commit.test.ts'],
+    [
+      'the name of a file after that of its folder',
+      'protocol/delivery/delivery-sender.test.ts',
+      'media/udp/udp-batch.test.ts',
+    ],
+  ])
+    assert.deepEqual(files.filter(mirrors), [], why)
 })
 
 test('every source file has tests, which --of finds: by its name, else by who imports it', async () => {
@@ -42,6 +56,10 @@ test('every source file has tests, which --of finds: by its name, else by who im
   })
   assert.deepEqual(without, [])
   assert.deepEqual(testsOf('src/log/reader.ts').named, ['test/unit/log/reader.test.ts'])
+  assert.deepEqual(testsOf('src/media/udp/index.ts').named.sort(), [
+    'test/unit/media/udp/udp-request.test.ts',
+    'test/unit/media/udp/udp.test.ts',
+  ])
   const airtime = testsOf('drivers/lora/airtime-file.ts')
   assert.deepEqual([airtime.named, airtime.through], [[], []])
   assert.ok(airtime.importing.includes('test/unit/drivers/lora/duty.test.ts'), 'a test imports it')

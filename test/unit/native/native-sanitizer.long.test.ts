@@ -80,7 +80,7 @@ test('the tests of the addon and of UDP pass with sanitizers', { skip }, t => {
   const own = readdirSync(join(root, '.build/test/unit/native')).filter(
     name => name.endsWith('.test.js') && ![basename(__filename), 'native-both.test.js'].includes(name),
   )
-  const media = ['udp', 'udp-request', 'udp-batch'].map(name => `media/${name}.test.js`)
+  const media = ['udp', 'udp-request', 'batch'].map(name => `media/udp/${name}.test.js`)
   const files = [...own.map(name => `native/${name}`), ...media].map(name => join(root, '.build/test/unit', name))
   const env = { ...sanitized(dir), OS_NODE_ADDON_DIR: built.stdout.trim() }
   const ran = spawnSync(process.execPath, ['--test', ...files], { cwd: root, env, encoding: 'utf8' })

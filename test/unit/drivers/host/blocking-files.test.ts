@@ -9,7 +9,7 @@ import { nativeOrNull } from '../../../../src/native'
 import { until } from '../../../lib/gateway'
 import { HangingFile, heldClock } from '../../../lib/hanging'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
-import { CHIPS, events, source, tree } from '../host-world'
+import { CHIPS, events, source, tree } from './host-world'
 
 test('a file that hangs fails only its own sensor, is not read again while it hangs, and recovers', async t => {
   const { root } = tree(t, CHIPS)
