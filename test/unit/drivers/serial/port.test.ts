@@ -41,7 +41,7 @@ const heard = () => {
   }
 }
 
-test('bytes go both ways unchanged, and two users that name the same port share it', async () => {
+test('bytes go in both directions unchanged, and two users that name the same port share it', async () => {
   const plug = await ptys.port(join(dir, 'a'))
   const one = serialLine('one', settings(plug.path), context)
   const two = serialLine('two', settings(plug.path), context)
