@@ -66,7 +66,7 @@ const inside = (dir: string): void => {
     assert.deepEqual([enabled, rtsOnSend, rtsAfterSend, rxDuringTx], [true, false, true, false])
     assert.deepEqual([delayBeforeMs, delayAfterMs], [1, 2])
     assert.equal(await one.send(dataPacket(1)), true)
-    await until('both ways', () => got.length === 1 && answered)
+    await until('both directions', () => got.length === 1 && answered)
     await one.close()
     await two.close()
     ptys.close()
