@@ -34,8 +34,8 @@ interface LocalUpstreamOptions {
 const FOLLOW_PARENT = 'OS_NODE_FOLLOW_PARENT'
 
 /** The default ports of the local upstream: packets and page. */
-const PACKET_PORT = 18080
-const WEB_PORT = 8766
+const DEFAULT_PORT = 18080
+const DEFAULT_WEB_PORT = 8766
 
 /** how long to wait for the default ports: after a kill -9 the last upstream needs a moment to end */
 const PORT_WAIT_MS = 1000
@@ -101,9 +101,10 @@ async function freePort(probe: Probe, preferred: number, waitMs: number): Promis
   }
 }
 
-export class UpstreamProcess {
-  packetPort = PACKET_PORT
-  webPort = WEB_PORT
+/** The process of the local upstream. */
+export class LocalUpstreamProcess {
+  packetPort = DEFAULT_PORT
+  webPort = DEFAULT_WEB_PORT
   readonly #options: LocalUpstreamOptions
   readonly #backoff = new Backoff({ minMs: 1000, maxMs: 30_000 })
   #child: ChildProcess | undefined
@@ -122,7 +123,7 @@ export class UpstreamProcess {
   }
 
   /** Chooses the ports and holds them until stop(); call once, before start(). */
-  async choosePorts({ packets = PACKET_PORT, web = WEB_PORT, waitMs = PORT_WAIT_MS } = {}): Promise<void> {
+  async choosePorts({ packets = DEFAULT_PORT, web = DEFAULT_WEB_PORT, waitMs = PORT_WAIT_MS } = {}): Promise<void> {
     const [forPackets, forWeb] = await Promise.all([freePort(udpFree, packets, waitMs), freePort(tcpFree, web, waitMs)])
     this.packetPort = forPackets.port
     this.webPort = forWeb.port
@@ -190,7 +191,7 @@ export class UpstreamProcess {
     if (this.#stopped) return
     const { clock, logger } = this.#options
     const backoffMs = this.#backoff.next(clock.mono())
-    logger.warn(`the local upstream ${how}; started again in ${(backoffMs / 1000).toFixed(1)} s`)
+    logger.warn(`the local upstream ${how}; next start in ${(backoffMs / 1000).toFixed(1)} s`)
     this.#timer = setTimeout(() => this.start(), backoffMs)
   }
 
@@ -234,14 +235,14 @@ export class UpstreamProcess {
 export class LocalUpstream {
   readonly #options: () => LocalUpstreamOptions
   /** null while it does not run */
-  running: UpstreamProcess | null = null
+  running: LocalUpstreamProcess | null = null
 
   constructor(options: () => LocalUpstreamOptions) {
     this.#options = options
   }
 
   async start(): Promise<UplinkConfig> {
-    const upstream = new UpstreamProcess(this.#options())
+    const upstream = new LocalUpstreamProcess(this.#options())
     this.running = upstream
     await upstream.choosePorts()
     upstream.start()
