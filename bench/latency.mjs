@@ -17,7 +17,7 @@ const MOSQUITTO = '/usr/sbin/mosquitto'
 export const REGISTERS = 40
 const SETTLE_MS = 8000
 const MEASURE_MS = 30_000
-/** p50 and p99 in ms; the kernel's bytes for one reading: 133, and four pages that happen to be in the window; bytes both ways through MQTT */
+/** p50 and p99 in ms; the kernel's bytes for one reading: 133, and four pages that happen to be in the window; bytes in both directions through MQTT */
 const MARKS = { p50: 10, p99: 60, flash: 147, mqttBytes: 10 }
 /** an interval between polls that is shorter than a poll */
 const HIGHEST_MS = 2

@@ -105,7 +105,7 @@ export class Membership {
         for (const member of members) member.#events?.degraded(reason)
       },
     })
-    opened.catch(() => undefined) // the opener gets this error
+    opened.catch(() => undefined) // the caller of open() gets this error
     const entry: SharedBus = { bus, settings: this.settings, members, opened }
     entries.set(this.key, entry)
     return entry

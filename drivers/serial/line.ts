@@ -59,7 +59,7 @@ class Shared {
   /** Takes it out of use: the next user reopens it. */
   async end(): Promise<void> {
     if (ports.get(this.path) === this) ports.delete(this.path)
-    await this.opened.catch(() => undefined) // its openers get the error
+    await this.opened.catch(() => undefined) // the callers of open() get the error
     await this.port?.close()
   }
 }

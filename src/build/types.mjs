@@ -17,7 +17,7 @@ function inlineValibotTypes(root, dir) {
   }
 }
 
-/** Makes them in `dist` beside the rest of the build, which has one processor. */
+/** Makes them in `dist`, in parallel with the other parts of the build, which use one processor. */
 export async function emitTypes(root, dist) {
   const script = join(root, 'node_modules/typescript/bin/tsc')
   const args = [script, '-p', 'tsconfig.types.json', '--outDir', join(dist, 'types')]

@@ -43,7 +43,7 @@ export interface Verb<Value extends object = Record<string, unknown>, Options = 
   readonly examples: readonly string[]
   /** besides those of every verb */
   readonly options?: OptionTable<Options>
-  /** options that may be given without their name, in this order */
+  /** options whose name may be left out, in this order */
   readonly operands?: readonly string[]
   /** gateway: needs one; local: never inside one; either: inside one if it runs */
   readonly where: 'gateway' | 'local' | 'either'
@@ -57,7 +57,7 @@ export interface Verb<Value extends object = Record<string, unknown>, Options = 
   readonly starts?: boolean | ((options: OptionValues) => boolean)
   /** true: also runs with a broken configuration, on defaults */
   readonly tolerant?: boolean
-  /** true: creates the configuration file, so a given path need not exist */
+  /** true: creates the configuration file, so an explicit path need not exist */
   readonly makesConfig?: boolean
   /** true: runs until it is stopped; being stopped is no failure */
   readonly endless?: boolean | ((options: OptionValues) => boolean)

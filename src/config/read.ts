@@ -72,7 +72,7 @@ interface Reading {
   readonly problem?: OsError
 }
 
-/** Reads the file, or its fallback. `mustExist`: the path was given explicitly. */
+/** Reads the file, or its fallback. `mustExist`: the path is explicit. */
 export function readConfig(schema: Schema, path: string, dataDir: string, files: Files, mustExist: boolean): Reading {
   let fault: OsError
   let bytes: Buffer | undefined

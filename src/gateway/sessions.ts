@@ -60,7 +60,7 @@ export function receivingSessions(build: SessionBuild): SecureServer {
 const SENDING =
   /^(name|delivery|diff_base|frames|full_every|full_interval_seconds|rate_packets_s|rate_bytes_s|batch_.*|qos|enabled|server)$/
 
-/** The server of an uplink, as a hash: the options may contain passwords. The loopback's port changes between starts. */
+/** The server of an uplink, as a hash: the options may contain passwords. The local upstream's port changes between starts. */
 function peerOf(settings: UplinkConfig): string {
   if (settings.name === 'loopback') return 'loopback'
   const where = Object.entries(settings).filter(([key, value]) => value !== undefined && !SENDING.test(key))

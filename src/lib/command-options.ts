@@ -23,6 +23,6 @@ export interface CommandForm {
   /** as in messages, for example `web-user add` */
   readonly name: string
   readonly options: Readonly<Record<string, OptionSpec>>
-  /** options that may be given without their name, in this order */
+  /** options whose name may be left out, in this order */
   readonly operands?: readonly string[]
 }

@@ -1,5 +1,5 @@
 // Work in parts, so that a large file does not block the event loop: other callers can run between parts
-// (S21). The same steps run without pauses where nothing else waits: at the start, and in a command.
+// (S21). The same steps run without yielding where nothing else waits: at the start, and in a command.
 import { yieldToLoop } from './yield'
 
 /** Steps that yield at the end of a part; some yield a promise to wait for before the next part. */
@@ -8,10 +8,10 @@ export type Parts<T> = Generator<(() => Promise<void>) | undefined, T, void>
 /** Tokens or keys per part: some milliseconds on a small board. */
 export const PART = 1000
 
-/** small changes need no pause: minimum work before yielding */
+/** small changes need not yield: minimum work before yielding */
 const WORK_MS = 5
 
-/** Runs all parts without pauses; promises are skipped. */
+/** Runs all parts without yielding; promises are skipped. */
 export function atOnce<T>(parts: Parts<T>): T {
   for (;;) {
     const step = parts.next()

@@ -1,5 +1,5 @@
 // The pure core (D12): readings → finished packet through plans, with the same bytes as Standardizer → Engine → Fusion.
-// Bad rows are dropped and listed in lastRejected; if all given rows are bad it throws ALL_READINGS_REFUSED; a bad
+// Bad rows are dropped and listed in lastRejected; if all rows are bad it throws ALL_READINGS_REFUSED; a bad
 // device id, state or time throws. A template changes only after its packet is complete.
 import { OsError } from '../lib/errors'
 import { POW10 } from '../wire/base62'
@@ -214,7 +214,7 @@ class PureCore implements Core {
   }
 }
 
-/** The pure core over its own (or a given) Fusion; it shares templates with that Fusion's runEngine. */
+/** The pure core over its own Fusion, or one passed in; it shares templates with that Fusion's runEngine. */
 export const createPureCore = (options: PureCoreOptions): Core =>
   new PureCore(options, 'pycore', slab => new PureBatch(slab))
 

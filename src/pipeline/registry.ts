@@ -143,7 +143,7 @@ export class TemplateRegistry {
     }
   }
 
-  /** Writes all given AIDs and, if that succeeds, the mark. */
+  /** Writes all AIDs passed in and, if that succeeds, the mark. */
   stop(aids: Iterable<number>, templates: (aid: number) => KeptTemplate[]): void {
     const times: Record<string, Record<string, number>> = {}
     let well = true

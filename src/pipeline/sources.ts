@@ -25,7 +25,7 @@ export const BARE = -1
 const MAX_RUNS = 8
 const SILENT_MS = 3_600_000
 /** AIDs whose newest times are remembered */
-const MAX_FLOORED = 16_384
+const MAX_WITH_MIN_TIMESTAMPS = 16_384
 
 export interface Scope {
   readonly source: AidState
@@ -45,7 +45,7 @@ export interface AidState {
   readonly scopes: Map<number, Scope>
   /** by shape: a FULL older than this is no base for DIFFs of a peer whose packets are acknowledged */
   readonly minTimestamps: MinTimestamps
-  /** the last time given to a frame without one */
+  /** the last time assigned to a frame without one */
   stamp: number
   used: number
 }
@@ -73,7 +73,7 @@ export class AidStates {
   /** of the generator that selects sources for the spill */
   #random = 0x9e3779b9
   /** of the AIDs in the log and of those forgotten since, the newest last; their files are read only when they are heard */
-  readonly #minTimestamps = new LruMap<number, MinTimestamps>(MAX_FLOORED)
+  readonly #minTimestamps = new LruMap<number, MinTimestamps>(MAX_WITH_MIN_TIMESTAMPS)
   #tick = 0
   #weight = 0
 

@@ -38,7 +38,7 @@ export interface StandardizerSettings {
 
 export interface StandardizerOptions {
   clock?: Clock
-  /** given settings: the file is not read */
+  /** settings passed in: the file is not read */
   settings?: StandardizerSettings
 }
 
@@ -127,8 +127,8 @@ export class Standardizer {
   }
 
   /**
-   * Readings → fact dict `{id, s, t, t_raw?, …extras, s1_v, s1_u, s1_id, s1_s, …}`; N counts accepted rows. Without a
-   * given time `t_raw` is the clock's and `t` its seconds (D18). In dialect `attribute`: the reference's fact, with
+   * Readings → fact dict `{id, s, t, t_raw?, …extras, s1_v, s1_u, s1_id, s1_s, …}`; N counts accepted rows. Without an
+   * explicit time `t_raw` is the clock's and `t` its seconds (D18). In dialect `attribute`: the reference's fact, with
    * only `t`. Throws BAD_ID, BAD_TIME, BAD_READING (no list).
    */
   standardize(

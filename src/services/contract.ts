@@ -31,9 +31,9 @@ export interface CliHandler {
   /** words after the command, for its --help */
   readonly example?: string
   readonly options?: Readonly<Record<string, OptionSpec>>
-  /** options that may be given without their name, in this order */
+  /** options whose name may be left out, in this order */
   readonly operands?: readonly string[]
-  /** true: the command only reads, so that a viewer may run it */
+  /** true: the command only reads, so that an operator may run it */
   readonly reads?: boolean
   run(options: OptionValues, io: CommandIo): Promise<CommandOutcome> | CommandOutcome
 }

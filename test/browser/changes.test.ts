@@ -288,7 +288,7 @@ test('typed settings survive a visit to another view', async () => {
   tab.clean()
 })
 
-test('users are added, changed, given a password and removed', async () => {
+test('users are added, changed, get a password and are removed', async () => {
   await open('users')
   const add = page.getByRole('button', { name: 'Add', exact: true })
   await page.getByLabel('Name').fill('erika')

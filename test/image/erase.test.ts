@@ -1,4 +1,4 @@
-// The factory reset's script `erase` on cards whose discard erases all, a part or nothing: files stand for the partition and for blkdiscard.
+// The factory reset's script `erase` on cards whose discard erases all, a part or nothing: files replace the partition and blkdiscard.
 // Needs: linux rigtools
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'

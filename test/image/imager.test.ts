@@ -26,7 +26,7 @@ interface Read {
   system(name: string): string | null
 }
 
-/** The result of a boot with `files` on the start partition; a folder stands for the files in it. */
+/** The result of a boot with `files` on the start partition; a folder: all files in it. */
 function boot(files: string | Record<string, string>, start = tempDir()): Read {
   const run = tempDir()
   if (!existsSync(join(start, 'os-node.conf'))) writeFileSync(join(start, 'os-node.conf'), shipped)

@@ -1,4 +1,4 @@
-// The script `make-data`: the data partition is made once, and a torn superblock never makes it anew. Files stand for the partition; boot.long.test.ts
+// The script `make-data`: the data partition is made once, and a torn superblock never makes it anew. A file replaces the partition; boot.long.test.ts
 // has the same on a board.
 // Needs: linux rigtools
 import assert from 'node:assert/strict'

@@ -102,7 +102,7 @@ for (const [line, keys, exit = 0, more = []] of COMMANDS)
     }
   })
 
-/** the other commands: both ways have the same keys and exit code */
+/** the other commands: with and without a gateway they have the same keys and exit code */
 const ALIKE: string[][] = [
   ['board'],
   ['gpio'],
@@ -151,7 +151,7 @@ test('outputs safe sets outputs only where no gateway controls them', () => {
   assert.deepEqual([code, JSON.parse(stdout).outputs], [0, []])
 })
 
-test('log export prints JSON lines both ways', () => {
+test('log export prints JSON lines with and without a gateway', () => {
   for (const machine of [running, alone]) {
     const { code, stdout, stderr } = machine.run('log', 'export', '--from', '1')
     assert.equal(code, 0, stderr)
@@ -172,7 +172,7 @@ test('db export writes its own file locally, with a gateway running and without 
   }
 })
 
-test('every command is tested both ways, here or in its own test', () => {
+test('every command is tested with and without a gateway, here or in its own test', () => {
   const tried = [...COMMANDS.map(([line]) => line), ...ALIKE].map(line => line.join(' '))
   const named = [
     ...tried,
@@ -236,7 +236,7 @@ test('pipeline-info and doctor: a running gateway reports its counters and links
   assert.doesNotMatch(stdout, /\x1b/)
 })
 
-test('watch: rows for the requested time, both ways, with the changes', () => {
+test('watch: rows for the requested time and the changes, with and without a gateway', () => {
   const rows = (machine: Machine, ...more: string[]) =>
     machine
       .run('watch', '--module', 'transport', '--interval', '0.1', '--json', ...more)

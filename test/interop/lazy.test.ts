@@ -59,7 +59,7 @@ test('a gateway with links over UDP alone loads no other medium, even if all are
 test('a medium is loaded by the first link over it', async () => {
   const mqtt = { name: 'broker', medium: 'MQTT', host: '127.0.0.1', port: 1 }
   assert.deepEqual(await loadedBy('mqtt', [mqtt]), { ...none, tls: true })
-  const serial = { name: 'port', medium: 'UART', port: '/dev/ptmx' } // each opener has a separate terminal
+  const serial = { name: 'port', medium: 'UART', port: '/dev/ptmx' } // each open() gives a separate terminal
   assert.deepEqual(await loadedBy('serial', [serial]), none, 'the addon opens it')
   const device = { name: 'device', medium: 'Bluetooth', peers: ['office'] }
   assert.deepEqual(await loadedBy('bluetooth', [device]), none, 'without an adapter nothing is needed')

@@ -1,6 +1,6 @@
 // The log's code from before segments were made longer than their records reads what this one writes, as after the rollback of an update: after
 // a kill, after a power cut between two commits, and where a power cut undid the truncation of a sealed segment. The zeros are `torn` at most, and
-// no damage. Of a commit that a power cut stopped within a record it counts the rest as damage: numbers that were not committed, and no others. Then this one continues on the older one's log.
+// no damage. Of a commit that a power cut stopped within a record it counts the remaining bytes as damage: numbers that were not committed, and no others. Then this one continues on the older one's log.
 // Needs: history
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'

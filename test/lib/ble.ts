@@ -1,4 +1,4 @@
-// Bluetooth on a virtual radio, for tests inside the rig: btvirt's adapters, a device that advertises given bytes, and one
+// Bluetooth on a virtual radio, for tests inside the rig: btvirt's adapters, a device that advertises bytes of the test, and one
 // with a Nordic UART service, which is a Line here.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -72,7 +72,7 @@ const againAndAgain = (socket: HciSocket): NodeJS.Timeout =>
     command(socket, ADVERTISE, [1])
   }, 200)
 
-/** A device on adapter `n` that sends the given bytes ten times a second. */
+/** A device on adapter `n` that sends an advertisement ten times a second. */
 export class Advertiser {
   readonly #socket: HciSocket
   #again: NodeJS.Timeout | undefined

@@ -1,5 +1,5 @@
 // Two ends of a byte stream in memory, like a serial cable: bytes arrive after a delay, in chunks of any size; writes may be
-// lost or changed; a cut cable fails at both ends. Time is that of the given timers.
+// lost or changed; a cut cable fails at both ends. Time is that of the timers passed in.
 import { OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/lib/timers'
 import type { Line, OpenableEvents } from '../../src/links/contracts'

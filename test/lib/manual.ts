@@ -4,7 +4,7 @@ import type { Clock } from '../../src/lib/clock'
 import type { Timers } from '../../src/lib/timers'
 import type { IdStore } from '../../src/protocol/ids/id-store'
 
-/** A clock for tests: it stands still until it is moved. */
+/** A clock for tests: it is stopped until it is moved. */
 export class ManualClock implements Clock {
   constructor(
     public wallMs = 1_710_000_000_000,

@@ -87,7 +87,7 @@ export class Cable {
     this.#clear('down')
   }
 
-  /** Sets the cable's properties; only for one direction if `way` is given. */
+  /** Sets the cable's properties; only for one direction with `way`. */
   weather(weather: Weather, way?: Way): void {
     for (const one of way ? [way] : (['up', 'down'] as const)) {
       const { rate, loss, ...others } = weather

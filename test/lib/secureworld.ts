@@ -39,7 +39,7 @@ export interface WorldOptions {
   requireSecure?: { client?: boolean; server?: boolean }
   /** true: the packet is lost */
   lose?: (packet: Uint8Array, from: 'a' | 'b', world: World) => boolean
-  /** replaces our receiver; answers with the given function */
+  /** replaces our receiver; answers with this function */
   peer?: (packet: Uint8Array, reply: (packet: Uint8Array) => void) => void
 }
 
@@ -202,7 +202,7 @@ export class World {
     for (let t = 0; t < ms; t += 10) await this.timers.advance(10)
   }
 
-  /** Adds a fact to the sender's log; of another device if an AID is given. */
+  /** Adds a fact to the sender's log; of another device with `aid`. */
   fact(aid?: number): Fact {
     this.#fact++
     const fact: Fact = {

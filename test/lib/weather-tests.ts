@@ -50,7 +50,7 @@ export function weatherTests(media: readonly Medium[], delay: Weather = {}): voi
     }
   })
 
-  test(`30 % loss${delay.delayMs ? `, ${delay.delayMs} ms delay and overtaking` : ''}, both ways`, async t => {
+  test(`30 % loss${delay.delayMs ? `, ${delay.delayMs} ms delay and overtaking` : ''}, in both directions`, async t => {
     cable.weather({ loss: 30, ...delay })
     await sleep(rounds(4000, 8000))
     await until('packets were lost', () => cable.carried('up').dropped > 10 * media.length)

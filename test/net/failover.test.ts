@@ -1,4 +1,4 @@
-// Two uplinks over two cables (R12): the first is cut in both ways a cable can be, the second takes over, the first
+// Two uplinks over two cables (R12): the first becomes silent, or is pulled; the second takes over, the first
 // becomes active again, and nothing is lost or duplicated.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'

@@ -110,7 +110,7 @@ inTheRig(
       await unplugAdapters()
     })
 
-    test('facts are sent both ways over the radio, and each is acknowledged', async () => {
+    test('facts are sent in both directions over the radio, and each is acknowledged', async () => {
       await Promise.all([office.start([], 8770), hub.start([])])
       await until('the office has facts of the hub', () => keys(office, 'HUB').length > 8)
       await until('the hub has facts of the office', () => keys(hub, 'OFFICE').length > 8)

@@ -3,7 +3,7 @@
 //
 // The emulated controllers make no errors. So for a moment another chip answers at can0's address: a 16550 on the same
 // interrupt line, whose registers read as an SJA1000's do when the bus is off (status 0xC1, interrupt 0x04, and nothing where the
-// error counters are: 255). The driver sees what it would see of a broken bus, and does all the rest by itself.
+// error counters are: 255). The driver sees what it would see of a broken bus, and does everything else by itself.
 // Needs: qemu
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'

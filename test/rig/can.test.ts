@@ -1,4 +1,4 @@
-// The CAN medium against isotpsend and isotprecv on a virtual bus: packets both ways, classic and FD, several peers at the same
+// The CAN medium against isotpsend and isotprecv on a virtual bus: packets in both directions, classic and FD, several peers at the same
 // time; missing parts are reported; a full queue waits (R16); the state of the bus is shown.
 // Needs: can
 import assert from 'node:assert/strict'
@@ -78,7 +78,7 @@ inTheRig(() => {
     ['FD', { ...two, fd: true }, ['-s', '7E8', '-d', '7E0', '-L', '72:64:1']],
     ['FD of 16 bytes', { ...two, fd: true, frame_bytes: 16, brs: false }, ['-s', '7E8', '-d', '7E0', '-L', '72:16:0']],
   ] as const) {
-    test(`packets of every length are sent both ways: ${kind}`, async () => {
+    test(`packets of every length are sent in both directions: ${kind}`, async () => {
       const { medium, got, lost } = await open({ peers: [peer] })
       const packets = await receive(...tool_.filter(word => !word.includes(':CC') && word !== '-p'))
       const sizes = [1, 7, 8, 61, 62, 63, 300, 4095]

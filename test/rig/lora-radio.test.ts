@@ -80,7 +80,7 @@ inTheRig(() => {
     }
   }
 
-  test('packets of 1 to 255 bytes are received both ways, with signal and noise', () =>
+  test('packets of 1 to 255 bytes are received in both directions, with signal and noise', () =>
     pair({}, async (a, b) => {
       await far.command('link -71 8.5 1500')
       for (const n of [1, 2, 17, 100, 254, 255]) {

@@ -67,7 +67,7 @@ inTheRig(() => {
     assert.ok(got.length > 90 && got.length < 205, `${got.length} of 300; 49 % were meant`)
     assert.ok(
       got.every(one => one.ms > 50),
-      'no answer in less than the least delay of both ways',
+      'no answer in less than the least delay of both directions',
     )
     assert.ok(
       got.some((one, k) => k > 0 && one.n < got[k - 1]!.n),

@@ -123,7 +123,7 @@ export interface Plan {
   readonly faults: readonly Fault[]
 }
 
-/** Situations that a run can be given in each seed: a disk that refuses to the end; readings repeated before their commit; a full log of a gateway; runs
+/** Situations that a run can have in each seed: a disk that refuses to the end; readings repeated before their commit; a full log of a gateway; runs
  *  of a gateway with the ports of the run before and an upstream that stays; clocks that are set again and again; a full log of the upstream; kills, with syncs that fail in
  *  the next start and a power cut behind them */
 export const AIMS = ['last', 'repeat', 'full', 'ports', 'clock', 'upstream', 'adopt'] as const

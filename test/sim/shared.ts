@@ -1,5 +1,5 @@
 // The text of the gateway, evaluated once for all processes of a simulator's process: V8 compiles and optimizes it once, and a start costs no
-// evaluation. Its globals, node: modules and SIM stand for those of the process whose event runs (`running`), and its module-level state is one
+// evaluation. Its globals, node: modules and SIM are those of the process whose event runs (`running`), and its module-level state is one
 // for each process (`SIM.own`, build.mjs). One seed in twenty runs a second time with a text of its own for each start: the traces must be equal.
 //
 // Errors: a call while no process runs throws, and is a failure of the seed (`running.strays`).
@@ -34,7 +34,7 @@ function stateOf(name: string, make: () => object): Anything {
   return own.get(name)
 }
 
-/** A collection that stands for the one of the process that runs. */
+/** A proxy of the collection of the process that runs. */
 const own = (name: string, make: () => object): object =>
   new Proxy(
     {},
@@ -47,8 +47,8 @@ const own = (name: string, make: () => object): object =>
     },
   )
 
-/** Stands for what `get` returns: functions and members are looked up when they are called. */
-function standIn(get: () => Anything, sample: Anything): unknown {
+/** A proxy of what `get` returns: functions and members are looked up when they are called. */
+function proxyOf(get: () => Anything, sample: Anything): unknown {
   if (typeof sample !== 'function' && (typeof sample !== 'object' || sample === null)) return sample
   const members = new Map<string | symbol, unknown>()
   const call = function (this: unknown, ...parameters: unknown[]): unknown {
@@ -60,7 +60,7 @@ function standIn(get: () => Anything, sample: Anything): unknown {
       if (known !== undefined) return known
       const value = get()[key]
       if (typeof value !== 'function' || key === 'prototype') return value
-      const member = standIn(() => get()[key], value)
+      const member = proxyOf(() => get()[key], value)
       members.set(key, member)
       return member
     },
@@ -81,14 +81,14 @@ function standIn(get: () => Anything, sample: Anything): unknown {
   )
 }
 
-/** Values of the text's parameters that stand for those of the process that runs; `first`: those of one, as samples. */
+/** Values of the text's parameters, as proxies of those of the process that runs; `first`: those of one, as samples. */
 export function sharedGlobals(first: Values, pure: ReadonlySet<string>, sqlite: object): Map<string, unknown> {
   const of = (name: string): Anything => current().globals.get(name)
   const values = new Map<string, unknown>()
   for (const [name, sample] of first)
     values.set(
       name,
-      standIn(() => of(name), sample),
+      proxyOf(() => of(name), sample),
     )
   for (const name of [
     'setTimeout',
@@ -121,7 +121,7 @@ export function sharedGlobals(first: Values, pure: ReadonlySet<string>, sqlite: 
     if (!modules.has(name))
       modules.set(
         name,
-        standIn(() => of('require')(name), of('require')(name)),
+        proxyOf(() => of('require')(name), of('require')(name)),
       )
     return modules.get(name)
   })

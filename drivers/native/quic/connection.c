@@ -1,4 +1,4 @@
-/* A connection: ngtcp2's state machine with its callbacks, datagrams, and the ways it ends. */
+/* A connection: ngtcp2's state machine with its callbacks, datagrams, and how it ends. */
 #include "quic.h"
 
 #include <stdlib.h>

@@ -25,7 +25,7 @@ export function layOut(root, { label, packages: names, newer = [], archs = ['arm
     say(`fetching ${count} of Debian ${suite} and what is needed with it (about ${size} MB) …`)
     const what = [
       '--variant=extract',
-      // for others than root the other ways need subordinate ids, and leave files that are not theirs
+      // without root the other modes need subordinate ids, and leave files of other owners
       ...(process.getuid() === 0 ? [] : ['--mode=chrootless']),
       `--architectures=${archs.join(',')}`,
       `--include=${packages.join(',')}`,

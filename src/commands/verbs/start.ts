@@ -39,7 +39,7 @@ async function start(
   return { exitCode: await started.done }
 }
 
-/** Throws USAGE if --host is given too, CONFIG_INVALID if the page requires no token. */
+/** Throws USAGE with --host, CONFIG_INVALID if the page requires no token. */
 function openToLan({ config }: CommandContext, overrides: StartOverrides): void {
   if (overrides.host !== undefined)
     throw new OsError('USAGE', '--lan opens the page on all addresses; --host names one', { hint: 'use one of them' })

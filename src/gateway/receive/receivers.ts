@@ -18,7 +18,7 @@ import type { Applied } from '../guard/apply'
 import type { LinkDeps } from '../link-deps'
 import type { Receive } from './receive'
 
-interface Standing {
+interface RunningReceiver {
   readonly settings: ReceiverConfig
   readonly enabled: boolean
 }
@@ -26,7 +26,7 @@ interface Standing {
 export class Receivers {
   readonly #links: LinkDeps
   readonly #receive: Receive
-  readonly #standing = new Map<string, Standing>()
+  readonly #running = new Map<string, RunningReceiver>()
   readonly #turns = new SerialQueue()
 
   constructor(links: LinkDeps, receive: Receive) {
@@ -35,7 +35,7 @@ export class Receivers {
   }
 
   get names(): string[] {
-    return [...this.#standing.keys()]
+    return [...this.#running.keys()]
   }
 
   /**
@@ -49,37 +49,37 @@ export class Receivers {
   async #apply(list: readonly ReceiverConfig[]): Promise<Applied> {
     const { config, logger, supervisor } = this.#links
     const applied: Applied = { added: [], removed: [], changed: [], kept: [] }
-    const wanted = new Map<string, Standing>()
+    const wanted = new Map<string, RunningReceiver>()
     for (const entry of list) {
       const settings = withHardware(bus => config.get(`RESOURCES.physical_config.${bus}`), entry)
       if (wanted.has(settings.name)) logger.error(`two receivers are named ${settings.name}: the second is left out`)
       else wanted.set(settings.name, { settings, enabled: mediumEnabled(config, settings.medium) })
     }
-    for (const [name, standing] of this.#standing) {
-      if (isDeepStrictEqual(wanted.get(name), standing)) continue
-      this.#standing.delete(name)
+    for (const [name, running] of this.#running) {
+      if (isDeepStrictEqual(wanted.get(name), running)) continue
+      this.#running.delete(name)
       await supervisor.remove(name)
       applied[wanted.has(name) ? 'changed' : 'removed'].push(name)
     }
-    for (const [name, standing] of wanted) {
-      if (this.#standing.has(name)) {
+    for (const [name, receiver] of wanted) {
+      if (this.#running.has(name)) {
         applied.kept.push(name)
         continue
       }
-      const thing = await this.#make(standing)
+      const thing = await this.#make(receiver)
       try {
-        supervisor.add(thing, hostOf(standing.settings))
+        supervisor.add(thing, hostOf(receiver.settings))
       } catch (error) {
         logger.error(`receiver ${name}: ${asOsError(error).message}`)
         continue
       }
-      this.#standing.set(name, standing)
+      this.#running.set(name, receiver)
       if (!applied.changed.includes(name)) applied.added.push(name)
     }
     return applied
   }
 
-  async #make({ settings, enabled }: Standing): Promise<Openable> {
+  async #make({ settings, enabled }: RunningReceiver): Promise<Openable> {
     const { name, medium, host, ...others } = settings
     if (!enabled) return new UnavailableLink(name, mediumOff(medium))
     const { config, clock, logger, registry, trueNow, identity } = this.#links

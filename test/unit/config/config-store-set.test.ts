@@ -108,7 +108,7 @@ test('the running gateway sees and approves a write before it is saved', async (
   await assert.rejects(outside, { code: 'FORBIDDEN' })
 })
 
-test('a value given as text is converted to the type of the key, or to the requested type', () => {
+test('a value that is a text is converted to the type of the key, or to the requested type', () => {
   const store = place('{}').load()
   assert.equal(store.set('device_id', '12').new, '12')
   assert.equal(store.set('engine_settings.precision', '5').new, 5)

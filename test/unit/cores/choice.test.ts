@@ -108,7 +108,7 @@ test('without a result the pure core stays, and it is measured again when links 
 test('a measurement is bounded by its time and its rounds', () => {
   let [reads, step] = [0, 0]
   const now = (): number => reads++ * step
-  // a clock that stands still: 300 rounds of four works, each between two readings
+  // a stopped clock: 300 rounds of four works, each between two readings
   assert.deepEqual(measureCores(undefined, now), {
     uplinks: { pycore: 0, rscore: 0 },
     receivers: { pycore: 0, rscore: 0 },

@@ -59,7 +59,7 @@ const outcome = <T>(core: Core, run: () => T): { value: T | null; error: string;
 const ends = new Int32Array(4096)
 const memory = Buffer.alloc(1 << 21)
 
-/** Takes the staged packets of the native core, in one of its two ways. */
+/** Takes the staged packets of the native core, in one of its two modes. */
 function settle(p: Pair, into: boolean): void {
   assert.equal(p.native.staged, p.expected.length)
   let got: Buffer[]

@@ -97,7 +97,7 @@ describe('lost packets of a secure session', () => {
     assertNoFallback(w.data)
   })
 
-  test('a third of all packets lost, both ways: the same facts on both sides, and no plaintext once the session is secure', async t => {
+  test('a third of all packets lost, in both directions: the same facts on both sides, and no plaintext once the session is secure', async t => {
     let state = 4
     const w = await world(t)
     w.options.lose = () => {

@@ -14,11 +14,16 @@ const REFUSED: readonly (readonly [word: RegExp, instead: string, files?: RegExp
   [/\basked\b/i, 'requested, queried'],
   [/\bvouch\w*/i, 'time source, confirm'],
   [/\bpatience\b/i, 'timeout, backoff'],
-  [/\bstand-ins?\b/i, 'local upstream, substitute'],
   [/\bclothes\b/i, 'form'],
   [/\bbattery clock\b/i, 'RTC'],
   [/\bsteady clock\b/i, 'monotonic clock'],
-  [/\bpauses?\b/i, 'delay, backoff', /^src\/(?:lib\/backoff|links\/|node\/)/],
+  [/\bpauses?\b/i, 'delay, backoff, interval, yield', /^(?:src\/(?:lib|links|node)|docs\/decisions)\//],
+  [/\bgiven\b/i, 'passed in, explicit, assigned, or the name of the option'],
+  [/\bstands?\b/i, 'is, is stopped, replaces, substitute'],
+  [/\b(?:the|its|their) rest\b/i, 'the others, the remaining, remainder'],
+  [/\bways\b/i, 'directions, forms, modes'],
+  // not the HTTP header
+  [/(?<!-)\bopeners?\b/i, 'client, caller of open()'],
 ]
 
 /** Parts of names for which a standard word exists, and what to write instead. */

@@ -109,7 +109,7 @@ test('the code builds every example of the page, and the page has no other', () 
     'probe-answer': delivery.buildProbeReply(1, 100),
     'delivery-frame': frameOf(diff, heart),
     'delivery-answer': delivery.buildAnswer(EPOCH, 1, 0b101),
-    'stream-opener': Buffer.concat([opener.wrap(delivery.buildProbe(1)), opener.wrap(heart)]),
+    'stream-client': Buffer.concat([opener.wrap(delivery.buildProbe(1)), opener.wrap(heart)]),
     'rs485-poll': turns.buildPoll(0x102, 11, 1024),
     'rs485-end': turns.buildTurnEnd(0x102, 11, 2),
     'need-full': refusal('NEED_FULL', diff),
@@ -161,7 +161,7 @@ test('a receiver accepts the delivery frame of the page and gives its answer', (
   assert.equal(frame.length, 16 + 2 * 2 + example('diff').length + example('heart').length)
   const taken: string[] = []
   const listener = new DeliveryStream({ role: 'server', onPacket: packet => void taken.push(hex(packet)) })
-  listener.push(example('stream-opener'))
+  listener.push(example('stream-client'))
   assert.deepEqual(taken, [hex(example('probe')), hex(example('heart'))])
 })
 

@@ -255,7 +255,7 @@ test('unconfirmed times are corrected by the clock records after them, also in a
   )
 })
 
-test('an existing file stays unless --force is given; a folder, a wrong path and a full disk are reported, and nothing is left', async () => {
+test('an existing file stays without --force; a folder, a wrong path and a full disk are reported, and nothing is left', async () => {
   const { dir, add, stop, out } = await place(false)
   await add(0, 50)
   await stop()

@@ -1,4 +1,4 @@
-// Updates on files that stand for the partitions of a card: what is written, what is fetched, and what is refused.
+// Updates on files in place of the partitions of a card: what is written, what is fetched, and what is refused.
 import assert from 'node:assert/strict'
 import { generateKeyPairSync } from 'node:crypto'
 import { readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'

@@ -60,7 +60,7 @@ test('airtime: the published times of 23 bytes at 125 kHz, and of others, are co
   assert.equal(symbolMs(12, 125_000), 32.768)
 })
 
-test('the largest packet within a given airtime is computed', () => {
+test('the largest packet within an airtime is computed', () => {
   for (const ms of [60, 100, 400]) {
     const bytes = bytesWithin(ms, air(8))
     assert.ok(airtimeMs(bytes, air(8)) <= ms && airtimeMs(bytes + 1, air(8)) > ms)

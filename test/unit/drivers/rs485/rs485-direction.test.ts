@@ -1,5 +1,5 @@
 // A port whose driver switches the direction (fake-direction.c, preloaded before the C library; the file runs itself
-// again with it): the medium opens, has passed the options to the driver, and packets go both ways.
+// again with it): the medium opens, has passed the options to the driver, and packets go in both directions.
 // Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -44,7 +44,7 @@ const around = (): void => {
 }
 
 const inside = (dir: string): void => {
-  test('R17: the driver gets the settings of the options, and packets go both ways', async () => {
+  test('R17: the driver gets the settings of the options, and packets go in both directions', async () => {
     const ptys = new Ptys()
     const [a, b] = [await ptys.port(join(dir, 'a')), await ptys.port(join(dir, 'b'))]
     new SerialBus([a, b])
@@ -66,7 +66,7 @@ const inside = (dir: string): void => {
     assert.deepEqual([enabled, rtsOnSend, rtsAfterSend, rxDuringTx], [true, false, true, false])
     assert.deepEqual([delayBeforeMs, delayAfterMs], [1, 2])
     assert.equal(await one.send(dataPacket(1)), true)
-    await until('both ways', () => got.length === 1 && answered)
+    await until('both directions', () => got.length === 1 && answered)
     await one.close()
     await two.close()
     ptys.close()

@@ -41,7 +41,7 @@ const heard = () => {
   }
 }
 
-test('bytes go both ways unchanged, and two users that name the same port share it', async () => {
+test('bytes go in both directions unchanged, and two users that name the same port share it', async () => {
   const plug = await ptys.port(join(dir, 'a'))
   const one = serialLine('one', settings(plug.path), context)
   const two = serialLine('two', settings(plug.path), context)
@@ -210,7 +210,7 @@ test('a peer that reads nothing: writes time out, the link is degraded and recov
     return error?.code === 'TIMEOUT'
   })
   assert.match(complaints[0]!, /no byte was sent for 0.1 s, the peer holds the line/)
-  // more than may wait at once: what was given up waits no more
+  // more than may wait at once: an abandoned write waits no more
   for (let k = 0; k < 2; k++) await assert.rejects(line.write(new Uint8Array(200_000)), /no byte was sent/)
   plug.write(Uint8Array.of(0x11)) // XON
   await until('it has recovered', async () => {

@@ -1,4 +1,4 @@
-// Whatever happens to the paths (loss both ways, late packets, black holes, unplugging, kills of the gateway, a large backlog, alarms, packets too
+// Whatever happens to the paths (loss in both directions, late packets, black holes, unplugging, kills of the gateway, a large backlog, alarms, packets too
 // large for some), no value ever differs from the logged one for its device and time, and after the paths are repaired everything arrives (R9, R10,
 // R12). Seeded, and the same on both cores.
 import assert from 'node:assert/strict'

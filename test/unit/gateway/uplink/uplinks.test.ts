@@ -271,7 +271,7 @@ test('when more is logged than the uplink carries, without any loss: live data i
   assert.ok(w.receive.counters.duplicates < 0.3 * w.logged.length, `${w.receive.counters.duplicates} went twice`)
 })
 
-test('a packet from the peer ends the backoff of its uplink: a name stands for its last resolved address', async t => {
+test('a packet from the peer ends the backoff of its uplink: a name means its last resolved address', async t => {
   const answers = ['10.9.8.7', '10.9.8.9']
   const query = async (_name: string, family: 4 | 6) =>
     family === 4 ? [{ address: answers.shift()!, ttl: 0 }] : Promise.reject(new Error('none'))

@@ -1,4 +1,4 @@
-// A medium over a line: packets both ways for any chunks, silence that ends a frame, a pulled cable, an echo.
+// A medium over a line: packets in both directions for any chunks, silence that ends a frame, a pulled cable, an echo.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { OsError } from '../../../../src/lib/errors'
@@ -47,7 +47,7 @@ class Ends {
 }
 
 for (const framing of ['uart', 'rs485', 'cobs'] as const)
-  test(`${framing}: packets go both ways, in chunks of any size, and answers find their request`, async () => {
+  test(`${framing}: packets go in both directions, in chunks of any size, and answers find their request`, async () => {
     let size = 0
     const ends = await new Ends(framing, { chunk: () => (size = (size % 7) + 1) }).open()
     assert.equal(await ends.a.send(FULL), true)

@@ -43,7 +43,7 @@ test('peers above the limit are not answered; noise and half-open handshakes lea
   assert.equal(await clients[1]!.send(bytes(10, 1)), true)
 })
 
-/** Forwards datagrams to `port` both ways, and records those to it. */
+/** Forwards datagrams to `port` in both directions, and records those to it. */
 async function relay(t: TestContext, port: number) {
   const [front, back] = [createSocket('udp4'), createSocket('udp4')]
   const seen: Buffer[] = []

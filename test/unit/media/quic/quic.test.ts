@@ -1,4 +1,4 @@
-// QUIC both ways: datagrams and the stream, loss, certificates, peers that vanish, moved peers.
+// QUIC in both directions: datagrams and the stream, loss, certificates, peers that vanish, moved peers.
 // Needs: openssl quic node24
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
@@ -9,7 +9,7 @@ import { freeUdpPort } from '../../../lib/gateway'
 import { LossyProxy } from '../../../lib/lossy'
 import { bytes, certs, context, dir, listener, own, sender, silent, until } from './quic-world'
 
-test('small and large packets go both ways, each complete, and are counted', async t => {
+test('small and large packets go in both directions, each complete, and are counted', async t => {
   const server = await listener(t)
   const origins = new Set<unknown>()
   server.onPacket((packet, origin) => {

@@ -1,4 +1,4 @@
-// TCP both ways: framed and plain packets, limits, slow, silent and misbehaving peers, names, ports, reopenings.
+// TCP in both directions: framed and plain packets, limits, slow, silent and misbehaving peers, names, ports, reopenings.
 import assert from 'node:assert/strict'
 import { createServer, type Server, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
@@ -30,7 +30,7 @@ async function stubborn(t: TestContext, onSocket: (socket: Socket) => void): Pro
 
 const framed = (packet: Uint8Array): Buffer => Buffer.from([packet.length >> 8, packet.length & 255, ...packet])
 
-test('after the probe, framed packets go both ways over one connection', async t => {
+test('after the probe, framed packets go in both directions over one connection', async t => {
   const server = await listener(t)
   const client = await sender(t, { port: server.medium.port })
   const answers: Buffer[] = []

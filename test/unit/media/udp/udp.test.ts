@@ -1,4 +1,4 @@
-// UDP both ways: packets, addresses, busy ports, absent peers, names that move, and a thousand reopenings.
+// UDP in both directions: packets, addresses, busy ports, absent peers, names that move, and a thousand reopenings.
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
@@ -35,7 +35,7 @@ async function sender(t: TestContext, options: object, events = silentEvents, mo
   return medium
 }
 
-test('packets go both ways between a sender and a listener, and are counted', async t => {
+test('packets go in both directions between a sender and a listener, and are counted', async t => {
   const server = await listener(t)
   const client = await sender(t, { host: '127.0.0.1', port: server.port })
   const at: string[] = []
@@ -79,7 +79,7 @@ test('each reply goes to the peer whose packet it answers', async t => {
     )
 })
 
-test('IPv6 works both ways, and a listener on :: writes IPv4 peers as IPv4', {
+test('IPv6 works in both directions, and a listener on :: writes IPv4 peers as IPv4', {
   skip: hasIPv6 ? false : 'this machine has no IPv6',
 }, async t => {
   const server = await listener(t, { listen_host: '::' })

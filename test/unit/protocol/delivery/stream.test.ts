@@ -106,7 +106,7 @@ test('a stream that ends twice gives its plain packet once, and counts a truncat
   assert.equal(framed.stream.cut, cut)
 })
 
-test('a bare PONG is reported even after the opener stopped waiting, so that the link is best effort', () => {
+test('a bare PONG is reported even after the client stopped waiting, so that the link is best effort', () => {
   const seq = new SequenceCounter()
   const sender = new DeliverySender<number>({
     maxPacket: 1000,
