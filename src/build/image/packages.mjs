@@ -1,17 +1,17 @@
-// Packages of Debian laid out without running them, fetched once into .cache.
-// What fails: a package that cannot be fetched, a tool that is missing (E_TOOL).
+// Unpacks packages of Debian without running their scripts, downloaded once into .cache.
+// What fails: a package that cannot be downloaded, a missing tool (E_TOOL).
 import { chmodSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { madeOnce, sha256Of, tool } from '../node-runtime.mjs'
 
 export const SUITE = 'trixie'
-/** the keys of Debian, which its archive is signed with */
+/** Debian's public keys, which check the signature of its archive */
 export const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const mirrorOf = suite => `deb http://deb.debian.org/debian ${suite} main non-free-firmware`
 
 /**
- * The folder with `packages` and what they need, which is not to be changed. `archs`: the first is that of packages without one. `newer`:
- * those of them that come from the suite's backports.
+ * The folder with `packages` and their dependencies; callers must not change it. `archs`: the first is that of packages without one.
+ * `newer`: those of `packages` that come from the suite's backports.
  */
 export function layOut(root, { label, packages: names, newer = [], archs = ['arm64'], suite = SUITE, size, say }) {
   const backports = `${suite}-backports`
@@ -25,14 +25,14 @@ export function layOut(root, { label, packages: names, newer = [], archs = ['arm
     say(`fetching ${count} of Debian ${suite} and what is needed with it (about ${size} MB) …`)
     const what = [
       '--variant=extract',
-      // for others than root the other ways need subordinate ids, and leave files that are not theirs
+      // without root the other modes need subordinate ids, and leave files of other owners
       ...(process.getuid() === 0 ? [] : ['--mode=chrootless']),
       `--architectures=${archs.join(',')}`,
       `--include=${packages.join(',')}`,
       `--keyring=${KEYRING}`,
     ]
     tool('mmdebstrap', 'mmdebstrap', [...what, suite, fresh, ...mirrors])
-    // nodes of devices, which only root gets
+    // device nodes, which mmdebstrap makes only as root
     rmSync(join(fresh, 'dev'), { recursive: true, force: true })
     mkdirSync(join(fresh, 'dev'))
     chmodSync(fresh, 0o755)
