@@ -10,7 +10,7 @@ import type { Logger } from './lib/logger'
 import type { Hardware } from './links/hardware'
 import { Registry } from './links/registry'
 
-/** This program's file: the loopback upstream runs it again. */
+/** This program's file: the local upstream runs it again. */
 export const SCRIPT = typeof __filename === 'string' ? __filename : resolve('dist/os-node.js')
 
 export const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })

@@ -277,7 +277,7 @@ function introduced({ config, overrides, role }: Opened, api: GatewayApi, url: s
       device_id: summary.deviceId,
       ...(token !== null && { token, ...(url !== null && { login_url: loginUrl(url, token) }) }),
     },
-    // the banner of its gateway includes the loopback upstream, unless it had to make its own token
+    // the banner of its gateway includes the local upstream, unless it had to make its own token
     banner: followsParent() && token === null ? '' : banner(summary, config, role, url, token, overrides),
   }
 }

@@ -15,7 +15,7 @@ export interface GatewayOptions {
   config: ConfigStore
   registry: Registry
   units: WireUnits & UnitResolver
-  /** path of the bundle; the SQL worker and the loopback upstream run it as well */
+  /** path of the bundle; the SQL worker and the local upstream run it as well */
   script: string
   version: string
   /** build time of the program, unix ms: a system clock before it is not trusted */

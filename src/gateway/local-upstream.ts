@@ -21,7 +21,7 @@ import type { Logger } from '../lib/logger'
 import { sleep, systemTimers } from '../lib/timers'
 import { buildPing } from '../protocol/control'
 
-interface LoopbackOptions {
+interface LocalUpstreamOptions {
   script: string
   dataDir: string
   /** device id of the second process */
@@ -33,9 +33,9 @@ interface LoopbackOptions {
 /** Set in the environment of the second process: it stops when its standard input closes. */
 const FOLLOW_PARENT = 'OS_NODE_FOLLOW_PARENT'
 
-/** The default ports of the loopback upstream: packets and page. */
-const LOOPBACK_PORT = 18080
-const LOOPBACK_WEB_PORT = 8766
+/** The default ports of the local upstream: packets and page. */
+const DEFAULT_PORT = 18080
+const DEFAULT_WEB_PORT = 8766
 
 /** how long to wait for the default ports: after a kill -9 the last upstream needs a moment to end */
 const PORT_WAIT_MS = 1000
@@ -101,10 +101,11 @@ async function freePort(probe: Probe, preferred: number, waitMs: number): Promis
   }
 }
 
-export class LoopbackUpstream {
-  packetPort = LOOPBACK_PORT
-  webPort = LOOPBACK_WEB_PORT
-  readonly #options: LoopbackOptions
+/** The process of the local upstream. */
+export class LocalUpstreamProcess {
+  packetPort = DEFAULT_PORT
+  webPort = DEFAULT_WEB_PORT
+  readonly #options: LocalUpstreamOptions
   readonly #backoff = new Backoff({ minMs: 1000, maxMs: 30_000 })
   #child: ChildProcess | undefined
   #timer: NodeJS.Timeout | undefined
@@ -113,7 +114,7 @@ export class LoopbackUpstream {
   /** number of restarts */
   restarts = 0
 
-  constructor(options: LoopbackOptions) {
+  constructor(options: LocalUpstreamOptions) {
     this.#options = options
   }
 
@@ -122,7 +123,7 @@ export class LoopbackUpstream {
   }
 
   /** Chooses the ports and holds them until stop(); call once, before start(). */
-  async choosePorts({ packets = LOOPBACK_PORT, web = LOOPBACK_WEB_PORT, waitMs = PORT_WAIT_MS } = {}): Promise<void> {
+  async choosePorts({ packets = DEFAULT_PORT, web = DEFAULT_WEB_PORT, waitMs = PORT_WAIT_MS } = {}): Promise<void> {
     const [forPackets, forWeb] = await Promise.all([freePort(udpFree, packets, waitMs), freePort(tcpFree, web, waitMs)])
     this.packetPort = forPackets.port
     this.webPort = forWeb.port
@@ -175,7 +176,7 @@ export class LoopbackUpstream {
     this.#backoff.up(clock.mono())
     child.stdin?.on('error', () => undefined) // the pipe to a process that has ended; its exit is handled below
     child.on('error', error => {
-      if (child.pid !== undefined) return logger.error(`the loopback upstream: ${error.message}`)
+      if (child.pid !== undefined) return logger.error(`the local upstream: ${error.message}`)
       this.#child = undefined
       this.#again(`could not be started: ${error.message}`)
     })
@@ -190,7 +191,7 @@ export class LoopbackUpstream {
     if (this.#stopped) return
     const { clock, logger } = this.#options
     const backoffMs = this.#backoff.next(clock.mono())
-    logger.warn(`the loopback upstream ${how}; started again in ${(backoffMs / 1000).toFixed(1)} s`)
+    logger.warn(`the local upstream ${how}; next start in ${(backoffMs / 1000).toFixed(1)} s`)
     this.#timer = setTimeout(() => this.start(), backoffMs)
   }
 
@@ -232,16 +233,16 @@ export class LoopbackUpstream {
 
 /** Starts and stops the upstream of a machine without configured uplinks. */
 export class LocalUpstream {
-  readonly #options: () => LoopbackOptions
+  readonly #options: () => LocalUpstreamOptions
   /** null while it does not run */
-  running: LoopbackUpstream | null = null
+  running: LocalUpstreamProcess | null = null
 
-  constructor(options: () => LoopbackOptions) {
+  constructor(options: () => LocalUpstreamOptions) {
     this.#options = options
   }
 
   async start(): Promise<UplinkConfig> {
-    const upstream = new LoopbackUpstream(this.#options())
+    const upstream = new LocalUpstreamProcess(this.#options())
     this.running = upstream
     await upstream.choosePorts()
     upstream.start()

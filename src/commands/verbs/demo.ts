@@ -1,5 +1,5 @@
 // demo: a gateway in a temporary folder that is removed at the end: the sensors of this machine, a simulated
-// greenhouse, an upstream on the loopback, and the page. It does not touch a running gateway; if the usual port of the
+// greenhouse, a local upstream, and the page. It does not touch a running gateway; if the usual port of the
 // page is in use, any free one is used. A reading that cannot be submitted (no id yet) is skipped.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

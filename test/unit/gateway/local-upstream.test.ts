@@ -1,14 +1,14 @@
 // The ports of the local upstream of a new gateway, with several gateways on one machine.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LoopbackUpstream } from '../../../src/gateway/local-upstream'
+import { LocalUpstreamProcess } from '../../../src/gateway/local-upstream'
 import { systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import { freePort, freeUdpPort } from '../../lib/gateway'
 
-const upstream = (): LoopbackUpstream =>
-  new LoopbackUpstream({ script: '', dataDir: '', deviceId: 'up', clock: systemClock, logger: silentLogger })
-const portsOf = ({ packetPort, webPort }: LoopbackUpstream) => ({ packets: packetPort, web: webPort })
+const upstream = (): LocalUpstreamProcess =>
+  new LocalUpstreamProcess({ script: '', dataDir: '', deviceId: 'up', clock: systemClock, logger: silentLogger })
+const portsOf = ({ packetPort, webPort }: LocalUpstreamProcess) => ({ packets: packetPort, web: webPort })
 
 test('gateways that start at the same moment choose different ports, and the default ports are free again after stop', async () => {
   const usual = { packets: await freeUdpPort(), web: await freePort() }
