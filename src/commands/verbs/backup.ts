@@ -59,7 +59,7 @@ export const backup: Verb<BackupResult & { readonly file: string }> = {
   name: 'backup',
   summary: 'write configuration, log and identity into one file',
   description:
-    'A gateway may run meanwhile. Passwords, keys, tokens and users are left out unless --with-secrets seals them with a passphrase ' +
+    'A gateway may run meanwhile. Passwords, keys, tokens and users are left out unless --with-secrets encrypts them with a passphrase ' +
     '(scrypt, AES-256-GCM).',
   examples: [
     'os-node backup gateway.backup',
@@ -68,7 +68,7 @@ export const backup: Verb<BackupResult & { readonly file: string }> = {
   options: {
     file: { type: 'string', value: 'FILE', required: true, help: 'output file' },
     force: { type: 'boolean', help: 'overwrite an existing file' },
-    'with-secrets': { type: 'boolean', help: 'also what is secret, sealed with a passphrase' },
+    'with-secrets': { type: 'boolean', help: 'include secrets, encrypted with a passphrase' },
     'passphrase-file': PASSPHRASE_FILE,
   },
   operands: ['file'],
@@ -85,7 +85,7 @@ export const backup: Verb<BackupResult & { readonly file: string }> = {
     [
       `${paint.bold(file)}: ${counted(files, 'file')}, ${bytesText(bytes)}`,
       secrets
-        ? 'secrets are in it, sealed with the passphrase; without it they are lost'
+        ? 'secrets are in it, encrypted with the passphrase; without it they are lost'
         : `without secrets: users, tokens and keys${left_out.length > 0 ? `, and ${left_out.join(', ')}` : ''} are not in it (--with-secrets)`,
     ].join('\n'),
 }
@@ -102,7 +102,7 @@ export const restore: Verb<RestoreResult> = {
   ],
   options: {
     file: { type: 'string', value: 'FILE', required: true, help: 'backup file' },
-    'without-secrets': { type: 'boolean', help: 'leave the secrets in it; no passphrase is needed' },
+    'without-secrets': { type: 'boolean', help: 'do not restore the secrets; needs no passphrase' },
     'passphrase-file': PASSPHRASE_FILE,
   },
   operands: ['file'],

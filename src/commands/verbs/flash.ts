@@ -41,7 +41,7 @@ export const flash: Verb<object> = {
     'wifi-country': { type: 'string', value: 'CC', help: 'country of the Wi-Fi, for example DE' },
     key: { type: 'string', value: 'FILE', help: 'public keys for the remote shell' },
     uplink: { type: 'string', value: 'URL', help: 'where to send, for example udp://192.0.2.10:8080' },
-    yes: { type: 'boolean', help: 'do not ask' },
+    yes: { type: 'boolean', help: 'erase without confirmation' },
   },
   operands: ['device'],
   where: 'local',

@@ -16,7 +16,7 @@ export const update: Verb<object> = {
   ],
   options: {
     source: { type: 'string', value: 'FILE|URL', required: true, help: 'the update' },
-    'no-restart': { type: 'boolean', help: 'the next start tries it' },
+    'no-restart': { type: 'boolean', help: 'do not restart; the next start tries the update' },
   },
   operands: ['source'],
   where: 'local',

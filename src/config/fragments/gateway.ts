@@ -110,8 +110,8 @@ export const gatewayEntries = {
         restart: true,
       }),
       commit_bytes: int(65_536, 'pending bytes that start a commit', { min: 512, max: 67_108_864, restart: true }),
-      when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'dropped when the log is full', atStart),
-      check_bytes_s: int(16_384, 'reads the log again for damage, each part once a day; bytes/s at most, 0: never', {
+      when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'when the log is full: drop the oldest records, or refuse new readings', atStart),
+      check_bytes_s: int(16_384, 'highest rate of the daily check of the log for damage, bytes/s; 0: no check', {
         max: 67_108_864,
         restart: true,
       }),

@@ -27,11 +27,11 @@ const ADD: Record<string, OptionSpec> = {
   name: { type: 'string', value: 'NAME', help: 'name of the rule; else rule-N' },
   ...MATCH,
   to: { type: 'list', value: 'TARGET', help: 'target: tcp://10.0.0.2:8888, mqtt; repeatable' },
-  'to-protocol': { type: 'string', value: 'MEDIUM', help: 'one target, in parts' },
+  'to-protocol': { type: 'string', value: 'MEDIUM', help: 'medium of the target (with --to-host, --to-port)' },
   'to-host': { type: 'string', value: 'HOST', help: 'its address' },
   'to-port': { type: 'integer', value: 'N', min: 1, max: 65_535, help: 'its port' },
   priority: { type: 'integer', value: 'N', default: 0, min: -1000, max: 1000, help: 'higher is evaluated first' },
-  set: { type: 'string', value: 'SET', default: 'default', help: 'the first match of each set applies' },
+  set: { type: 'string', value: 'SET', default: 'default', help: 'rule set; the first matching rule of each set applies' },
   direction: { type: 'string', choices: ['in', 'out', 'both'], default: 'both', help: 'received, sent from here' },
   frames: {
     type: 'string',
@@ -173,8 +173,8 @@ export class PortForwarderService implements Service {
       run: ({ name }) => ({ value: { ok: true, rule: this.enableRule(String(name), enabled) } }),
     })
     return {
-      status: { summary: 'whether it runs, and what it did', reads: true, run: () => ({ value: this.status() }) },
-      list: { summary: 'the rules', reads: true, run: () => ({ value: { rules: this.#rules } }) },
+      status: { summary: 'show state and counters', reads: true, run: () => ({ value: this.status() }) },
+      list: { summary: 'list rules', reads: true, run: () => ({ value: { rules: this.#rules } }) },
       'add-rule': {
         summary: 'add a rule',
         example: 'north --medium UDP --device 7 --to tcp://10.0.0.2:8888',
