@@ -358,7 +358,7 @@ export class Gateway {
   #ease(level: GuardLevel, reason: string): void {
     this.#takeSettings()
     if (this.guard.safeMode) return
-    this.#database(db => (level === 'tight' ? db.pause(`resting: ${reason}`) : db.resume()))
+    this.#database(db => (level === 'tight' ? db.pause(`paused: ${reason}`) : db.resume()))
   }
 
   /** Applies settings that need no link. */

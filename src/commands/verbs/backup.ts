@@ -95,7 +95,7 @@ export const restore: Verb<RestoreResult> = {
   summary: 'replace configuration, log and identity by a backup',
   description:
     'The file is checked first; a damaged one changes nothing. No gateway may run. The old state stays in DATA/restore until the new ' +
-    'one has started once. On another board: the old one must never run again, since both would send under one id.',
+    'one has started once. On another board: the old board must never run again, since both would send under one id.',
   examples: [
     'os-node restore gateway.backup',
     'os-node restore gateway.backup --config /etc/os-node/Config.json --passphrase-file /root/passphrase',
@@ -130,6 +130,6 @@ export const restore: Verb<RestoreResult> = {
             ...(left_out.length > 0 ? [`set again in Config.json: ${left_out.join(', ')}`] : []),
           ]),
       ...(old_state === null ? [] : [`the old state is in ${old_state} until the restored one has started once`]),
-      'if the backup is from another board: it must never run again',
+      'if the backup is from another board, that board must never run again',
     ].join('\n'),
 }
