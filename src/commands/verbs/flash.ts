@@ -26,7 +26,7 @@ export const flash: Verb<object> = {
   name: 'flash',
   summary: 'write the SD image to a card, with its first settings',
   description:
-    'Without DEVICE it lists the removable disks; no other disk is ever written. It prompts before it erases the card, and verifies what it wrote. Only root can write a card.',
+    'Without DEVICE it lists the removable disks; no other disk is written. It prompts before it erases the card, and verifies what it wrote. Only root can write a card.',
   examples: [
     'os-node flash',
     'os-node flash /dev/sdb --image os-node-rpi-4-0.1.0.img.xz',

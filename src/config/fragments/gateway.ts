@@ -26,7 +26,7 @@ const source = v.looseObject({
   type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: `driver: ${SOURCE_TYPES}` })),
   match: maybe(v.unknown(), 'which sensors; the form depends on the driver'),
   interval_ms: maybeInt(
-    'ms between two readings; Modbus, I2C and line: from 2, can and gpio: from 10, w1: from 1000, the others: from 100; left out: default of the type',
+    'ms between readings; Modbus, I2C and line: from 2, can and gpio: from 10, w1: from 1000, the others: from 100; left out: default of the type',
     { min: 2, max: 86_400_000 },
   ),
   deadband: v.optional(
@@ -110,7 +110,12 @@ export const gatewayEntries = {
         restart: true,
       }),
       commit_bytes: int(65_536, 'pending bytes that start a commit', { min: 512, max: 67_108_864, restart: true }),
-      when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'when the log is full: drop the oldest records, or refuse new readings', atStart),
+      when_full: choice(
+        ['drop_oldest', 'refuse'],
+        'drop_oldest',
+        'when the log is full: drop the oldest records, or refuse new readings',
+        atStart,
+      ),
       check_bytes_s: int(16_384, 'highest rate of the daily check of the log for damage, bytes/s; 0: no check', {
         max: 67_108_864,
         restart: true,

@@ -14,7 +14,7 @@ const MATCH: Record<'medium' | 'source' | 'command' | 'device', OptionSpec> = {
   source: {
     type: 'list',
     value: 'ADDRESS',
-    help: 'address, range such as 10.0.0.0/8, or address as the medium writes it',
+    help: 'address or range such as 10.0.0.0/8, as the medium writes it',
   },
   command: {
     type: 'list',
@@ -31,7 +31,12 @@ const ADD: Record<string, OptionSpec> = {
   'to-host': { type: 'string', value: 'HOST', help: 'its address' },
   'to-port': { type: 'integer', value: 'N', min: 1, max: 65_535, help: 'its port' },
   priority: { type: 'integer', value: 'N', default: 0, min: -1000, max: 1000, help: 'higher is evaluated first' },
-  set: { type: 'string', value: 'SET', default: 'default', help: 'rule set; the first matching rule of each set applies' },
+  set: {
+    type: 'string',
+    value: 'SET',
+    default: 'default',
+    help: 'rule set; the first matching rule of each set applies',
+  },
   direction: { type: 'string', choices: ['in', 'out', 'both'], default: 'both', help: 'in: received; out: sent' },
   frames: {
     type: 'string',
