@@ -34,7 +34,7 @@ export function sharedAdapter(
     present: () => realFiles.exists(`/sys/class/bluetooth/${name}`),
     taken: () =>
       known.get(keyOf(name, !extended))?.inUse
-        ? `${name} is in use with extended_scan ${!extended}: give all that use it the same`
+        ? `${name} is in use with extended_scan ${!extended}: set the same value everywhere`
         : '',
     suspicion: () => (bluetoothdRuns(realFiles) ? '; bluetoothd scans too: systemctl disable --now bluetooth' : ''),
   })

@@ -75,7 +75,7 @@ export class BlockingFiles {
   /** Runs a job on `path` that occupies a thread of libuv's pool. */
   async #guard<T>(path: string, job: () => Promise<T>): Promise<T> {
     if (this.#stuck.has(path) || this.#stuck.size >= this.#mostStuck)
-      throw new OsError('TIMEOUT', `${path} is not read while a read hangs`)
+      throw new OsError('TIMEOUT', `${path} was not read: an earlier read hangs`)
     const working = job()
     const settled = (): void => void this.#stuck.delete(path)
     working.then(settled, settled)

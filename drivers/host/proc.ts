@@ -26,7 +26,7 @@ const SECOND_LOOK_MS = 200
 const LEAST_TICKS = 10
 const LEAST_MS = 100
 
-const lost = (file: string): OsError => new OsError('LINK_DOWN', `${file} does not read as it should`)
+const lost = (file: string): OsError => new OsError('LINK_DOWN', `${file} has an unexpected format`)
 
 type Values = ReadonlyMap<string, number | null | undefined>
 

@@ -38,7 +38,7 @@ export class ThreadFiles {
 
   async #ask(path: string, ask: (reader: FileReader) => Promise<number>): Promise<number> {
     if (this.stuck >= MOST_STUCK || this.#stuck.has(path))
-      throw new OsError('TIMEOUT', `${path} is not read while a read hangs`)
+      throw new OsError('TIMEOUT', `${path} was not read: an earlier read hangs`)
     for (;;) {
       const reader = this.#free()
       try {

@@ -31,14 +31,14 @@ export function parseW1(text: string): Scratchpad {
   const [, bytes = '', verdict] = /^((?:[0-9a-f]{2} ){9}): crc=[0-9a-f]{2} (YES|NO)/.exec(text) ?? []
   const raw = bytes.trim()
   const thousandths = /\bt=(-?\d+)/.exec(text)?.[1]
-  if (verdict === undefined) return { raw: text.trim().slice(0, 40), error: 'is not what w1_slave should hold' }
+  if (verdict === undefined) return { raw: text.trim().slice(0, 40), error: 'has an unexpected format' }
   if (verdict === 'NO') return { raw, error: 'wrong CRC: a long or badly connected line' }
   // a line held low reads as zeros, whose CRC is valid
   if (/^[0 ]+$/.test(raw)) return { raw, error: 'the line is held low' }
   // byte 6 is 0x0c only before the first conversion
   if (raw.startsWith('50 05') && raw.slice(18, 20) === '0c')
     return { raw, error: '85 °C is the value after power-up: the sensor lost power while it converted' }
-  if (thousandths === undefined) return { raw, error: 'is not what w1_slave should hold' }
+  if (thousandths === undefined) return { raw, error: 'has an unexpected format' }
   return { raw, value: Number(thousandths) / 1000 }
 }
 

@@ -8,7 +8,7 @@ export function openError(error: unknown, path: string): OsError {
   if (code === 'TIMEOUT')
     return new OsError('TIMEOUT', `${path} does not open: its driver does not answer (${message})`, {
       cause: error,
-      hint: 'unplug the adapter and plug it in again; the last lines of dmesg may tell what is wrong',
+      hint: 'unplug the adapter and plug it in again; the last lines of dmesg may show the cause',
     })
   if (code === 'CONFIG_INVALID') return error as OsError
   switch (details['errno'] ?? '') {

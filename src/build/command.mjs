@@ -1,5 +1,5 @@
-// The command lines of build.mjs and release.mjs: their options, --help, the keys that they name, and how an error ends the process.
-// What fails: an unknown option, a stray argument, a missing value, a file that is no key (E_USAGE, exit status 2).
+// The command lines of build.mjs and release.mjs: options, --help, key files, and the end of the process after an error.
+// What fails: an unknown option, an unexpected argument, a missing value, a file that is no key (E_USAGE, exit status 2).
 import { createPrivateKey } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -16,7 +16,7 @@ export function reportErrors() {
   })
 }
 
-/** Why a token of parseArgs is wrong; undefined if it is right. */
+/** Why a token of parseArgs is refused; undefined if it is accepted. */
 function whyWrong({ kind, name, rawName, value, inlineValue }, options) {
   if (kind === 'positional') return `${value} belongs to no option`
   if (kind !== 'option') return undefined
@@ -27,8 +27,8 @@ function whyWrong({ kind, name, rawName, value, inlineValue }, options) {
 }
 
 /**
- * The values of `options`, which are those of parseArgs; one with `optional` may be without a value, which is '' then. `--help` prints `help` and
- * ends the process. Throws E_USAGE.
+ * The values of `options` (format of parseArgs); an option with `optional` may lack its value, which is then ''. `--help` prints `help`
+ * and ends the process. Throws E_USAGE.
  */
 export function readOptions(args, options, help) {
   const all = { ...options, help: { type: 'boolean', short: 'h' } }
@@ -43,7 +43,7 @@ export function readOptions(args, options, help) {
   return values
 }
 
-/** The Ed25519 key in the PEM file `path`, which `option` names; a private one, or what `read` makes. Throws E_USAGE. */
+/** The Ed25519 key in the PEM file `path`, the value of `option`: a private one, or what `read` makes of it. Throws E_USAGE. */
 export function keyIn(path, option, read = createPrivateKey) {
   const make =
     'openssl genpkey -algorithm ed25519 -out FILE makes a private key, openssl pkey -in FILE -pubout its public half'

@@ -1,7 +1,7 @@
-// The Debian packages: dist/os-node_<version>_<arch>.deb for amd64, arm64 and armhf, out of the bundle, rootfs/ and the scripts of
-// src/build/debian. amd64 and arm64 carry Node; armhf has Debian's nodejs. The same sources give the same bytes where
-// SOURCE_DATE_EPOCH is the same.
-// What fails: a processor without a package (E_USAGE), a tool that is missing or refuses (E_TOOL), a Node that cannot be had (E_NODE).
+// Makes the Debian packages dist/os-node_<version>_<arch>.deb for amd64, arm64 and armhf from the bundle, rootfs/ and the scripts of
+// src/build/debian. amd64 and arm64 contain Node; armhf depends on Debian's nodejs. The same sources and SOURCE_DATE_EPOCH give the same
+// bytes.
+// What fails: a processor without a package (E_USAGE), a tool that is missing or fails (E_TOOL), a Node with another hash (E_NODE).
 import {
   chmodSync,
   copyFileSync,
@@ -24,12 +24,12 @@ import { usageError } from './command.mjs'
 import { ARTEFACT } from './dist-folder.mjs'
 import { NODE_VERSION, nodeRuntime, tool } from './node-runtime.mjs'
 
-/** Debian's name of a processor → Node's, and whether Node is carried */
+/** Debian's name of a processor → Node's, and whether the package contains Node */
 const PROCESSORS = { amd64: ['x64', true], arm64: ['arm64', true], armhf: ['arm', false] }
 const PROGRAMS = ['os-web', 'os-transmit', 'os-tui']
-/** files that only a person edits: dpkg asks before it replaces one. Config.json is none: the service writes it (postinst) */
+/** files that only a person edits: dpkg prompts before it replaces one. Config.json is none: the service writes it (postinst) */
 const CONFFILES = ['/etc/os-node/can0.conf']
-/** what the bundle does not read, and what is for other processors */
+/** files that the bundle does not read or that lie elsewhere in the package; of `native`, only that of the processor is packed */
 const LEFT_OUT = /^(native|types|os-node\.d\.ts|os-node\.1|NOTICE|.*\.cache)$/
 
 function put(to, from) {
@@ -90,7 +90,7 @@ Description: gateway for sensors and buses
  every value on flash and delivers it to an upstream server in small packets.${carriesNode ? `\n .\n Carries Node.js ${NODE_VERSION}.` : ''}
 `
 
-/** Modes do not depend on the umask of who builds: programs and folders 755, files 644. */
+/** Sets the modes, whatever the umask of the build: programs and folders 755, files 644. */
 function setModes(dir) {
   for (const entry of readdirSync(dir, { withFileTypes: true })) {
     const path = join(dir, entry.name)
@@ -100,14 +100,14 @@ function setModes(dir) {
   chmodSync(dir, 0o755)
 }
 
-/** Throws E_USAGE where Debian has no package of os-node for one of `archs`. */
+/** Throws E_USAGE if there is no package for one of `archs`. */
 export function checkArchs(archs = []) {
   const unknown = archs.find(debian => !Object.hasOwn(PROCESSORS, debian))
   if (unknown !== undefined)
     throw usageError(`no package for '${unknown}'; there are ${Object.keys(PROCESSORS).join(', ')}`)
 }
 
-/** Makes the packages of `archs` (Debian's names; all by default) from what lies in dist/; their paths. `quick`: packed less. `out`: where they go. */
+/** Makes the packages of `archs` (Debian's names; all by default) from dist/; returns their paths. `quick`: less compression. `out`: target folder. */
 export function makePackages(
   root,
   { version, builtAt, archs = Object.keys(PROCESSORS), quick = false, out = join(root, 'dist'), say },

@@ -1,22 +1,22 @@
-// Where a build goes: it is made in dist.new and takes its place in dist file by file, so that a gateway at work finds whatever it
-// loads later, of the one build or the other. A build that fails leaves dist as it was.
-// .build/made.json has what the build was made of and what came out, so that `npm start` builds only when one of them is another.
-// A file is compared by size and times: reading all of them takes a small board seconds.
+// Builds in dist.new, then renames file by file into dist, so that a running gateway can always load its files. A build that fails leaves
+// dist unchanged.
+// .build/made.json has the inputs and the files of the build, so that `npm start` builds only if one of them changed. Files are compared by
+// size and times: reading all of them takes a small board seconds.
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, sep } from 'node:path'
 import { compilerFor, PROCESSORS } from '../../drivers/native/build.mjs'
 
 export const FRESH = 'dist.new'
-/** images, updates and packages in dist, and what lies beside them: their names have a version */
+/** images, updates and packages in dist, with their checksums and lists: their names have a version */
 export const ARTEFACT = /^os-node[-_].*\d+\.\d+\.\d+/
 
-/** What the bundle and what lies beside it are made of; of the tests, vectors and names. */
+/** Sources of the bundle and of the files next to it; the tests belong to them, since the self-test has their vectors and names. */
 const SOURCES = ['build.mjs', 'package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.types.json']
 const FOLDERS = ['src', 'drivers', 'board', 'test']
-/** what a build leaves out where it is missing */
+/** folders that may be missing: a build then leaves something out */
 const MAY_LACK = ['node_modules', 'node_modules/@stoprocent']
 
-/** Files below a folder, from the project's root, sorted. */
+/** Files below a folder, relative to the project's root, sorted. */
 export const filesBelow = (root, folder) =>
   existsSync(join(root, folder))
     ? readdirSync(join(root, folder), { withFileTypes: true, recursive: true })
@@ -32,14 +32,14 @@ function stampOf(root, file) {
 
 const stampsOf = (root, files) => Object.fromEntries(files.map(file => [file, stampOf(root, file)]))
 
-/** What decides on a build and is no file of the project: Node, the compilers, and variables for both. */
+/** Inputs of a build that are not project files: Node, the compilers, and variables for both. */
 const tools = () => [
   process.versions,
   Object.keys(PROCESSORS).map(arch => compilerFor(arch).cc ?? null),
   ['CC', 'SOURCE_DATE_EPOCH'].map(name => process.env[name] ?? null),
 ]
 
-/** What a build is made of, as it is now. */
+/** The present inputs of a build, as one text. */
 export function inputs(root) {
   const packages = MAY_LACK.filter(dir => existsSync(join(root, dir))).map(dir => readdirSync(join(root, dir)).sort())
   const files = [...SOURCES, ...FOLDERS.flatMap(folder => filesBelow(root, folder))]
@@ -48,7 +48,7 @@ export function inputs(root) {
 
 const madeFile = root => join(root, '.build/made.json')
 
-/** True when dist is what a build from `made` would give. */
+/** Whether dist is the result of a build from the inputs `made`. */
 export function isMade(root, made) {
   try {
     const kept = JSON.parse(readFileSync(madeFile(root), 'utf8'))
@@ -59,14 +59,14 @@ export function isMade(root, made) {
   }
 }
 
-/** Begins a build: an empty folder for it. */
+/** Makes the empty folder of a new build. */
 export function begin(root) {
   rmSync(madeFile(root), { force: true })
   rmSync(join(root, FRESH), { recursive: true, force: true })
   mkdirSync(join(root, FRESH))
 }
 
-/** The files of dist.new take their places, the bundle last; what earlier builds made goes, but no image and no package. */
+/** Moves the files of dist.new to dist, the bundle last, and removes those of earlier builds, except images and packages. */
 export function publish(root, made) {
   const fresh = filesBelow(root, FRESH).map(file => relative(FRESH, file))
   const isBundle = file => file === 'os-node.js'

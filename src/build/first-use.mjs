@@ -1,8 +1,8 @@
-// Packages of which most gateways use none: each is bundled by itself and lies in the bundle packed (Brotli, base64), unpacked
-// and compiled on its first use. Node reads through every character of the program's code at each start of each thread;
-// packed, a package costs a start nothing and the bundle a third. Build time only.
+// Packages that most gateways do not use: each is bundled separately and packed into the bundle (Brotli, base64); its first use unpacks
+// and compiles it. Each start of a thread makes Node scan all of the program's code; a packed package costs a start nothing, and a third of
+// its size in the bundle.
 
-/** pack → what of it is imported; the files of one pack share their modules */
+/** pack → the files of it that are imported; files of one pack share their modules */
 const PACKS = {
   noble: [
     '@stoprocent/noble/lib/noble.js',
@@ -17,7 +17,7 @@ const PACK_OF = new Map(Object.entries(PACKS).flatMap(([pack, files]) => files.m
 /** mark of a resolution that this plugin requested itself */
 const REQUESTED = Symbol('requested')
 
-/** What the pack is in the bundle: `module.exports` of the package, compiled with the bundle's own `require` and place. */
+/** The module of a pack in the bundle: `module.exports` of the package, compiled with the `require` and path of the bundle. */
 const unpacked = (pack, text) => `
   const { createRequire } = require('node:module')
   const { compileFunction } = require('node:vm')
@@ -28,8 +28,8 @@ const unpacked = (pack, text) => `
   compileFunction(code, names, { filename })(exports, createRequire(__filename), module, __filename, __dirname)`
 
 /**
- * The esbuild plugin. `esbuild` and `options` bundle a pack (the options hold the plugins it needs, and `minify`), `packText` makes its
- * bytes small text. A package that is not installed is left to esbuild.
+ * The esbuild plugin. `esbuild` and `options` bundle a pack (the options contain the plugins it needs, and `minify`), `packText` compresses
+ * its bytes to text. esbuild handles a package that is not installed.
  */
 export const firstUse = ({ esbuild, options, packText }) => ({
   name: 'first-use',

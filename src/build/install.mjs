@@ -1,11 +1,12 @@
-// Fetches the packages of package-lock.json into node_modules: all of them, or those that the bundle is made of, which is
-// what `npm start` needs on a small board. node_modules/.os-node-lock says which lock was installed, and how much of it.
+// Installs the packages of package-lock.json into node_modules: all of them, or for `npm start` only those that the bundle is made of,
+// which fits a small board. node_modules/.os-node-lock has the hash of the installed lock, and whether all of it was installed.
+// What fails: npm, or a node_modules that is a link (E_INSTALL).
 import { spawnSync } from 'node:child_process'
 import { existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sha256Of } from './node-runtime.mjs'
 
-/** What is in the bundle or makes it; the others check types, style and behaviour. */
+/** Packages that are in the bundle or make it; the others check types, style and behaviour. */
 const PARTS = [
   '@valibot/to-json-schema',
   'esbuild',
@@ -21,10 +22,10 @@ const PARTS = [
   'valibot',
 ]
 
-/** The packages bring their native files ready-made: nothing is to be compiled, which would need Python, make and Node's headers. */
+/** The packages contain their native files: compiling them would need Python, make and Node's headers. */
 const READY_MADE = ['--ignore-scripts']
 
-/** Installs what is missing. `parts`: only the packages of the bundle, where not all are there already. */
+/** Installs missing packages. `parts`: only those of the bundle, unless all are installed already. */
 export function install(root, { parts = false, say = () => undefined } = {}) {
   const lockText = readFileSync(join(root, 'package-lock.json'), 'utf8')
   const lock = sha256Of(lockText)
@@ -40,7 +41,7 @@ export function install(root, { parts = false, say = () => undefined } = {}) {
   writeFileSync(mark, parts ? `parts ${lock}` : lock)
 }
 
-/** npm knows no class of packages that a build needs and a user of the package does not: it gets a manifest with those alone. */
+/** npm has no class for packages that a build needs but a user does not: it gets a manifest with only these. */
 function installParts(root, lock) {
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const { version, devDependencies, optionalDependencies, overrides } = manifest

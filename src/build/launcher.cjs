@@ -1,16 +1,16 @@
-// The part of the bundle that Node itself reads; the program lies behind it in a comment. The build writes it in words of the
-// oldest Node.
+// The part of the bundle that Node compiles at every start; the program follows it in a comment. The build transpiles it to ES5.
 //
-// It compiles the program from the bytecode that an earlier start left beside the bundle, or in the folder OS_NODE_BYTECODE where the bundle
-// is another user's or read-only (os-node.<tag>.cache: a CRC-32 that identifies the program, the CRC-32 of the bytecode, 1 if it covers a gateway's start, 0, the bytecode). That takes half the time of a start from
-// the text. V8 compiles a function when it first runs, so the cache of a command has few of those that a gateway's start needs: a gateway
-// says when it has started (event osNodeStarted of process), and the cache becomes that of its start. The tag is of this version of V8 and its flags.
-// Bytecode runs unchecked, so only a file is read that no other user can write.
+// It compiles the program from the bytecode that an earlier start wrote next to the bundle, or into the folder OS_NODE_BYTECODE if the
+// bundle is another user's or read-only. That takes half the time of a start from the text. The file is os-node.<tag>.cache, whose tag names
+// the version and flags of V8: a CRC-32 that identifies the program, the CRC-32 of the bytecode, 1 if it covers a gateway's start, 0, the
+// bytecode. V8 compiles a function when it first runs, so the cache of a command has few of the functions that a gateway's start needs: a
+// gateway emits osNodeStarted on process when it has started, and the cache is then written anew. Bytecode runs unchecked, so a file that
+// other users can write is not read.
 // A gateway limits its heap: V8's new space keeps its initial size (default: up to 32 MB), and the old space grows by 20 % between
 // collections (default: up to fourfold on machines with much memory). V8 rejects bytecode made under other flags, so they are reset while
 // the cache is made; --memory-saver-mode (V8 13) cannot be reset and is set after that.
-// Errors: without a cache, or with a stale, damaged or foreign one, the text is compiled. The command line then writes a new
-// cache; where it cannot (a folder of another user, a full disk), the next start is slow again and nothing else changes.
+// Errors: without a cache, or with a stale, damaged or foreign one, the text is compiled, and a command writes a new cache. If it cannot be
+// written (a folder of another user, a full disk), the next start is slow again and nothing else changes.
 !(() => {
   var fs = require('node:fs')
   var vm = require('node:vm')
@@ -26,7 +26,7 @@
   var folder = process.env.OS_NODE_BYTECODE || __dirname
   var cacheFile = path.join(folder, path.basename(__filename, '.js')) + '.' + v8.cachedDataVersionTag() + '.cache'
   var self = fs.statSync(__filename)
-  // the manifest, with the hash of the whole, is behind the program; an edit by hand changes the time
+  // the text behind the program has the hash of all modules (manifest); an edit by hand changes the time
   var program = crc32(self.mtimeMs + ' ' + self.size + file.latin1Slice(end))
   var isGateway = require.main === module && /^(run|serve)$/.test(process.argv[2])
   var isV8From13 = parseInt(process.versions.v8, 10) >= 13
@@ -72,7 +72,7 @@
       head.writeUInt32LE(started, 8)
       if (fs.existsSync(cacheFile)) fs.unlinkSync(cacheFile)
       fs.writeFileSync(cacheFile, Buffer.concat([head, data]), { flag: 'wx', mode: 0o644 })
-    } catch {} // the folder is of another user, or full
+    } catch {} // the folder is another user's, or full
   }
 
   try {
@@ -81,8 +81,8 @@
   var wrapper = '(function(exports,require,module,__filename,__dirname,__importModule){'
   // Node prints a line of the sources instead of minified code only where the code names a map
   var tail = '\n})\n//# sourceMappingURL=' + path.basename(__filename) + '.map'
-  // the build breaks the end of a comment apart; positions are those of the file, for the source map. All of it is changed where it
-  // was read, so that the text is one string, made once: each copy is two megabytes of memory to be touched
+  // the build broke every end of a comment: it is restored in place, so that positions fit the source map and the text becomes one string:
+  // each copy would be two megabytes of memory
   for (at = code.indexOf(1); at >= 0; at = code.indexOf(1, at + 1)) if (code[at - 1] === 0x2a) code[at] = 0x2f
   file.latin1Write(wrapper, start - wrapper.length)
   file.latin1Write(tail, end)
@@ -97,13 +97,13 @@
     if (isStale || !ofGateway) writeCache(1)
     if (isGateway && isV8From13) v8.setFlagsFromString('--memory-saver-mode')
   })
-  // code from a cache cannot import; this function can, and has no part in the launcher, whose text it would keep in memory
+  // code from a cache cannot import; this function can. It is compiled apart from the launcher, whose text it would keep in memory
   var importModule = vm.runInThisContext('(function(url){return import(url)})', {
     importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   })
   cached = file = code = undefined
   keepHeapSmall(true)
-  // V8 takes a growth factor below 2 for 2 when it makes another heap, that of a worker
+  // V8 resets a growth factor below 2 to 2 when it makes the heap of a worker
   process.on('worker', worker => worker.once('online', () => keepHeapSmall(true)))
   script.runInThisContext().call(exports, exports, require, module, __filename, __dirname, importModule)
   if (isStale) writeCache(0)

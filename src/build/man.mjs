@@ -1,9 +1,9 @@
-// dist/os-node.1, the manual page: every command with its options and examples, made from the schemas that the program parses by.
+// Writes dist/os-node.1, the manual page: every command with its options and examples, from the tables that the program itself parses with.
 import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 
-/** Text of roff: backslashes, hyphens that are typed, and a point or quote that begins a line. */
+/** Escapes text for roff: backslashes, hyphens, and a point or quote at the beginning of a line. */
 const plain = text =>
   text
     .replaceAll('\\', '\\e')

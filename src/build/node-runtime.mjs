@@ -1,6 +1,6 @@
-// The Node that packages and images carry: npm's builds of the official one, of one version, fetched once into .cache and checked
-// against the hash that is written here. armv7 has none of that version: Debian's nodejs is used there.
-// What fails: no network, or other bytes than these: E_NODE with what to do.
+// The Node that packages and images contain: npm's builds of one official version, downloaded once into .cache and checked against the
+// hashes below. armv7 has no build of that version: Debian's nodejs is used there.
+// What fails: no network (E_TOOL), a download with another hash (E_NODE).
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
@@ -21,10 +21,10 @@ const STRIP = { x64: 'x86_64-linux-gnu-strip', arm64: 'aarch64-linux-gnu-strip' 
 
 export const sha256Of = bytes => createHash('sha256').update(bytes).digest('hex')
 
-/** Folders of programs, also those that Debian leaves out of the PATH of ordinary users. */
+/** PATH, with the folders that Debian leaves out of it for ordinary users. */
 export const searched = (env = process.env) => `${env.PATH}:/usr/local/sbin:/usr/sbin:/sbin`
 
-/** Runs a program of this machine. Throws E_TOOL with the package that brings it, or with what it said. */
+/** Runs a program of this machine; returns its output. Throws E_TOOL with the package that has it, or with its error output. */
 export function tool(debian, program, args, options = {}) {
   const env = options.env ?? process.env
   const how = { ...options, env: { ...env, PATH: searched(env) } }
@@ -58,7 +58,7 @@ export function nodeRuntime(root, arch, say = () => undefined) {
   })
 }
 
-/** The folder `dir`, which `make` fills under another name the first time; of several builds at once one gives it its name. */
+/** The folder `dir`. The first time `make` fills it under a temporary name; of simultaneous builds, the first to finish renames its own. */
 export function madeOnce(dir, make) {
   if (existsSync(dir)) return dir
   mkdirSync(dirname(dir), { recursive: true })

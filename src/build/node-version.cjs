@@ -1,5 +1,5 @@
-// Ends the process, with one line, on a Node that is too old. Written for any Node there ever was: it runs first in build.mjs
-// and at the top of the bundle, before anything that an old Node does not understand.
+// Ends the process, with one line, on a Node that is too old. Written for every version of Node: it runs first in build.mjs and in the
+// bundle, before anything that an old Node cannot parse.
 !(() => {
   var version = process.versions.node.split('.').map(Number)
   if (version[0] > 20 || (version[0] === 20 && version[1] >= 19)) return

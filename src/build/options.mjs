@@ -1,5 +1,5 @@
-// The options of build.mjs. All are checked before anything is fetched or built.
-// What fails: an option or a value that is wrong, a file that is missing (E_USAGE).
+// The options of build.mjs. All are checked before anything is downloaded or built.
+// What fails: an unknown option, a wrong value, a missing file (E_USAGE).
 import { readOptions, usageError } from './command.mjs'
 import { checkArchs } from './deb.mjs'
 import { checkImage } from './image/check.mjs'
@@ -44,10 +44,10 @@ Examples:
 
 const flag = { type: 'boolean' }
 const text = { type: 'string' }
-/** what only an image uses */
+/** options that only an image uses */
 const OF_IMAGE = ['board', 'sign', 'trust', 'url', 'overlays', 'firmware', 'kernel', 'sha256']
 const FLAGS = 'install start no-types quiet any-size generate quick image release native quic sanitize'.split(' ')
-/** those of parseArgs; see readOptions */
+/** in the format of parseArgs; see readOptions */
 export const OPTIONS = {
   ...Object.fromEntries(FLAGS.map(name => [name, flag])),
   ...Object.fromEntries(OF_IMAGE.map(name => [name, text])),
@@ -56,8 +56,8 @@ export const OPTIONS = {
 }
 
 /**
- * The options in `args`: as they are, but `deb` is undefined or `{ archs }` and `image` is undefined or the options of makeImage. `--help` ends the
- * process. Throws E_USAGE.
+ * The options in `args`, where `deb` becomes `{ archs }` or undefined, and `image` the options of makeImage or undefined. `--help` ends
+ * the process. Throws E_USAGE.
  */
 export function buildOptions(root, args) {
   const values = readOptions(args, OPTIONS, HELP)

@@ -1,4 +1,4 @@
-// What the builds of esbuild have in common: how files are packed, and what is replaced while a bundle is made. Errors: those of the file system.
+// Plugins that the builds of esbuild share: they pack files, and replace others in the bundle. Errors: those of the file system.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -7,7 +7,7 @@ import { sha256Of } from './node-runtime.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
 
-/** The file packed; packing takes seconds, so what was packed before is taken from .build. */
+/** The packed file as text. Packing takes seconds, so .build keeps the results. */
 export const packedText = path => packedBytes(readFileSync(path))
 
 export function packedBytes(bytes) {
@@ -19,13 +19,13 @@ export function packedBytes(bytes) {
   return readFileSync(kept, 'utf8')
 }
 
-/** The plugin that loads the files of `filter`: `load` gives their contents. */
+/** A plugin that loads the files that match `filter`; `load` returns their contents. */
 const loading = (name, filter, loader, load) => ({
   name,
   setup: build => build.onLoad({ filter }, ({ path }) => ({ contents: load(path), loader })),
 })
 
-/** `import wasm from 'x.wasm'` gives the file packed, as base64 text: small in the bundle, unpacked on first use. */
+/** `import wasm from 'x.wasm'` gives the packed file as base64 text, which is unpacked on first use. */
 export const packed = loading(
   'packed-wasm',
   /\.wasm$/,
@@ -34,14 +34,14 @@ export const packed = loading(
 )
 
 /**
- * Characters beyond ASCII are escaped: esbuild leaves those of regular expressions as they are, and one
- * of them in the bundle makes V8 keep all of its text at two bytes a character, in every thread.
+ * Escapes characters beyond ASCII: esbuild leaves those in regular expressions unescaped, and a single one in the bundle makes V8 store
+ * all of its text with two bytes per character, in every thread.
  */
 export const ascii = loading('ascii', /[\\/](src|drivers)[\\/].*\.ts$/, 'ts', path =>
   readFileSync(path, 'utf8').replace(/[^\0-\x7f]/g, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`),
 )
 
-/** The masks of log lines, where nothing logs: their patterns are made when the module is loaded, so that it is kept as it is. */
+/** Drops the masks of log lines from a program that does not log: esbuild keeps the module otherwise, since it makes patterns when loaded. */
 export const unlogged = {
   name: 'unlogged',
   setup(build) {
@@ -53,9 +53,9 @@ export const unlogged = {
 }
 
 /**
- * Bluetooth goes through the addon: the library's own socket stays out, and the driver that it requests is the class that
- * drivers/bluetooth hands over. So do the tables of English names for services and characteristics, which are not used here,
- * and all of its package.json but the version.
+ * Leaves noble's own HCI socket out, since Bluetooth goes through the addon: the driver that noble requests is the class that
+ * drivers/bluetooth passes to it. Also leaves out the unused tables of English names of services and characteristics, and all of
+ * noble's package.json except the version.
  */
 export const ownHciSocket = {
   name: 'own-hci-socket',
@@ -73,5 +73,5 @@ export const ownHciSocket = {
   },
 }
 
-/** The page's script and style are imported packed. */
+/** Importing the page's script or style gives it packed. */
 export const pageText = loading('page-text', /[\\/]\.build[\\/]page\.(js|css)$/, 'text', packedText)

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-// A release: npm's tarball, the Debian packages, images of the boards, NOTICE and the bill of materials in one folder, with SHA256SUMS over
-// all of them and its signature.
-// What fails: an option, no key or no Ed25519 key, a board without an image, a used folder (E_USAGE); a processor whose addon is missing
-// (E_RELEASE).
+// Makes a release: npm's tarball, the Debian packages, images of the boards, NOTICE and the bill of materials in one folder, with
+// SHA256SUMS of all of them and its signature.
+// What fails: a wrong option, no key or no Ed25519 key, a board without an image, a folder that is not empty (E_USAGE); a processor whose
+// addon is missing (E_RELEASE).
 import { spawnSync } from 'node:child_process'
 import { createPublicKey, sign } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { makeImage } from './image/index.mjs'
 import { sha256Of, tool } from './node-runtime.mjs'
 
 const PLATFORMS = ['linux-x64', 'linux-arm64', 'linux-arm']
-/** what only this computer can use */
+/** files that only this computer can use */
 const LOCAL = /\.(img|rpi-imager-manifest|sha256)$/
 
 const HELP = `Makes a release: npm's tarball, the Debian packages, an image and an update for each board, NOTICE and the bill of materials in one folder,
@@ -36,7 +36,7 @@ Examples:
   npm run release -- --key release.pem
   npm run release -- --key release.pem --boards rpi-4,cm4 --url https://example.org/os-node`
 
-/** Checks what the caller supplies; the private key. Throws E_USAGE. */
+/** Checks the options; returns the private key. Throws E_USAGE. */
 function checkRelease(root, { key, trust, boards, url, out }) {
   if (!key) throw usageError('give --key FILE; openssl genpkey -algorithm ed25519 -out release.pem makes one')
   for (const board of boards) checkImage(root, { board, trust, url })
@@ -46,8 +46,8 @@ function checkRelease(root, { key, trust, boards, url, out }) {
 }
 
 /**
- * Makes the release of what lies in dist/ in the empty folder `out`; its files. `key`: file with the private key; `trust`: files with further
- * keys whose updates the images accept; `boards`: whose images; `archs`: Debian's names of the processors, all by default; `url`: where the images will lie.
+ * Makes the release of dist/ in the empty folder `out`; returns the names of its files. `key`: file with the private key; `trust`: files with
+ * further keys whose updates the images accept; `boards`: those that get an image; `archs`: Debian's names of the processors, all by default; `url`: download folder of the images.
  */
 export function makeRelease(root, { version, builtAt, key: path, trust, boards, archs, url, out, say }) {
   const key = checkRelease(root, { key: path, trust, boards, url, out })

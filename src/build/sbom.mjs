@@ -1,19 +1,19 @@
-// What is in a build: dist/sbom.cdx.json (CycloneDX 1.6) and dist/NOTICE with the licence of each package. A package is in it when
-// esbuild's metafile says that bytes of it are in the bundle or the self-test, or when a file of it lies beside the bundle. Versions and hashes are
-// those of package-lock.json. An image has a bill of its own. Build time only; a package that does not say its licence, or is not in the lock, ends the build.
+// Writes the bill of materials of a build, dist/sbom.cdx.json (CycloneDX 1.6), and dist/NOTICE with the licence of each package. A package is
+// listed if, by esbuild's metafile, bytes of it are in the bundle or the self-test, or if a file of it lies next to the bundle. Versions and
+// hashes are those of package-lock.json. An image has a separate bill. A package without a licence, or not in the lock, ends the build (E_SBOM).
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 
 const LICENCE = /^(licen[cs]e|copying|unlicense)/i
-/** of src/units/atoms.generated.json: data, no package */
+/** licence of the data in src/units/atoms.generated.json, which is no package */
 const UCUM = `The table of units is derived from UCUM. The UCUM table and UCUM codes are copyright 1995-2009, Regenstrief Institute, Inc.
 and the Unified Codes for Units of Measures (UCUM) Organization. All rights reserved. Licence: https://ucum.org/license
 `
 
-/** The package's folder in `path`, from the root of the project; undefined for a file of ours. */
+/** The package's folder in `path`, relative to the root of the project; undefined for a file of the project. */
 const packageOf = path => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(path)?.[0]
 
-/** The esbuild plugin: adds the packages of every build it takes part in to `found`. */
+/** The esbuild plugin: adds the packages of every build that uses it to `found`. */
 export const bundledPackages = found => ({
   name: 'bundled-packages',
   setup(build) {
@@ -57,13 +57,13 @@ function component(root, lock, folder) {
   }
 }
 
-/** A library that is compiled in and comes by no package: its licence's text, and what the bill says of it. */
+/** A library that is compiled in and is not a package: its licence's text, and its entry in the bill. */
 const foreign = ({ name, version, licence, purl, hashes, text }) => ({
   text,
   sbom: { type: 'library', 'bom-ref': purl, name, version, purl, licenses: [{ license: { id: licence } }], hashes },
 })
 
-/** Writes both files into `dist`. `folders`: packages from the root of the project, absolute or relative; `others`: as foreign() takes them. */
+/** Writes both files into `dist`. `folders`: those of packages, absolute or relative to the root; `others`: arguments of foreign(). */
 export function writeSbom(root, dist, { folders, others = [], version, builtAt }) {
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
   const places = folders.map(folder => (folder.startsWith(root) ? relative(root, folder) : folder))
@@ -93,7 +93,7 @@ export function writeSbom(root, dist, { folders, others = [], version, builtAt }
   )
 }
 
-/** Writes the bill of an image to `path`: that of the program in `dist`, with Node and the packages of Debian, `[name, version]` each. */
+/** Writes the bill of an image to `path`: the program's in `dist`, plus Node and the packages of Debian, each `[name, version]`. */
 export function writeImageSbom(path, dist, { board, version, node, packages }) {
   const document = JSON.parse(readFileSync(join(dist, 'sbom.cdx.json'), 'utf8'))
   const own = document.metadata.component

@@ -1,10 +1,10 @@
-// dist/os-node-selftest.js: the plugin test_plugin with its vectors and stress runs, a file of its own beside the bundle. Build time
-// only. It exports its version and `load(program)`, which gives what src/services/test-plugin/index.ts exports.
+// Options of esbuild for dist/os-node-selftest.js, a separate file next to the bundle: the plugin test_plugin with its vectors and stress
+// runs. It exports its version and `load(program)`, which returns the exports of src/services/test-plugin/index.ts.
 import { dirname, join, relative } from 'node:path'
 
 const FOLDER = 'src/services/test-plugin'
 
-/** The running program in place of program.ts; a value from anywhere else outside of the folder ends the build. */
+/** Replaces program.ts by the running program; any other import from outside the folder ends the build. */
 const fromProgram = root => ({
   name: 'from-program',
   setup(build) {

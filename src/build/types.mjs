@@ -1,11 +1,11 @@
-// The type files beside the bundle (dist/os-node.d.ts), made by TypeScript.
-// What fails: types that do not fit (E_TYPES), which end the build.
+// Makes the type files next to the bundle (dist/os-node.d.ts) with TypeScript.
+// What fails: type errors, which end the build (E_TYPES).
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, sep } from 'node:path'
 
-/** The type files name one package, which is inside the bundle: its types go beside them, so that users need no package. */
+/** The type files import from one package, valibot, which is inside the bundle: a copy of its types goes next to them, so users need no package. */
 function inlineValibotTypes(root, dir) {
   copyFileSync(join(root, 'node_modules/valibot/dist/index.d.cts'), join(dir, 'valibot.d.ts'))
   for (const name of readdirSync(dir, { recursive: true })) {

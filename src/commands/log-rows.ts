@@ -11,7 +11,7 @@ type LogRow = Readonly<Record<string, unknown>>
 export const SELECTION: Readonly<Record<string, OptionSpec>> = {
   since: { type: 'string', value: 'TIME', help: 'first time: UNIX seconds or ISO 8601' },
   until: { type: 'string', value: 'TIME', help: 'last time' },
-  device: { type: 'string', value: 'ID', help: 'of this device only' },
+  device: { type: 'string', value: 'ID', help: 'only this device' },
 }
 
 /**

@@ -387,7 +387,7 @@ export class ConfigStore {
       yield
       return { before, after: checked.config }
     }
-    throw new OsError('CONFIG_WRITE', `${this.path} is being changed by something else all the time`)
+    throw new OsError('CONFIG_WRITE', `another program keeps changing ${this.path}: stop it, then try again`)
   }
 
   #currentText(): string {

@@ -1,8 +1,8 @@
-// Which core makes the frames of a gateway's uplinks, and checks what its receivers get: the native one where it is clearly faster on this
-// processor. Measured once (measure.ts) and remembered in `<data>/cores.json` for this build, Node and processor.
+// Chooses the core that makes the frames of a gateway's uplinks and the one that checks packets of its receivers: rscore where it is clearly
+// faster on this processor. Both are measured once (measure.ts); `<data>/cores.json` keeps the result for this build, Node and processor.
 //
-// Errors: without WebAssembly the pure core continues, with one warning that status shows, too. A file that cannot be read, or is of another
-// machine, is measured again; one that cannot be written is measured at every start.
+// Errors: without WebAssembly pycore continues, with one warning that status also shows. If the file cannot be read, or is of another
+// machine, the cores are measured again; if it cannot be written, at every start.
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
@@ -28,7 +28,7 @@ export interface CoreReport {
   readonly problem?: string
 }
 
-/** of a choice; for tests */
+/** replaced by tests */
 interface ChoiceParts {
   measure?: (leastRounds?: number) => Measured | null
   files?: Files
@@ -36,15 +36,15 @@ interface ChoiceParts {
 }
 
 const PURE: CoreReport = { uplinks: 'pycore', receivers: 'pycore' }
-/** share of the pure core's time that the native one may take: less is no clear win */
+/** rscore is used if it needs at most this share of pycore's time */
 const CLEAR = 0.9
-/** a smaller batch costs more than it saves */
+/** packets of the smallest batch that rscore makes: a smaller one costs more than it saves */
 const LEAST = 4
 const FILE = 'cores.json'
-/** between two measurements without a result */
+/** minimum interval between measurements */
 const AGAIN_MS = 60_000
 const MOST_TRIES = 10
-/** rounds that are enough when batches come, for V8 has optimized what the gateway does */
+/** rounds needed once links have batches: V8 has compiled both cores by then */
 const WARM_ROUNDS = 5
 
 const faster = ({ pycore, rscore }: Speeds): Core['name'] => (rscore <= CLEAR * pycore ? 'rscore' : 'pycore')
@@ -55,7 +55,7 @@ const chosen = (measured: Measured): CoreReport => ({
   measured,
 })
 
-/** What was measured in that data directory, under that key or any; null: nothing. */
+/** The measurement stored in the data directory for `key` (null: for any key); null: none. */
 function remembered(dataDir: string, key: string | null, files: Files): Measured | null {
   try {
     const file = JSON.parse(files.read(join(dataDir, FILE)).toString('utf8')) as { key: string; measured: Measured }
@@ -67,22 +67,22 @@ function remembered(dataDir: string, key: string | null, files: Files): Measured
   }
 }
 
-/** The choice of the last gateway of that data directory; null: none. */
+/** The choice of the last gateway of the data directory; null: none. */
 export function lastChoice(dataDir: string, files: Files = realFiles): CoreReport | null {
   const measured = remembered(dataDir, null, files)
   return measured && chosen(measured)
 }
 
 export class GatewayCores {
-  /** smallest batch for the native core */
+  /** smallest batch for rscore, in packets */
   readonly least: number
   readonly #logger: Logger
   #report: CoreReport
   #sums: PacketSums | null = null
-  /** measures where there is no result yet */
+  /** measures again; null: there is a result, or there will be none */
   #attempt: (() => void) | null = null
 
-  /** The pure core, until choose(). */
+  /** pycore, until choose(). */
   constructor(logger: Logger, report = PURE, least = LEAST) {
     this.#logger = logger
     this.#report = report
@@ -94,8 +94,7 @@ export class GatewayCores {
   }
 
   /**
-   * Takes the remembered choice, or measures; `build`: another one is measured again. Without a result it is measured again when links have batches,
-   * once a minute at most.
+   * Uses the stored result of this `build`, or measures. If measuring gives no result, it is repeated when links have batches, at most once a minute.
    */
   choose(dataDir: string, build: string, parts: ChoiceParts = {}): void {
     const { measure = measureCores, files = realFiles, clock = systemClock } = parts
@@ -129,20 +128,20 @@ export class GatewayCores {
     }
   }
 
-  /** Whether an uplink with so many waiting records makes them on the native core. */
+  /** Whether an uplink with this number of waiting records makes their packets on rscore. */
   stages(waiting: () => number): boolean {
     if ((this.#attempt === null && this.#report.uplinks !== 'rscore') || waiting() < this.least) return false
     this.#attempt?.()
     return this.#report.uplinks === 'rscore'
   }
 
-  /** For the frames of one uplink; null: the pure core makes each at once. */
+  /** For the frames of one uplink; null: pycore makes each at once. */
   batch(slab: PacketSlab): FrameBatch | null {
     const module = nativeModule()
     return module ? new NativeBatch(module, slab) : this.#pure()
   }
 
-  /** Checks the packets of a delivery frame together; null: each is checked when it is read. */
+  /** Checks the packets of a delivery frame together; null: each one is checked when it is read. */
   readonly sums: PacketSums = (raw, at, n) => {
     if (n < this.least) return null
     this.#attempt?.()

@@ -110,7 +110,7 @@ export interface GatewayApi {
 
 /** `node` sends commands that name a medium which no uplink uses. */
 export const gatewayApi = (gateway: Gateway, node: DispatchNode, transport: TransportApi): GatewayApi => {
-  const { database, events, guard, identity, log, loopback } = gateway
+  const { database, events, guard, identity, log, localUpstream: local } = gateway
   // own facts are logged with the id of that time; callers see the current id
   const readingOf = ({ fact, link }: { fact: Fact; link: LinkMetadata }): LatestReading =>
     link.medium === 'local' ? { ...latestOf(fact, link), source_aid: identity.assignedId } : latestOf(fact, link)
@@ -136,7 +136,7 @@ export const gatewayApi = (gateway: Gateway, node: DispatchNode, transport: Tran
       deviceId: identity.deviceId,
       assignedId: identity.assigned ? identity.assignedId : null,
       uplinks: gateway.uplinks.list.map(({ name, medium }) => ({ name, medium })),
-      localUpstream: loopback.running && { webPort: loopback.running.webPort, dataDir: loopback.running.dataDir },
+      localUpstream: local.running && { webPort: local.running.webPort, dataDir: local.running.dataDir },
     }),
     links: () => gateway.links(),
     latest: () => gateway.latestReadings(),

@@ -88,7 +88,7 @@ export class Gateway {
     this.#built = resolve
   })
   readonly guard: Guard
-  readonly loopback: LocalUpstream
+  readonly localUpstream: LocalUpstream
   readonly #options: GatewayOptions
   readonly #clock: Clock
   readonly #startedAt: number
@@ -181,7 +181,7 @@ export class Gateway {
     })
     this.sources = new Sources(this.#links, this.intake, log, ids => this.latest.drop(ids))
     this.#allowed = allowList(config.config.receiver.allow, logger)
-    this.loopback = new LocalUpstream(() => ({
+    this.localUpstream = new LocalUpstream(() => ({
       ...{ script: options.script, clock, logger: logger.child('loopback') },
       ...{ dataDir, deviceId: `${this.identity.deviceId}-upstream` },
     }))
@@ -192,7 +192,7 @@ export class Gateway {
       ...{ log, units, files, identity: this.identity, time: this.time, cores: options.cores },
       nextSeq: () => this.#sequence.next(),
       ids: this.ids,
-      localUpstream: this.loopback,
+      localUpstream: this.localUpstream,
     })
     this.uplinks.watchers.every = (packet, medium) => this.events.sent(packet, medium)
     this.receive = new Receive({
@@ -358,7 +358,7 @@ export class Gateway {
   #ease(level: GuardLevel, reason: string): void {
     this.#takeSettings()
     if (this.guard.safeMode) return
-    this.#database(db => (level === 'tight' ? db.pause(`resting: ${reason}`) : db.resume()))
+    this.#database(db => (level === 'tight' ? db.pause(`paused: ${reason}`) : db.resume()))
   }
 
   /** Applies settings that need no link. */

@@ -26,7 +26,7 @@ interface StopParts {
   readonly log: FlashLog
   readonly supervisor: Supervisor
   readonly uplinks: Uplinks
-  readonly loopback: LocalUpstream
+  readonly localUpstream: LocalUpstream
   readonly ids: DeviceIds | null
   readonly database: Database | null
   readonly receiver: Receiver
@@ -49,7 +49,7 @@ async function drain(uplinks: Uplinks, clock: Clock): Promise<void> {
 
 /** Stops everything. Resolves false if the log could not be committed completely. */
 export async function stopGateway(parts: StopParts, clock: Clock, logger: Logger): Promise<boolean> {
-  const { guard, log, supervisor, uplinks, loopback, ids, database, receiver, sessions, keeper, reloader } = parts
+  const { guard, log, supervisor, uplinks, localUpstream, ids, database, receiver, sessions, keeper, reloader } = parts
   guard.stopping(STOP_MS + 2 * COMMIT_MS)
   const left = await runSteps(
     [
@@ -60,7 +60,7 @@ export async function stopGateway(parts: StopParts, clock: Clock, logger: Logger
       { name: 'links', limitMs: 3000, run: () => supervisor.stop() },
       { name: 'cursors', limitMs: 500, must: true, run: () => uplinks.stop() },
       // after the links: an upstream that ends first looks like a fault
-      { name: 'loopback', limitMs: 3000, run: () => loopback.stop() },
+      { name: 'local upstream', limitMs: 3000, run: () => localUpstream.stop() },
       { name: 'templates', limitMs: 500, must: true, run: () => receiver.save() },
       { name: 'time', limitMs: 500, must: true, run: () => keeper.stop() },
       { name: 'sessions', limitMs: 500, must: true, run: () => sessions.save(true) },

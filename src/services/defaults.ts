@@ -74,7 +74,7 @@ export const builtinFacts = (name: string): PluginFacts | undefined =>
 const common = (autoStart: boolean): v.ObjectEntries => ({
   enabled: flag(true, 'false: this plugin is never loaded'),
   auto_start: flag(autoStart, 'load and start it with the gateway'),
-  mode: choice(['runtime', 'manual'], 'runtime', 'runtime: as auto_start says; manual: by hand only'),
+  mode: choice(['runtime', 'manual'], 'runtime', 'runtime: auto_start decides; manual: by command only'),
 })
 
 /** The settings of plugins, as parts of the configuration schema. */

@@ -106,9 +106,9 @@ type ReadAt = (offset: number, length: number) => Buffer
 function layout(name: string, size: number, read: ReadAt) {
   const b = read(0, HEADER)
   if (b.length < HEADER || b.toString('latin1', 0, 8) !== MAGIC || crc32c(b, 0, 28) !== b.readUInt32LE(28))
-    throw new BadWindow(name, 'it does not begin like a window')
+    throw new BadWindow(name, 'it has no header of a window')
   const [head, bloom, body] = [b.readUInt32LE(8), b.readUInt32LE(12), b.readUInt32LE(16)]
-  if (size !== HEADER + head + bloom + body) throw new BadWindow(name, 'it has another length than it says')
+  if (size !== HEADER + head + bloom + body) throw new BadWindow(name, 'its length differs from its header')
   return { head, bloom, body, headCrc: b.readUInt32LE(20), bodyCrc: b.readUInt32LE(24) }
 }
 
@@ -120,7 +120,7 @@ export function readSealed(name: string, size: number, read: ReadAt): SealedFile
   const summary = JSON.parse(inflateRawSync(b.subarray(0, head)).toString('utf8')) as Summary
   const range = windowRange(name)
   if (range?.from !== summary.from || range.to !== summary.to)
-    throw new BadWindow(name, 'it is of other records than its name says')
+    throw new BadWindow(name, 'its records differ from its name')
   return { summary, bloom: Uint8Array.from(b.subarray(head)) }
 }
 

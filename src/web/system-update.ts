@@ -25,7 +25,7 @@ export function systemUpdate({
   const show = (): Record<string, unknown> => {
     const slots = orElse(undefined, () => JSON.parse(readFileSync(shown, 'utf8')) as Record<string, unknown>)
     if (!slots)
-      throw new OsError('NO_SLOTS', 'the system did not say what its slots are', { hint: 'try again in a minute' })
+      throw new OsError('NO_SLOTS', 'the system has not reported its slots yet', { hint: 'try again in a minute' })
     return slots
   }
   return {

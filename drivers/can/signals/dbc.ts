@@ -169,7 +169,7 @@ class Parser {
     const [min, max] = this.#limits()
     const unit = tokens.quoted()
     tokens.skipLine() // the receivers
-    if (length < 1 || length > 64) throw new SyntaxError(`${name} has ${length} bits, 1 to 64 can be`)
+    if (length < 1 || length > 64) throw new SyntaxError(`${name} has ${length} bits, not 1 to 64`)
     if (!Number.isFinite(factor) || !Number.isFinite(offset)) throw new SyntaxError(`${name} has no number as factor`)
     if (known.has(name)) throw new SyntaxError(`${name} is there twice`)
     if (++this.#signals > MAX_SIGNALS) throw new RangeError(`more than ${MAX_SIGNALS} signals`)

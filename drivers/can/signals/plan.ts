@@ -50,7 +50,7 @@ export function plan(name: string, dbc: Dbc, options: CanSourceOptions): SignalP
   )
   const chosen = choose(all, patterns(options), refuse)
   if (chosen.length > MAX_CHANNELS)
-    throw refuse(`${chosen.length} signals are chosen, ${MAX_CHANNELS} can be`, 'choose some of them with match')
+    throw refuse(`${chosen.length} signals are chosen, ${MAX_CHANNELS} at most`, 'choose some of them with match')
   const settings = settingsOf(all, options.channels, refuse)
   const counts = new Map<string, number>()
   for (const { signal } of all) counts.set(signal.name, (counts.get(signal.name) ?? 0) + 1)

@@ -164,7 +164,7 @@ export class CanSource implements Source {
     try {
       const size = files.size(path)
       if (size <= MAX_FILE) return files.read(path)
-      throw new OsError('CONFIG_INVALID', `the DBC file ${path} has ${size} bytes, ${MAX_FILE} can be`)
+      throw new OsError('CONFIG_INVALID', `the DBC file ${path} has ${size} bytes, ${MAX_FILE} at most`)
     } catch (cause) {
       if (cause instanceof OsError) throw cause
       const why = errno(cause) === 'ENOENT' ? 'is not there' : `cannot be read: ${asOsError(cause).message}`

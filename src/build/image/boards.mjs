@@ -1,11 +1,11 @@
-// What the image of each board is made of beyond the common system: modules that its first seconds need, its consoles, and what the
-// firmware of a Raspberry Pi reads. `name` of a file on the boot partition → where it is in the base system.
+// What the image of each board has besides the common system: the modules of its early system, its consoles, and the files that the
+// firmware of a Raspberry Pi reads (name on the boot partition → path in the base system).
 import { usageError } from '../command.mjs'
 
-/** modules for every board, in the early system: the card's file systems and the checked root; a kernel may have those with `?` inside */
+/** modules of the early system for every board: the card's file systems and dm-verity; those with `?` may be built into the kernel */
 const COMMON = ['squashfs', 'dm-verity', 'sha256-arm64?', 'ext4', 'vfat', 'nls_ascii', 'nls_cp437']
 
-/** a Raspberry Pi's: the watchdog first, so that a panic restarts the board; then what the card hangs on */
+/** those of a Raspberry Pi: the watchdog first, so that a panic restarts the board; then what the card depends on */
 const RASPBERRY = [
   'bcm2835_wdt',
   'bcm2835-dma',
@@ -21,12 +21,12 @@ const fromFirmware = name => [name, `usr/lib/raspi-firmware/${name}`]
 const tree = name => [name, `usr/lib/linux-image-RELEASE/broadcom/${name}`]
 
 /**
- * In a try the firmware starts the watchdog and hands it to the kernel: one that panics before it has the driver, a module, is restarted, too.
- * The seconds are those until systemd takes it.
+ * In a trial start the firmware starts the watchdog, so that a kernel that panics before it loads the watchdog's driver is restarted, too.
+ * The seconds are the time until systemd triggers the watchdog.
  */
 const WATCHED = '[tryboot]\nkernel_watchdog_timeout=60\n[all]\n'
 
-/** Raspberry Pi 4, 400 and Compute Module 4: their firmware reads autoboot.txt and goes on in the boot partition that it names. */
+/** Raspberry Pi 4, 400 and Compute Module 4: their firmware continues in the boot partition that autoboot.txt names. */
 const BCM2711 = {
   chip: 'bcm2711',
   overlays: ['spi0-2cs'],
@@ -49,12 +49,12 @@ ${WATCHED}`,
   ]),
 }
 
-/** The watchdog's registers, time and control, which U-Boot writes before a try: this U-Boot has no driver for it. */
+/** The watchdog's registers for time and control. U-Boot writes them before a trial start: it has no driver for this watchdog. */
 const WATCHDOG = { wdog: '0x3f100024', rstc: '0x3f10001c' }
 
 /**
- * Raspberry Pi 3 and Zero 2 W: what their firmware knows of tryboot is not documented, so it starts U-Boot from the start partition. Both
- * slots use the device tree that the firmware passed, with its overlays.
+ * Raspberry Pi 3 and Zero 2 W: it is not documented whether their firmware supports tryboot, so it starts U-Boot from the start partition.
+ * Both slots use the device tree that the firmware passes, with its overlays.
  */
 const bcm2837 = (tag, trees, radio) => ({
   ...(radio && { radio }),
@@ -65,7 +65,7 @@ const bcm2837 = (tag, trees, radio) => ({
   console: ['tty1', 'ttyS1,115200'],
   chooser: 'sector',
   options: 'pinctrl_bcm2835.persist_gpio_outputs=1',
-  // the firmware leaves 448 MB on a board of 512 MB; U-Boot is at the end of them
+  // the firmware leaves 448 MB of 512; U-Boot is at their end
   addresses: { kernel: '0x200000', fdt: '0x7f00000', ramdisk: '0x8000000', unpack: '0xa000000', ...WATCHDOG },
   startConfig: `arm_64bit=1
 upstream_kernel=1
@@ -81,8 +81,8 @@ disable_splash=1
 })
 
 /**
- * Raspberry Pi 5: its firmware is in its EEPROM and chooses the slot. Debian's stable kernel does not know its card; that of backports has no
- * driver for SPI and the serial ports of its header.
+ * Raspberry Pi 5: its firmware is in its EEPROM and chooses the slot. Debian's stable kernel has no driver for its card; that of backports
+ * has none for SPI and the serial ports of its header.
  */
 const BCM2712 = {
   chip: 'bcm2712',
@@ -108,19 +108,19 @@ const BCM2712 = {
   config: BCM2711.config,
   boot: Object.fromEntries([
     tree('bcm2712-rpi-5-b.dtb'),
-    // the later chip, by the name that the firmware looks for
+    // the later chip, under the name that the firmware looks for
     ['bcm2712d0-rpi-5-b.dtb', ['bcm2712d0-rpi-5-b.dtb', 'bcm2712-d-rpi-5-b.dtb'].map(name => tree(name)[1])],
   ]),
 }
 
 /**
- * Board → `early`: modules of the early system, in this order; `console`: kernel consoles, the last is the main one; `chooser`: what
- * chooses the slot: the firmware by autoboot.txt, or U-Boot by the sector of src/update/chooser.ts; `options`: more of the kernel's
- * command line; `config` and `boot`: config.txt and more files of a boot partition; `startConfig` and `start`: the same of the start
- * partition; `addresses`: where U-Boot loads what, and the watchdog (boot.cmd); `chip`: whose overlays go beside the kernel that the firmware starts;
- * `overlays`: those that are switched on where --overlays does not say, `ownOverlays`: the same of a kernel with overlays of its own; `tag`: of
- * Raspberry Pi Imager for the board; `newer`: packages that come from backports; `lacks`: what the image cannot do by them; `radio`: firmware
- * that Debian does not carry, and of which boards.
+ * Board → `early`: modules of the early system, in this order; `console`: kernel consoles, the main one last; `chooser`: what
+ * chooses the slot: the firmware by autoboot.txt, or U-Boot by the sector of src/update/chooser.ts; `options`: further parameters of the
+ * kernel's command line; `config` and `boot`: config.txt and further files of a boot partition; `startConfig` and `start`: the same for the
+ * start partition; `addresses`: where U-Boot loads kernel, device tree and early system, and the watchdog's registers (boot.cmd); `chip`: its
+ * overlays go next to the kernel that the firmware starts; `overlays`: those enabled without --overlays, `ownOverlays`: the same for a kernel
+ * that brings overlays; `tag`: Raspberry Pi Imager's name of the board; `newer`: packages that come from backports; `lacks`: what the image
+ * lacks because of them; `radio`: firmware that Debian does not carry, and the boards that need it.
  */
 export const IMAGE_BOARDS = {
   'rpi-3': bcm2837('pi3-64bit', ['bcm2837-rpi-3-a-plus', 'bcm2837-rpi-3-b', 'bcm2837-rpi-3-b-plus']),

@@ -1,8 +1,8 @@
-# U-Boot: starts the slot that the sector at 64 KiB of the card names (src/update/chooser.ts). A try is counted down before it starts, so
-# one that hangs or panics is not repeated. Where the sector cannot be read, slot A starts. The image puts the addresses of its board
-# before this script (src/build/image/boards.mjs): kernel, unpack (where it is unpacked first), ramdisk, and fdt
-# where the device tree has to be moved, wdog and rstc where the board has the watchdog of a Raspberry Pi 3: it is started before a try, for 16 s,
-# as a kernel that panics before it has the driver would halt. The driver, first of the early system, goes on with it.
+# U-Boot: starts the slot that the sector at 64 KiB of the card names (src/update/chooser.ts). The number of trial starts is decremented
+# before each, so one that hangs or panics is not repeated. If the sector cannot be read, slot A starts.
+# The image puts the addresses of its board before this script (src/build/image/boards.mjs): kernel, unpack (where it is unpacked to),
+# ramdisk, and fdt if the device tree has to be moved, wdog and rstc if the board has the watchdog of a Raspberry Pi 3. A trial start arms
+# it for 16 s, since a kernel that panics before it loads the driver would halt. The driver, first of the early system, continues it.
 setenv at ${ramdisk}
 setenv slot 2
 if ${devtype} read ${at} 80 1; then
@@ -23,7 +23,7 @@ if ${devtype} read ${at} 80 1; then
 fi
 echo os-node: boot partition ${slot}
 load ${devtype} ${devnum}:${slot} ${at} cmdline.txt
-# the line begins with console=, so the whole of it becomes the variable console
+# the line begins with console=, so all of it becomes the variable console
 env import -t ${at} ${filesize}
 setenv bootargs "console=${console}"
 setenv tree ${fdtcontroladdr}

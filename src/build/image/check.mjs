@@ -1,4 +1,4 @@
-// What the caller of makeImage supplies, checked before anything is fetched or packed.
+// Checks the options of makeImage before anything is downloaded or packed.
 // What fails: a board, an overlay, a kernel, a folder, an address or a key that cannot be used (E_USAGE).
 import { createPublicKey } from 'node:crypto'
 import { keyIn, usageError } from '../command.mjs'
@@ -7,7 +7,7 @@ import { firmwareFiles } from './firmware.mjs'
 import { checkKernel } from './kernel.mjs'
 import { overlayLines, overlaySources } from './overlays.mjs'
 
-/** Checks these options of makeImage; the recipe of the board, and the keys whose updates the image accepts. Throws E_USAGE. */
+/** Checks these options; returns the recipe of the board, and the keys whose updates the image accepts. Throws E_USAGE. */
 export function checkImage(root, { board, sign, trust = [], overlays, kernel, firmware, url }) {
   const recipe = recipeOf(board)
   if (overlays && !recipe.chip) throw usageError(`board ${board} has no overlays: leave out --overlays`)

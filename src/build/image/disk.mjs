@@ -1,7 +1,7 @@
-// The card: a partition table with the start partition, two boot partitions, two root partitions and the data partition, as one
-// file. Nothing is mounted and no right is needed. The data partition is empty: the board itself makes its file system, as large
-// as the card, so no two boards share its identity.
-// What fails: a tool that is missing (E_TOOL), a part that is larger than its partition, an image that is larger than LIMITS (E_IMAGE).
+// Makes the card's content as one file: a partition table with the start partition, two boot partitions, two root partitions and the data
+// partition. Needs no mount and no root. The data partition is empty: the board makes its file system, as large as the card allows, so no
+// two boards have the same file system id.
+// What fails: a missing tool (E_TOOL), a part that is larger than its partition, an image that is larger than LIMITS (E_IMAGE).
 import {
   closeSync,
   ftruncateSync,
@@ -17,9 +17,9 @@ import { dirname } from 'node:path'
 import { tool } from '../node-runtime.mjs'
 
 const MIB = 2 ** 20
-/** the disk signature, which the early system looks for */
+/** the disk signature by which the early system finds the card */
 export const DISK_ID = '6f736e64'
-/** [number, size in MiB, type]; a partition inside the extended one begins 1 MiB behind its table */
+/** [number, size in MiB, type]; a partition inside the extended one begins 1 MiB after its table */
 const PRIMARY = [
   [1, 16, 'c'],
   [2, 48, 'c'],
@@ -30,12 +30,12 @@ const LOGICAL = [
   [6, 128, '83'],
   [7, 8, '83'],
 ]
-/** what a person downloads and what a card needs at most, in bytes: 90 and 512 MB of 10^6 */
+/** largest download and largest content of a card, in bytes: 90 and 512 MB of 10^6 */
 const LIMITS = { packed: 90e6, unpacked: 512e6 }
 export const BOOT_MIB = 48
 export const START_MIB = 16
 
-/** Where each partition begins and how long it is, in bytes: `{ number: [start, size] }`, and the size of the whole. */
+/** Start and size of each partition in bytes, `{ number: [start, size] }`, of the extended one, and the size of the image. */
 export function layOut() {
   const places = {}
   let at = 1
@@ -69,7 +69,7 @@ export function makeFat(to, mib, label, files, env) {
   }
 }
 
-/** Packs `tree` into the checked file system `to`: squashfs, and behind it the tree of hashes. Its root hash, salt and number of blocks. */
+/** Packs `tree` into the file `to`: squashfs, followed by the hash tree of dm-verity. Returns root hash, salt and number of blocks. */
 export function makeRoot(tree, to, { salt, quick, env }) {
   const how = ['-all-root', '-noappend', '-no-progress', '-no-xattrs', '-comp', 'zstd']
   const packing = ['-Xcompression-level', quick ? '1' : '19', '-b', quick ? '256K' : '1M']
@@ -90,7 +90,7 @@ export function makeRoot(tree, to, { salt, quick, env }) {
   return { hash, salt, blocks }
 }
 
-/** Throws where an image has more bytes than LIMITS allow. */
+/** Throws if an image has more bytes than LIMITS allows. */
 export function checkSizes(sizes) {
   for (const [what, limit] of Object.entries(LIMITS))
     if (sizes[what] > limit)
@@ -99,7 +99,7 @@ export function checkSizes(sizes) {
       )
 }
 
-/** Writes the card `to` out of `parts` (`{ number: path }`); what has no part is zero. */
+/** Writes the card's content `to` from `parts` (`{ number: path }`); a partition without a part is zero. */
 export function makeDisk(to, parts) {
   const { places, extended, size } = layOut()
   const sectors = bytes => bytes / 512

@@ -1,6 +1,6 @@
-// Firmware of radios that Debian does not carry: the files of a folder that the caller names, as /lib/firmware has them (brcm/NAME). A file
-// `brcmfmac…` outside of a folder goes into brcm, where its driver looks.
-// What fails: no such folder, nothing in it, a link to nowhere (E_USAGE).
+// Adds firmware of radios that Debian does not carry: the files of a folder that is arranged like /lib/firmware (brcm/NAME). A file
+// `brcmfmac…` outside of a folder goes into brcm, where its driver looks for it.
+// What fails: a missing or empty folder, a link to nowhere (E_USAGE).
 import { copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { usageError } from '../command.mjs'
@@ -21,7 +21,7 @@ export function firmwareFiles(from) {
   return files
 }
 
-/** Adds the files of the folder `from` to the system in `tree`; their names below /lib/firmware. Throws E_USAGE. */
+/** Adds the files of the folder `from` to the system in `tree`; returns their names below /lib/firmware. Throws E_USAGE. */
 export function addFirmware(from, tree) {
   const files = firmwareFiles(from)
   for (const [name, path] of Object.entries(files)) {

@@ -1,18 +1,18 @@
-// Writes the two lists by which Raspberry Pi Imager offers an image and prompts for host name, key and Wi-Fi (schema: doc/json-schema of
-// raspberrypi/rpi-imager). `<image>.imager.json` is for a web server, `<image>.rpi-imager-manifest` for this computer: a double click
-// opens it. The format is cloudinit, which Imager 1 and 2 write and the board reads (root/usr/lib/os-node/imager).
+// Writes two lists with which Raspberry Pi Imager offers an image and prompts for host name, key and Wi-Fi (schema: doc/json-schema of
+// raspberrypi/rpi-imager): `<image>.imager.json` is for a web server, `<image>.rpi-imager-manifest` for this computer, where a double click
+// opens it. Imager 1 and 2 then write the settings in the format cloudinit, which the board reads (root/usr/lib/os-node/imager).
 import { createHash } from 'node:crypto'
 import { closeSync, openSync, readSync, writeFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-/** Imager's tag of a board → how Imager names it. */
+/** Imager's tag of a board → the name that Imager shows. */
 const DEVICES = {
   'pi3-64bit': 'Raspberry Pi 3 and Zero 2 W',
   'pi4-64bit': 'Raspberry Pi 4, 400 and Compute Module 4',
   'pi5-64bit': 'Raspberry Pi 5',
 }
-/** an icon that is inside Imager */
+/** an icon that Imager contains */
 const ICON = 'icons/use_custom.png'
 
 /** Size and SHA-256 of a file. */
@@ -59,8 +59,8 @@ function osList({ image, packed }, { tag, board, version, builtAt, url }) {
 }
 
 /**
- * Writes both files beside the image `image` and its packed form `<image>.xz`. Returns their paths. `base`: address of the folder where the
- * packed image can be downloaded; without one the repository file has the bare name, to be completed.
+ * Writes both files next to the image `image` and its packed form `<image>.xz`; returns their paths. `base`: address of the download folder;
+ * without it the list for a web server has only the file name as address, to be completed.
  */
 export function writeForImager(image, { base, ...about }) {
   const packed = `${image}.xz`

@@ -1,6 +1,5 @@
-// The SD image of one board: `npm run image -- --board qemu-virt` → dist/os-node-<board>-<version>.img.xz with its checksum. No
-// root, no mounted file system: the tools that it needs are listed where one is missing. The same sources and packages give the
-// same bytes where SOURCE_DATE_EPOCH is the same.
+// Makes the SD image of one board: `npm run image -- --board qemu-virt` → dist/os-node-<board>-<version>.img.xz with its checksum. Needs no
+// root and mounts nothing; missing tools are listed. The same sources, packages and SOURCE_DATE_EPOCH give the same bytes.
 // What fails: an option (E_USAGE), a tool (E_TOOL), a package (E_TOOL), a part that does not fit (E_IMAGE).
 import { createPrivateKey } from 'node:crypto'
 import {
@@ -39,9 +38,9 @@ const commandLine = (
   [
     ...consoles.map(name => `console=${name}`),
     `os_node.board=${board} os_node.version=${version} os_node.built=${seconds} os_node.chooser=${chooser}`,
-    // an update changes this digit to that of its slot
+    // an update replaces the digit 5 by that of its slot
     `os_node.disk=${DISK_ID} ${PARTITION}5 os_node.blocks=${blocks} os_node.hash=${hash} os_node.salt=${salt}`,
-    // the check of the data partition answers its own questions: a board has no keyboard
+    // fsck repairs the data partition without questions: a board has no keyboard
     'ro quiet loglevel=4 panic=10 rootwait systemd.show_status=0 fsck.repair=yes',
     options,
   ]
@@ -53,13 +52,13 @@ const PARTITION = 'os_node.partition='
 const NO_UPDATES =
   'this image takes no updates; with a key it does: openssl genpkey -algorithm ed25519 -out release.pem, then --sign release.pem'
 
-/** modules that every kernel has to have, inside or not: what the card and the checked root need */
+/** modules that every kernel must have, built in or not: the card and dm-verity need them */
 const MUST = ['squashfs', 'dm-verity', 'ext4', 'vfat']
 
-/** What the firmware starts: the boot partition of slot A; that of slot B once, where the module of board/tryboot requested it. */
+/** The firmware starts the boot partition of slot A, or once that of slot B if the module of board/tryboot requested it. */
 const AUTOBOOT = '[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=3\n'
 
-/** The files that `names` says, out of the first of `bases` that has them: `{ name: content }`. */
+/** Reads the files of `names` (name → path or paths), each from the first of `bases` that has it: `{ name: content }`. */
 function fromBases(bases, release, names = {}) {
   const read = ([name, from]) => {
     const paths = bases.flatMap(base => [from].flat().map(path => join(base, path.replace('RELEASE', release))))
@@ -70,7 +69,7 @@ function fromBases(bases, release, names = {}) {
   return Object.fromEntries(Object.entries(names).map(read))
 }
 
-/** boot.cmd with the addresses of a board, in the form that U-Boot loads: the head of an image of the type "script" for arm64. */
+/** boot.cmd with the addresses of a board, as U-Boot loads it: behind the header of an image of type "script" for arm64. */
 export function bootScript(root, addresses) {
   const variables = Object.entries(addresses).map(([name, at]) => `setenv ${name} ${at}\n`)
   const text = variables.join('') + readFileSync(join(root, 'src/build/image/boot.cmd'), 'utf8')
@@ -86,21 +85,21 @@ export function bootScript(root, addresses) {
   return Buffer.concat([head, body])
 }
 
-/** The names that the device tree of `board` may have, for a card in another board: the script problems compares. */
+/** Writes the names that the device tree of `board` may have: with them the script problems detects a card in another board. */
 function writeNames(root, tree, board) {
   const path = join(root, 'board', `${board}.json`)
   const names = existsSync(path) ? Object.keys(JSON.parse(readFileSync(path, 'utf8')).compatible) : []
   writeFileSync(join(tree, 'usr/lib/os-node/compatible'), names.map(name => `${name}\n`).join(''))
 }
 
-/** Writes the update of the parts in `work` beside the image, signed by the key in the file `sign`; its path and size. */
+/** Writes an update from the parts in `work` next to the image, signed with the key in the file `sign`; returns its path and size. */
 function makeUpdate(root, { board, version, seconds, work, out, sign }) {
   const { writeUpdate } = createRequire(import.meta.url)(join(root, 'dist/os-node-update.js'))
   const boot = readFileSync(join(work, 'boot.img'))
   const at = boot.indexOf(`${PARTITION}5`)
   if (at < 0 || at > 2 ** 20 || boot.includes(PARTITION, at + 1))
     throw new Error('E_IMAGE: the boot partition has no command line at its beginning')
-  // what follows the last file is zero
+  // after the last file the partition is zero
   let end = boot.length
   while (boot[end - 1] === 0) end--
   writeFileSync(join(work, 'boot.part'), boot.subarray(0, Math.ceil(end / 4096) * 4096))
@@ -111,16 +110,17 @@ function makeUpdate(root, { board, version, seconds, work, out, sign }) {
 }
 
 /**
- * Makes the image of `board`; its path. `quick`: only the unpacked image; `quickSystem`: its system is compressed less. `url`: `base` of writeForImager. `out`: where it goes. `sign`: file with the private key
- * (Ed25519, PEM) that signs an update beside the image, and whose updates the image accepts; `trust`: files with further public keys; `trial`: time for a new version to work.
- * `overlays`: device tree overlays to switch on instead of the board's own. `kernel`: a package instead of Debian's, `{ deb, sha256 }`.
- * `firmware`: a folder with more firmware of radios.
+ * Makes the image of `board`; returns its path. `quick`: only the unpacked image; `quickSystem`:
+ * its system is compressed less. `url`: `base` of writeForImager. `out`: target folder.
+ * `sign`: file with the private key (Ed25519, PEM) that signs an update next to the image, and whose updates the image accepts; `trust`: files
+ * with further public keys. `trial`: how long a new version may take to work. `overlays`: device tree overlays to enable instead of the
+ * board's own. `kernel`: a package instead of Debian's, `{ deb, sha256 }`. `firmware`: a folder with further firmware of radios.
  */
 export function makeImage(root, options) {
   const { board, version, builtAt, quick = false, quickSystem = quick, out = join(root, 'dist'), sign, trial } = options
   const { overlays, kernel, firmware, url, say } = options
   const { recipe, keys } = checkImage(root, options)
-  // with --kernel the step of the kernel module says so
+  // with --kernel the step of the kernel module reports it
   if (keys.length === 0 && !(kernel && recipe.chooser === 'firmware')) say(NO_UPDATES)
   checkTools(recipe)
   const seconds = Math.floor(builtAt / 1000)
@@ -128,7 +128,7 @@ export function makeImage(root, options) {
   mkdirSync(join(root, '.build'), { recursive: true })
   const work = mkdtempSync(join(root, '.build/image-'))
   const step = name => say(`${name} …`)
-  // the modes of what is written go into the image, whatever the caller's are
+  // the image takes over the modes of these files, so they must not depend on the caller's umask
   const umask = process.umask(0o022)
   try {
     if (kernel) layOutKernel(kernel, join(work, 'kernel'))
@@ -162,22 +162,22 @@ export function makeImage(root, options) {
     const overlayFiles = theirs ?? (recipe.chip ? makeOverlays(root, recipe.chip) : {})
     const wanted = overlays ?? ((theirs && recipe.ownOverlays) || recipe.overlays)
     const switchedOn = wanted && overlayLines(overlayFiles, wanted)
-    // of a kernel of Raspberry Pi the device trees, too, have the names that its firmware knows
+    // the device trees of a Raspberry Pi kernel have the names that the firmware expects
     const configOf = text => (theirs ? text.replace('upstream_kernel=1\n', '') : text) + switchedOn
     step('early system')
     const own = name => readFileSync(join(root, 'src/build/image', name))
     const [init, erase, conf] = ['init', 'erase', 'os-node.conf'].map(own)
     const initramfs = join(work, 'initramfs')
-    // what another kernel has inside, or does not need, is known to its maker
+    // another kernel may have further modules built in, or need fewer
     const modules = kernel ? recipe.early.map(name => (MUST.includes(name) ? name : `${name}?`)) : recipe.early
     writeFileSync(initramfs, makeInitramfs(tree, { release, modules, init, erase, conf }))
     step('root file system (packing takes a minute)')
-    // the same salt for every version: a block that stays has the same hash in the tree, and an update does not transfer it
+    // the same salt for every version: unchanged blocks keep their hashes in the tree, and an update does not transfer them
     const salt = sha256Of(board)
     const slot = makeRoot(tree, join(work, 'root.img'), { salt, quick: quickSystem, env })
     step('card')
     const bootFiles = {
-      // the first: an update looks for it at the beginning of the partition
+      // the first file: an update looks for it at the beginning of the partition
       'cmdline.txt': `${commandLine(recipe, { board, version, seconds }, slot)}\n`,
       'kernel8.img': packedKernel(bases[0], release),
       initramfs: readFileSync(initramfs),
@@ -217,7 +217,7 @@ export function makeImage(root, options) {
       return image
     }
     step('packing the image')
-    // with one thread the bytes would be others
+    // one thread would give other bytes
     tool('xz-utils', 'xz', ['-k', '-f', '-T2', '-6', image])
     checkSizes({ packed: lstatSync(`${image}.xz`).size, unpacked: lstatSync(image).size })
     writeFileSync(`${image}.xz.sha256`, `${sha256Of(readFileSync(`${image}.xz`))}  ${image.split('/').pop()}.xz\n`)
@@ -231,5 +231,5 @@ export function makeImage(root, options) {
   }
 }
 
-/** of 10^6 bytes, as LIMITS and download pages count */
+/** size in MB of 10^6 bytes, as in LIMITS and on download pages */
 const mb = path => (lstatSync(path).size / 1e6).toFixed(1)

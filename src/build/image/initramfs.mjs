@@ -1,5 +1,5 @@
-// The early system: an archive (cpio "newc") of busybox, blkdiscard, dmsetup and sfdisk with their libraries, the modules a board needs to reach its card,
-// and the scripts `init` and `erase`. Files have no owner but root and no time, so the same files give the same bytes.
+// Makes the early system: an archive (cpio "newc") of busybox, blkdiscard, dmsetup and sfdisk with their libraries, the modules with which a
+// board reaches its card, and the scripts `init` and `erase`. All files are root's and have no time, so the same files give the same bytes.
 // What fails: a module or a library that the base system does not have (E_IMAGE).
 import { spawnSync } from 'node:child_process'
 import { lstatSync, readFileSync, readlinkSync } from 'node:fs'
@@ -32,7 +32,7 @@ const FILE = 0o100644
 const LINK = 0o120777
 const DEVICE = 0o020600
 
-/** One archive in the format that the kernel unpacks: `[path, mode, content]`, each folder before what is in it. */
+/** An archive in the format that the kernel unpacks, from entries `[path, mode, content]`, each folder before its contents. */
 export function cpio(entries) {
   const parts = []
   const add = (path, mode, content, inode, [major, minor] = [0, 0]) => {
@@ -50,8 +50,8 @@ export function cpio(entries) {
 }
 
 /**
- * The modules of `wanted` (names without .ko) and what they depend on, in the order of loading: paths below the folder of modules. A name with
- * `?` is left out where the kernel has no such module.
+ * Paths, below the folder of modules, of the modules of `wanted` (names without .ko) and their dependencies, in the order of loading. A name
+ * with `?` is left out if the kernel has no such module.
  */
 export function modulesInOrder(folder, wanted) {
   const needs = new Map()
@@ -77,7 +77,7 @@ const moduleName = path =>
     .replace(/\.ko(\.xz)?$/, '')
     .replaceAll('-', '_')
 
-/** The path behind links, below `tree`. */
+/** The path that `path` leads to, through links, below `tree`. */
 function real(tree, path) {
   const stat = lstatSync(join(tree, path), { throwIfNoEntry: false })
   if (!stat) throw new Error(`E_IMAGE: the system has no ${path}`)
@@ -86,7 +86,7 @@ function real(tree, path) {
   return real(tree, target.startsWith('/') ? target.slice(1) : join(dirname(path), target))
 }
 
-/** The names of the libraries a program is linked with, and of those behind them. */
+/** The names of the libraries that a program is linked with, directly and through others. */
 function libraries(tree, program, found = new Set()) {
   const said = tool('binutils', 'readelf', ['-dW', join(tree, program)])
   for (const [, name] of said.matchAll(/\(NEEDED\).*\[(.+)\]/g)) {
@@ -97,7 +97,10 @@ function libraries(tree, program, found = new Set()) {
   return found
 }
 
-/** Makes the archive of one kernel, packed with zstd, from the base system in `tree`, the scripts `init` and `erase`, the os-node.conf of a new card and the names of modules. */
+/**
+ * Makes the archive for one kernel, packed with zstd, from the base system in `tree`, the scripts `init` and `erase`, the os-node.conf of a
+ * new card, and names of modules.
+ */
 export function makeInitramfs(tree, { release, modules, init, erase, conf }) {
   const folder = join('usr/lib/modules', release)
   const read = path => readFileSync(join(tree, real(tree, path)))

@@ -1,5 +1,5 @@
-// The kernel of an image: Debian's, or a package of the caller's, as Raspberry Pi makes it, whose bytes are those that the caller names.
-// What fails: a package with another hash or of another processor, or without a kernel (E_USAGE).
+// The kernel of an image: Debian's, or one from a package of Raspberry Pi that the caller names with its hash.
+// What fails: a package with another hash, for another processor, or without a kernel (E_USAGE).
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -8,10 +8,10 @@ import { sha256Of, tool } from '../node-runtime.mjs'
 
 const MODULES = 'usr/lib/modules'
 
-/** What lies beside the modules since Linux 7, and has no use on a board. */
+/** Files next to the modules since Linux 7, which a board does not use. */
 const BESIDE = ['System.map', 'config', 'dtb', 'vmlinuz']
 
-/** Throws E_USAGE where there is no file `deb` or its hash is not `sha256`. */
+/** Throws E_USAGE if there is no file `deb` or its hash is not `sha256`. */
 export function checkKernel({ deb, sha256 }) {
   if (!statSync(deb, { throwIfNoEntry: false })?.isFile()) throw usageError(`--kernel: there is no file ${deb}`)
   const is = sha256Of(readFileSync(deb))
@@ -21,7 +21,7 @@ export function checkKernel({ deb, sha256 }) {
     )
 }
 
-/** Lays the package `deb` out in the empty folder `to`, with modules where Debian has them. Throws E_USAGE. */
+/** Unpacks the package `deb` into the empty folder `to`, with its modules in Debian's folder. Throws E_USAGE. */
 export function layOutKernel({ deb, sha256 }, to) {
   checkKernel({ deb, sha256 })
   const arch = tool('dpkg', 'dpkg-deb', ['-f', deb, 'Architecture']).trim()
@@ -35,13 +35,13 @@ export function layOutKernel({ deb, sha256 }, to) {
     throw usageError(`--kernel: ${deb} has no kernel; it is the package linux-image-… with a version`)
 }
 
-/** modules.dep of a folder of modules: path of each module → paths of those that it needs. */
+/** Reads modules.dep of a folder of modules: path of each module → paths of the modules that it needs. */
 export function modulesDep(folder) {
   const lines = readFileSync(join(folder, 'modules.dep'), 'utf8').split('\n').filter(Boolean)
   return new Map(lines.map(line => line.split(/[: ]+/).filter(Boolean)).map(([path, ...others]) => [path, others]))
 }
 
-/** Replaces the modules in `tree` by those of `base`; the kernel's version. */
+/** Replaces the modules in `tree` by those of `base`; returns the kernel's version. */
 export function takeModules(base, tree) {
   const [release] = readdirSync(join(base, MODULES))
   if (!existsSync(join(tree, MODULES, release))) {
@@ -57,13 +57,13 @@ function programOf(base, release) {
   return existsSync(own) ? own : join(base, 'boot', `vmlinuz-${release}`)
 }
 
-/** The kernel as the firmware and U-Boot load it, packed. */
+/** The kernel, packed as the firmware and U-Boot load it. */
 export function packedKernel(base, release) {
   const bytes = readFileSync(programOf(base, release))
   return bytes.readUInt16BE() === 0x1f8b ? bytes : gzipSync(bytes, { level: 9 })
 }
 
-/** The overlays that a kernel of Raspberry Pi brings: `{ 'overlays/NAME': bytes }`; undefined where there are none. */
+/** The overlays in the package of a Raspberry Pi kernel: `{ 'overlays/NAME': bytes }`; undefined if there are none. */
 export function ownOverlays(base, release) {
   const folder = join(base, 'usr/lib', `linux-image-${release}`, 'overlays')
   if (!existsSync(folder)) return undefined

@@ -1,12 +1,12 @@
-// The device tree overlays of board/overlays for one chip, compiled. The firmware applies those that config.txt names, before anything of
-// ours runs: Debian's kernel applies none. Their names are those of Raspberry Pi OS, so `enable` of board/*.json holds here too.
-// What fails: a tool (E_TOOL), a name that board/overlays does not have (E_USAGE).
+// Compiles the device tree overlays of board/overlays for one chip. The firmware applies those that config.txt names before it starts the
+// kernel, since Debian's kernel cannot apply any. Their names are those of Raspberry Pi OS, so `enable` of board/*.json is valid here too.
+// What fails: a tool (E_TOOL), an unknown name of an overlay (E_USAGE).
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { usageError } from '../command.mjs'
 import { tool } from '../node-runtime.mjs'
 
-/** overlays with the first work on every Raspberry Pi up to 4 */
+/** chip → `compatible` of its overlays; those with bcm2835 work on every Raspberry Pi up to 4 */
 const CHIPS = { bcm2837: ['bcm2835'], bcm2711: ['bcm2835', 'bcm2711'], bcm2712: ['bcm2712'] }
 
 /** The sources for a chip: `[name, path]`. */
@@ -26,7 +26,7 @@ export function makeOverlays(root, chip) {
   return Object.fromEntries(overlaySources(root, chip).map(([name, path]) => [`overlays/${name}.dtbo`, compile(path)]))
 }
 
-/** The lines of config.txt that switch `overlays` of `files` on; each may have parameters, as in `mcp2515-can0,oscillator=8000000`. */
+/** The lines of config.txt that enable `overlays` of `files`; each may have parameters, as in `mcp2515-can0,oscillator=8000000`. */
 export function overlayLines(files, overlays) {
   const names = Object.keys(files).map(file => basename(file, '.dtbo'))
   for (const overlay of overlays)

@@ -1,17 +1,17 @@
-// Packages of Debian laid out without running them, fetched once into .cache.
-// What fails: a package that cannot be fetched, a tool that is missing (E_TOOL).
+// Unpacks packages of Debian without running their scripts, downloaded once into .cache.
+// What fails: a package that cannot be downloaded, a missing tool (E_TOOL).
 import { chmodSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { madeOnce, sha256Of, tool } from '../node-runtime.mjs'
 
 export const SUITE = 'trixie'
-/** the keys of Debian, which its archive is signed with */
+/** Debian's public keys, which check the signature of its archive */
 export const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const mirrorOf = suite => `deb http://deb.debian.org/debian ${suite} main non-free-firmware`
 
 /**
- * The folder with `packages` and what they need, which is not to be changed. `archs`: the first is that of packages without one. `newer`:
- * those of them that come from the suite's backports.
+ * The folder with `packages` and their dependencies; callers must not change it. `archs`: the first is that of packages without one.
+ * `newer`: those of `packages` that come from the suite's backports.
  */
 export function layOut(root, { label, packages: names, newer = [], archs = ['arm64'], suite = SUITE, size, say }) {
   const backports = `${suite}-backports`
@@ -32,7 +32,7 @@ export function layOut(root, { label, packages: names, newer = [], archs = ['arm
       `--keyring=${KEYRING}`,
     ]
     tool('mmdebstrap', 'mmdebstrap', [...what, suite, fresh, ...mirrors])
-    // nodes of devices, which only root gets
+    // device nodes, which mmdebstrap makes only as root
     rmSync(join(fresh, 'dev'), { recursive: true, force: true })
     mkdirSync(join(fresh, 'dev'))
     chmodSync(fresh, 0o755)

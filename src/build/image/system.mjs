@@ -1,6 +1,6 @@
-// The root file system of a slot: Debian's packages laid out without running them, os-node's own package, the files of
-// src/build/image/root, and what the packages' scripts would have set up. What an appliance has no use for is left out.
-// What fails: a package that cannot be fetched, a tool that is missing (E_TOOL).
+// Makes the root file system of a slot: Debian's packages, unpacked without running their scripts, the package of os-node, the files of
+// src/build/image/root, and what the scripts of the packages would have set up. Files that an appliance does not need are removed.
+// What fails: a package that cannot be downloaded, a missing tool (E_TOOL).
 import {
   chmodSync,
   closeSync,
@@ -55,7 +55,7 @@ const PACKAGES = [
   'wpasupplicant',
 ]
 
-/** What goes: documentation, languages, the package manager, Perl, and what speaks to terminals and desktops. */
+/** Removed: documentation, languages, the package manager, Perl, and programs for terminals and desktops. */
 const LEFT_OUT = [
   'boot/*',
   'etc/{pam.d,security,adduser.conf,apparmor.d,apt,cron.d,default,deluser.conf,dhcp,dpkg,init.d,initramfs-tools,kernel,logrotate.d,network,ppp,rc*.d,runit,sv,ucf.conf,ufw,update-motd.d,xdg}',
@@ -77,7 +77,7 @@ const LEFT_OUT = [
   'var/{lib,cache,log,backups}/*',
 ]
 
-/** The kernel's modules that stay; the others are for servers, desktops and other makers' boards. */
+/** The kernel's modules that stay; the others are for servers, desktops and boards of other makers. */
 const MODULES = [
   'arch/arm64/crypto',
   'crypto',
@@ -109,25 +109,25 @@ const MODULES = [
 
 const LIBRARIES = 'usr/lib/aarch64-linux-gnu'
 
-/** Libraries that systemd and the C library open by name while they run: nothing is linked with them. */
+/** Libraries that systemd and the C library load by name at run time: no program is linked with them. */
 const OPENED = /^lib(acl|blkid|bpf|cap|crypt|gcc_s|idn2|kmod|lz4|lzma|mount|nss_\w+|resolv|seccomp|zstd)\.so/
 
-/** Fixed ids: what they own lies on the data partition and stays there over updates. */
+/** Users with fixed ids: their files on the data partition stay there over updates. */
 const USERS = ['u os-node 800', 'u _chrony 801 - /var/lib/chrony']
 
-/** Debian's packages laid out, fetched once: the folder, which is not to be changed. `newer`: those that come from backports. */
+/** The folder with Debian's packages, unpacked; callers must not change it. `newer`: those that come from backports. */
 export const baseSystem = (root, say, newer) =>
   layOut(root, { label: 'base', packages: PACKAGES, newer, size: 130, say })
 
-/** The paths below `dir` that `patterns` (of bash) name. */
+/** The paths below `dir` that match `patterns` (of bash). */
 const matching = (dir, patterns) =>
   tool('bash', 'bash', ['-O', 'nullglob', '-c', `cd "$0" && printf '%s\\n' ${patterns.join(' ')}`, dir])
     .split('\n')
     .filter(path => path && existsSync(join(dir, path)))
 
 /**
- * Only the modules of MODULES stay, and those that they need, with a fresh index. They are unpacked: together they pack better than
- * each alone.
+ * Keeps only the modules of MODULES and those that they need, with a new index. They are unpacked, since squashfs packs them better together
+ * than each is packed alone.
  */
 function keepModules(tree, release) {
   const folder = join(tree, 'usr/lib/modules', release)
@@ -150,13 +150,16 @@ function keepModules(tree, release) {
   tool('kmod', 'depmod', ['-b', tree, release])
 }
 
-/** Accounts of the packages, or of `more`. Files of passwords get no rights, by which an ordinary user cannot read them again. */
+/**
+ * Adds the accounts of the packages, or of `more`. systemd-sysusers takes all rights from the password files; the owner gets them back, so
+ * that a build without root can read them.
+ */
 function addUsers(tree, ...more) {
   tool('systemd', 'systemd-sysusers', [`--root=${tree}`, ...more])
   for (const name of ['shadow', 'gshadow']) chmodSync(join(tree, 'etc', name), 0o600)
 }
 
-/** What the scripts of the packages do where they are installed: users, and files that are made of others. */
+/** Does what the scripts of the packages do when they are installed: makes users and generated files. */
 function setUp(tree) {
   const etc = join(tree, 'etc')
   for (const name of ['passwd', 'group']) cpSync(join(tree, `usr/share/base-passwd/${name}.master`), join(etc, name))
@@ -165,7 +168,7 @@ function setUp(tree) {
     readFileSync(join(etc, 'passwd'), 'utf8').replace(/^root:.*/m, 'root:x:0:0:root:/root:/bin/sh'),
   )
   addUsers(tree, '--inline', ...USERS)
-  // systemd before 257 does not know `u!`, an account that is locked; no account of the image has a password
+  // systemd before 257 does not know `u!`, a locked account; no account of the image has a password
   const accounts = join(tree, 'usr/lib/sysusers.d')
   for (const name of readdirSync(accounts)) {
     const text = readFileSync(join(accounts, name), 'utf8')
@@ -176,8 +179,8 @@ function setUp(tree) {
 }
 
 /**
- * The packages of the system with their versions, and the texts of their licences, which are long: packed. Both stay where the packages' own
- * documentation goes.
+ * Writes the names and versions of the system's packages, and the texts of their licences, packed since they are long. Both stay in the image
+ * although the other documentation is removed.
  */
 function keepLicences(base, tree) {
   const docs = join(base, 'usr/share/doc')
@@ -198,10 +201,10 @@ function keepLicences(base, tree) {
   tool('xz-utils', 'xz', ['-f', '-9', join(to, 'copyright.debian')])
 }
 
-/** Programs that busybox has too, but which systemd calls with words that only theirs know. */
+/** Programs that busybox has too, but whose options, as systemd uses them, only the originals know. */
 const KEPT = ['busybox', 'ip', 'mount', 'umount']
 
-/** Replaces each program of usr/bin that busybox also implements by a link to busybox, which the image has anyway. */
+/** Replaces each program of usr/bin that busybox also implements by a link to busybox. */
 function useBusybox(tree) {
   const bin = join(tree, 'usr/bin')
   const bytes = readFileSync(join(bin, 'busybox'))
@@ -215,7 +218,7 @@ function useBusybox(tree) {
   }
 }
 
-/** No program of the image runs as its owner: nothing here needs it. */
+/** Clears setuid and setgid of all programs: the image does not need them. */
 function dropOwnersRights(tree) {
   for (const entry of readdirSync(tree, { withFileTypes: true, recursive: true })) {
     const path = join(entry.parentPath, entry.name)
@@ -223,7 +226,7 @@ function dropOwnersRights(tree) {
   }
 }
 
-/** Removes the libraries that no program is linked with. Throws E_IMAGE where one is linked with a library that is not there. */
+/** Removes the libraries that no program is linked with. Throws E_IMAGE if a program needs a library that is missing. */
 function keepLibraries(tree) {
   const files = readdirSync(tree, { withFileTypes: true, recursive: true })
     .filter(entry => entry.isFile())
@@ -265,7 +268,7 @@ function isProgram(path) {
   return head.equals(Buffer.from('\x7fELF'))
 }
 
-/** Units that are enabled, besides those that systemd enables itself. */
+/** Units to enable, besides those that systemd enables itself. */
 const UNITS = [
   'chrony.service',
   'os-node-confirm.path',
@@ -286,7 +289,7 @@ const UNITS = [
   'systemd-resolved.service',
 ]
 
-/** The configuration that a first boot begins with: the shipped one, with the page open to the network, encrypted. */
+/** Makes the configuration of the first boot: the shipped one, with the page open to the network, encrypted. */
 function boardConfig(path) {
   const config = JSON.parse(readFileSync(path, 'utf8'))
   Object.assign(config.RESOURCES.service_plugins.web_user, { host: '0.0.0.0', port: 443 })
@@ -294,13 +297,17 @@ function boardConfig(path) {
   writeFileSync(path, `${JSON.stringify(config, null, 2)}\n`)
 }
 
-/** What stacks on a board say is files and lines of the sources; their text, most of the map, is left out. */
+/** Removes the sources' text, most of the source map: stacks on a board need only files and lines. */
 function dropSources(path) {
   const { sourcesContent: _, ...map } = JSON.parse(readFileSync(path, 'utf8'))
   writeFileSync(path, JSON.stringify(map))
 }
 
-/** Lays the system out in the empty folder `tree`; `deb` is os-node's package, `keys` sign updates, `trial` is another time for a new version to work, `kernel` a folder with another kernel. Its kernel's version, and where the kernel is. */
+/**
+ * Makes the system in the empty folder `tree`. `deb`: the package of os-node; `keys`: the image accepts updates signed by these; `trial`: how
+ * long a new version may take to work, if not the usual time; `kernel`: a folder with another kernel. Returns the folder of Debian's packages
+ * and the version of the kernel.
+ */
 export function makeSystem(root, tree, { deb, keys, trial, newer, kernel, say }) {
   const base = baseSystem(root, say, newer)
   cpSync(base, tree, { recursive: true, verbatimSymlinks: true })
@@ -332,7 +339,7 @@ export function makeSystem(root, tree, { deb, keys, trial, newer, kernel, say })
   for (const name of ['passwd-', 'group-', 'shadow-', 'gshadow-', '.pwd.lock'])
     rmSync(join(tree, 'etc', name), { force: true })
   for (const name of ['data', 'boot']) mkdirSync(join(tree, name), { recursive: true })
-  // packages that another user than root laid out have other modes there
+  // without root these folders were unpacked with other modes
   for (const name of ['tmp', 'var/lock', 'var/tmp']) chmodSync(join(tree, name), 0o1777)
   rmSync(join(tree, 'etc/resolv.conf'), { force: true })
   symlinkSync('../run/systemd/resolve/stub-resolv.conf', join(tree, 'etc/resolv.conf'))

@@ -1,5 +1,5 @@
-// The programs of the machine that makes an image. All that are missing are named at once, before anything is fetched or packed.
-// What fails: a program that is missing (E_TOOL).
+// Checks that this machine has the programs that make an image. All missing ones are named together, before anything is downloaded.
+// What fails: a missing program (E_TOOL).
 import { existsSync } from 'node:fs'
 import { searched } from '../node-runtime.mjs'
 import { KEYRING } from './packages.mjs'
@@ -23,10 +23,10 @@ const ALWAYS = {
   'aarch64-linux-gnu-strip': 'binutils-aarch64-linux-gnu',
 }
 const OVERLAYS = { dtc: 'device-tree-compiler' }
-/** for the kernel module that asks for a try */
+/** compiles the kernel module that requests a trial start */
 const MODULE = { make: 'make' }
 
-/** Throws E_TOOL where a program for the image of `recipe` (see IMAGE_BOARDS) is in no folder of `path`. */
+/** Throws E_TOOL if a program for the image of `recipe` (see IMAGE_BOARDS) is in no folder of `path`. */
 export function checkTools({ chip, chooser }, path = searched()) {
   const folders = path.split(':')
   const isHere = name => (name.startsWith('/') ? existsSync(name) : folders.some(dir => existsSync(`${dir}/${name}`)))

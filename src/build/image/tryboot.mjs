@@ -1,5 +1,5 @@
-// The kernel module of board/tryboot for the kernel of an image, and the unit that loads it. It is compiled against Debian's headers of
-// exactly that kernel, by the cross compiler of this machine; programs that come with the headers run with the C library of their own Debian.
+// Compiles the kernel module of board/tryboot for the kernel of an image, and installs it with the unit that loads it. It is compiled with the
+// cross compiler of this machine and Debian's headers of exactly that kernel; the programs among the headers run with the C library of their Debian.
 // What fails: a package or a tool (E_TOOL).
 import {
   chmodSync,
@@ -20,7 +20,7 @@ const MODULE = 'os_node_tryboot'
 const UNIT = 'os-node-tryboot.service'
 const CROSS = 'aarch64-linux-gnu-'
 
-/** The headers of the kernel `release`, with their programs made to run here; a copy that may be changed, in `work`. */
+/** Copies the headers of the kernel `release` to `work`, where their programs are changed so that they run on this machine. */
 function headers(root, work, { release, suite, backports, say }) {
   const host = tool('dpkg', 'dpkg', ['--print-architecture']).trim()
   const archs = [...new Set([host, 'arm64'])]
@@ -34,7 +34,7 @@ function headers(root, work, { release, suite, backports, say }) {
   const triplet = host === 'arm64' ? 'aarch64-linux-gnu' : 'x86_64-linux-gnu'
   const libraries = join(own, 'usr/lib', triplet)
   const [loader] = readdirSync(libraries).filter(name => name.startsWith('ld-linux-'))
-  // modpost starts one of several programs by its own name, which the loader would hide
+  // modpost starts one of several programs depending on its own name, which the loader would replace: the program is named directly
   for (const [name, program] of [
     ['mod/modpost', 'mod/modpost.real-lsb-64'],
     ['basic/fixdep', 'basic/fixdep.own'],
@@ -50,7 +50,7 @@ function headers(root, work, { release, suite, backports, say }) {
   return { own: join(own, `usr/src/linux-headers-${release}`), common: commonOf(join(own, 'usr/src')) }
 }
 
-/** Debian keeps the headers of its newest kernel only. */
+/** Runs `fetch`; an error gets a hint, since Debian has only the headers of its newest kernel. */
 function fetched(fetch) {
   try {
     return fetch()
@@ -62,7 +62,7 @@ function fetched(fetch) {
 
 const commonOf = folder => join(folder, readdirSync(folder).filter(name => /^linux-headers-.*-common$/.test(name))[0])
 
-/** The bytes of the module for the kernel `release`; `backports`: it comes from those of the suite. */
+/** The compiled module for the kernel `release`; `backports`: this kernel comes from the suite's backports. */
 export function makeTryboot(root, { release, suite = SUITE, backports = false, say }) {
   mkdirSync(join(root, '.build'), { recursive: true })
   const work = mkdtempSync(join(root, '.build/tryboot-'))
@@ -82,7 +82,7 @@ export function makeTryboot(root, { release, suite = SUITE, backports = false, s
       'ARCH=arm64',
       `CROSS_COMPILE=${CROSS}`,
       `CC=${CROSS}gcc`,
-      // of a newer compiler than this machine may have
+      // options that an older compiler on this machine may lack
       'CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=',
       'CONFIG_DEBUG_INFO_BTF_MODULES=',
       `M=${source}`,
@@ -97,7 +97,7 @@ export function makeTryboot(root, { release, suite = SUITE, backports = false, s
   }
 }
 
-/** Puts the module for the kernel `release` and its unit into the system in `tree`. */
+/** Installs the module for the kernel `release` and its unit in the system in `tree`. */
 export function installTryboot(root, tree, options) {
   writeFileSync(join(tree, 'usr/lib/os-node', `${MODULE}.ko`), makeTryboot(root, options))
   copyFileSync(join(root, 'board/tryboot', UNIT), join(tree, 'usr/lib/systemd/system', UNIT))

@@ -59,7 +59,7 @@ export const backup: Verb<BackupResult & { readonly file: string }> = {
   name: 'backup',
   summary: 'write configuration, log and identity into one file',
   description:
-    'A gateway may run meanwhile. Passwords, keys, tokens and users are left out unless --with-secrets seals them with a passphrase ' +
+    'A gateway may run meanwhile. Passwords, keys, tokens and users are left out unless --with-secrets encrypts them with a passphrase ' +
     '(scrypt, AES-256-GCM).',
   examples: [
     'os-node backup gateway.backup',
@@ -68,7 +68,7 @@ export const backup: Verb<BackupResult & { readonly file: string }> = {
   options: {
     file: { type: 'string', value: 'FILE', required: true, help: 'output file' },
     force: { type: 'boolean', help: 'overwrite an existing file' },
-    'with-secrets': { type: 'boolean', help: 'also what is secret, sealed with a passphrase' },
+    'with-secrets': { type: 'boolean', help: 'include secrets, encrypted with a passphrase' },
     'passphrase-file': PASSPHRASE_FILE,
   },
   operands: ['file'],
@@ -85,7 +85,7 @@ export const backup: Verb<BackupResult & { readonly file: string }> = {
     [
       `${paint.bold(file)}: ${counted(files, 'file')}, ${bytesText(bytes)}`,
       secrets
-        ? 'secrets are in it, sealed with the passphrase; without it they are lost'
+        ? 'secrets are in it, encrypted with the passphrase; without it they are lost'
         : `without secrets: users, tokens and keys${left_out.length > 0 ? `, and ${left_out.join(', ')}` : ''} are not in it (--with-secrets)`,
     ].join('\n'),
 }
@@ -95,14 +95,14 @@ export const restore: Verb<RestoreResult> = {
   summary: 'replace configuration, log and identity by a backup',
   description:
     'The file is checked first; a damaged one changes nothing. No gateway may run. The old state stays in DATA/restore until the new ' +
-    'one has started once. On another board: the old one must never run again, since both would send under one id.',
+    'one has started once. On another board: the old board must never run again, since both would send under one id.',
   examples: [
     'os-node restore gateway.backup',
     'os-node restore gateway.backup --config /etc/os-node/Config.json --passphrase-file /root/passphrase',
   ],
   options: {
     file: { type: 'string', value: 'FILE', required: true, help: 'backup file' },
-    'without-secrets': { type: 'boolean', help: 'leave the secrets in it; no passphrase is needed' },
+    'without-secrets': { type: 'boolean', help: 'do not restore the secrets; needs no passphrase' },
     'passphrase-file': PASSPHRASE_FILE,
   },
   operands: ['file'],
@@ -130,6 +130,6 @@ export const restore: Verb<RestoreResult> = {
             ...(left_out.length > 0 ? [`set again in Config.json: ${left_out.join(', ')}`] : []),
           ]),
       ...(old_state === null ? [] : [`the old state is in ${old_state} until the restored one has started once`]),
-      'if the backup is from another board: it must never run again',
+      'if the backup is from another board, that board must never run again',
     ].join('\n'),
 }

@@ -21,7 +21,7 @@ export const dbExport: Verb<Exported> = {
   name: 'db export',
   summary: 'export all packets to SQLite, or all readings to CSV',
   description:
-    'Tables os_packets and os_sensors; sqlite3 and everything that reads SQLite opens it. A name that ends in .csv makes a CSV file: ' +
+    'Tables os_packets and os_sensors, for every program that reads SQLite. A name that ends in .csv makes a CSV file: ' +
     'one row per sensor reading. The data directory is only read, so a gateway may run.',
   examples: [
     'os-node db export packets.sqlite',

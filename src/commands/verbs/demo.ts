@@ -1,5 +1,5 @@
 // demo: a gateway in a temporary folder that is removed at the end: the sensors of this machine, a simulated
-// greenhouse, an upstream on the loopback, and the page. It does not touch a running gateway; if the usual port of the
+// greenhouse, a local upstream, and the page. It does not touch a running gateway; if the usual port of the
 // page is in use, any free one is used. A reading that cannot be submitted (no id yet) is skipped.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -81,7 +81,7 @@ export const demo: Verb<Record<string, unknown>, DemoOptions> = {
   examples: ['os-node demo --open-browser', 'os-node demo --duration 60 --web-port 9000'],
   options: {
     'open-browser': { type: 'boolean', help: 'open the page in a browser, signed in' },
-    interval: { type: 'number', value: 'SECONDS', min: 0.1, max: 3600, default: 2, help: 'between two readings' },
+    interval: { type: 'number', value: 'SECONDS', min: 0.1, max: 3600, default: 2, help: 'seconds between readings' },
     duration: { type: 'number', value: 'SECONDS', min: 0, max: 86_400, default: 0, help: '0: no limit' },
     'web-host': { type: 'string', value: 'HOST', default: '127.0.0.1', help: 'address of the page' },
     'web-port': {

@@ -26,7 +26,7 @@ export const flash: Verb<object> = {
   name: 'flash',
   summary: 'write the SD image to a card, with its first settings',
   description:
-    'Without DEVICE it lists the removable disks; no other disk is ever written. It asks before it erases the card, and reads back what it wrote. Only root can write a card.',
+    'Without DEVICE it lists the removable disks; no other disk is written. It prompts before it erases the card, and verifies what it wrote. Only root can write a card.',
   examples: [
     'os-node flash',
     'os-node flash /dev/sdb --image os-node-rpi-4-0.1.0.img.xz',
@@ -37,11 +37,11 @@ export const flash: Verb<object> = {
     image: { type: 'string', value: 'FILE', help: 'image, .img or .img.xz' },
     board: { type: 'string', value: 'NAME', help: 'instead of --image: the newest of this board in dist/' },
     hostname: { type: 'string', value: 'NAME', help: 'name in the network' },
-    wifi: { type: 'string', value: 'SSID[:PASSWORD]', help: 'network; without PASSWORD it asks for one' },
+    wifi: { type: 'string', value: 'SSID[:PASSWORD]', help: 'Wi-Fi; without PASSWORD it prompts for one' },
     'wifi-country': { type: 'string', value: 'CC', help: 'country of the Wi-Fi, for example DE' },
     key: { type: 'string', value: 'FILE', help: 'public keys for the remote shell' },
     uplink: { type: 'string', value: 'URL', help: 'where to send, for example udp://192.0.2.10:8080' },
-    yes: { type: 'boolean', help: 'do not ask' },
+    yes: { type: 'boolean', help: 'erase without confirmation' },
   },
   operands: ['device'],
   where: 'local',

@@ -25,7 +25,7 @@ export const pluginTest: Verb = {
   name: 'plugin-test',
   aliases: ['os-plugin-test'],
   summary: 'run the self-test, integration, stress or audit suites',
-  description: `Suites: ${SUITES.join(', ')}. Options of a stress run count for stress, all and full_load.`,
+  description: `Suites: ${SUITES.join(', ')}. Options of a stress run apply to stress, all and full_load.`,
   examples: [
     'os-node plugin-test --suite component',
     'os-node plugin-test --suite stress --total 100000 --processes 2 --chain-mode e2e_inproc',

@@ -8,7 +8,7 @@ export const update: Verb<object> = {
   name: 'update',
   summary: 'install a new version on the SD image',
   description:
-    'Only what changed is transferred. The board starts again and tries the new version; it returns to the old one if the gateway does not work.',
+    'Only what changed is transferred. The board restarts and tries the new version, and returns to the old one if the gateway does not work.',
   examples: [
     'os-node update os-node-rpi-4-0.2.0.update',
     'os-node update https://example.org/os-node-rpi-4-0.2.0.update',
@@ -16,7 +16,7 @@ export const update: Verb<object> = {
   ],
   options: {
     source: { type: 'string', value: 'FILE|URL', required: true, help: 'the update' },
-    'no-restart': { type: 'boolean', help: 'the next start tries it' },
+    'no-restart': { type: 'boolean', help: 'do not restart; the next start tries the update' },
   },
   operands: ['source'],
   where: 'local',

@@ -32,7 +32,7 @@ export const transporterToggle: Verb = {
   name: 'transporter-toggle',
   summary: 'switch a medium on or off',
   description:
-    'Applies to dispatch, uplinks and receivers, in a running gateway immediately.  Facts that wait for an uplink stay in the log.',
+    'Applies to dispatch, uplinks and receivers, in a running gateway immediately. Facts that wait for an uplink stay in the log.',
   examples: ['os-node transporter-toggle TCP --enable', 'os-node transporter-toggle --name udp --disable --json'],
   options: {
     name: { type: 'string', value: 'MEDIUM', required: true, help: MEDIUM },

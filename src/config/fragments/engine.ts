@@ -32,12 +32,12 @@ export const engineEntries = {
     core_backend: choice(
       ['pycore', 'rscore'],
       'pycore',
-      'core of the library: pycore is plain JavaScript, rscore makes batches in WebAssembly; a gateway measures both and takes the faster one',
+      'core of the library: pycore is plain JavaScript, rscore makes batches in WebAssembly; a gateway measures both and uses the faster',
       atStart,
     ),
   }),
   payload_switches: section({
-    SensorId: flag(true, 'unit_dialect attribute: whether sensors keep their ids in what a node transmits', atStart),
+    SensorId: flag(true, 'packets of a node contain the sensor ids (unit_dialect attribute)', atStart),
   }),
   security_settings: section({
     secure_session_expire_seconds: num(86400, 'a secure session without traffic ends after this long', {
@@ -88,7 +88,7 @@ export const engineEntries = {
     }),
     id_pool: section({
       size: int(32, 'ids requested from the upstream for nodes of this gateway; 0: none', { max: 256, restart: true }),
-      use_within_days: num(15, 'ids not handed out by then are forgotten; an upstream holds them for 30 days', {
+      use_within_days: num(15, 'unused ids are dropped after this time; the upstream keeps them for 30 days', {
         min: 0.001,
         max: 25,
         restart: true,

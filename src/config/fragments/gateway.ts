@@ -17,7 +17,7 @@ const link = {
   host: optionalText('address of the peer'),
   port: maybe(
     v.union([v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535)), v.string()]),
-    'port of the peer; of a serial bus: the name of the port, left out: the one of physical_config',
+    'port of the peer; of a serial bus: name of the port; left out: that of physical_config',
   ),
 }
 
@@ -26,7 +26,7 @@ const source = v.looseObject({
   type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: `driver: ${SOURCE_TYPES}` })),
   match: maybe(v.unknown(), 'which sensors; the form depends on the driver'),
   interval_ms: maybeInt(
-    'ms between two readings; Modbus, I2C and line: from 2, can and gpio: from 10, w1: from 1000, the others: from 100; left out: default of the type',
+    'ms between readings; Modbus, I2C and line: from 2, can and gpio: from 10, w1: from 1000, the others: from 100; left out: default of the type',
     { min: 2, max: 86_400_000 },
   ),
   deadband: v.optional(
@@ -52,9 +52,9 @@ const uplink = v.looseObject({
   full_interval_seconds: num(60, 'a key frame after this time', { min: 1 }),
   server: maybe(
     v.pipe(v.string(), v.minLength(1)),
-    'name of the upstream behind it: uplinks of one server may use the session key of each other; left out: its host',
+    'name of the upstream: uplinks with the same name share session keys; left out: its host',
   ),
-  delivery: maybe(v.picklist(['best_effort']), 'best_effort: a peer that never answers PING, as the reference'),
+  delivery: maybe(v.picklist(['best_effort']), 'best_effort: the peer never answers PING, as the reference'),
   batch_max_items: maybeInt('most packets in one frame or batch; left out: as many as fit', { min: 1, max: 255 }),
   batch_max_bytes: maybeInt('most bytes in one frame or batch; a larger packet is sent alone', {
     min: 16,
@@ -110,8 +110,13 @@ export const gatewayEntries = {
         restart: true,
       }),
       commit_bytes: int(65_536, 'pending bytes that start a commit', { min: 512, max: 67_108_864, restart: true }),
-      when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'dropped when the log is full', atStart),
-      check_bytes_s: int(16_384, 'reads the log again for damage, each part once a day; bytes/s at most, 0: never', {
+      when_full: choice(
+        ['drop_oldest', 'refuse'],
+        'drop_oldest',
+        'when the log is full: drop the oldest records, or refuse new readings',
+        atStart,
+      ),
+      check_bytes_s: int(16_384, 'highest rate of the daily check of the log for damage, bytes/s; 0: no check', {
         max: 67_108_864,
         restart: true,
       }),
@@ -124,12 +129,12 @@ export const gatewayEntries = {
     }),
     log_level: choice(['debug', 'info', 'warn', 'error'], 'info', 'lines below this are not logged'),
     watchdog: section({
-      enabled: flag(true, 'end a gateway that is frozen or stalled, so that it is started again'),
+      enabled: flag(true, 'end a frozen or stalled gateway, so that it is restarted'),
       stall_s: num(30, 'longest time without progress', { min: 5, max: 3600 }),
     }),
     safe_mode: section({
       after_crashes: int(5, 'crashes in a row that lead to safe mode; 0: never', { max: 1000, restart: true }),
-      healthy_s: num(600, 'a run of this length ends the count', { min: 1, max: 86_400, restart: true }),
+      healthy_s: num(600, 'a run of this length resets the crash count', { min: 1, max: 86_400, restart: true }),
     }),
     guard: section({
       enabled: flag(true, 'reduce work when memory or event loop lag nears its limit'),
@@ -154,9 +159,9 @@ export const gatewayEntries = {
     plaintext_after_secure: choice(
       ['same_address', 'any', 'never'],
       'same_address',
-      'plaintext of a device with a confirmed session: from its address, from anywhere, or not at all',
+      'accept plaintext of a device with a confirmed session: from its address, from any, or never',
     ),
-    template_memory_bytes: int(33_554_432, 'memory for the templates of other nodes; others go to files', {
+    template_memory_bytes: int(33_554_432, 'memory for templates of other nodes; further ones go to files', {
       min: 1_048_576,
       max: 1_073_741_824,
       restart: true,

@@ -23,7 +23,7 @@ const anyOptions = v.looseObject({})
 export const nodeEntries = {
   assigned_id: int(4294967295, 'device id on the wire (AID); 0 and 4294967295 mean unassigned', { max: 4294967295 }),
   device_id: wireName('name of this device; empty: made from the host name'),
-  hardware_id: optionalText('hashes of the serial number of the hardware that this was made on; written by a start'),
+  hardware_id: optionalText('hashes that identify the hardware this identity belongs to; written at a start'),
   Node_Setting: section({
     default_medium: text('UDP', 'medium used by dispatch when none is named'),
     device_role: choice(

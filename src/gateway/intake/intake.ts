@@ -97,7 +97,7 @@ export class Intake {
       aid: identity.assignedId,
     })
     if (sizeOf(fact) === 0 || Number.isNaN(log.pendingBytes))
-      throw new OsError('INTERNAL', 'the intake accepts nothing')
+      throw new OsError('INTERNAL', "the intake cannot make a fact of the watchdog's token")
   }
 
   /** Maps indexes in the fact back to input rows: the fact contains the rows in order, without the refused ones. */

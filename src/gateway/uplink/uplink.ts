@@ -275,7 +275,7 @@ export class Uplink {
     if (!this.#packer.unanswered(item)) {
       // it must not be sent in plaintext: reopen the link and start at the cursor, after the exchange has returned from this
       // call
-      setImmediate(() => this.#parts.lost('what is on its way must wait for a session key'))
+      setImmediate(() => this.#parts.lost('packets in flight must wait for a session key'))
       return null
     }
     const packet = this.#packer.packAgain(item, this.maxPacket)

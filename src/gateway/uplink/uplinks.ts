@@ -189,7 +189,7 @@ export class Uplinks {
     const reasons = better.map(({ settings: { name }, usable }) => {
       const state = supervisor.get(name)?.state
       const reason = state && 'reason' in state ? `: ${state.reason}` : ''
-      return `${name} is ${usable ? 'up again and watched' : `${state?.state ?? 'away'}${reason}`}`
+      return `${name} is ${usable ? 'up again, not yet stable' : `${state?.state ?? 'away'}${reason}`}`
     })
     return {
       uplink: active?.settings.name ?? null,

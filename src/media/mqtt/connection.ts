@@ -299,7 +299,7 @@ const reasonText = (code: number | undefined): string => {
     case 141:
       return ': it received nothing from us'
     case 142:
-      return ': another client uses our id'
+      return ': another client has this id'
     case 149:
       return ': a packet was too large'
     case 147:

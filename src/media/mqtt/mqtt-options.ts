@@ -29,14 +29,14 @@ export const mqttOptions = v.looseObject({
   qos: v.optional(
     v.pipe(
       v.picklist([0, 1, 2]),
-      v.metadata({ help: '0: best effort; 1: acknowledged; 2: exactly once from the broker, a sender sends as 1' }),
+      v.metadata({ help: '0: best effort; 1: acknowledged; 2: exactly once from the broker; a sender uses 1' }),
     ),
     1,
   ),
   keepalive_s: int(30, 'seconds between pings; without answers the broker is lost', { min: 5, max: 65_535 }),
   session_expiry_s: int(
     604_800,
-    'seconds for which a broker stores packets while we are offline (3.1.1: as it is set)',
+    'seconds for which the broker stores packets of an offline client (3.1.1: its own setting)',
     {
       max: 0xffffffff,
     },

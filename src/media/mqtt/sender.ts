@@ -121,7 +121,7 @@ export class MqttSender extends PacketReceiver implements Medium {
     this.#maxPacket = Math.max(64, Math.min(options.max_packet, room))
     // an empty message removes the retained state of the previous id
     this.#forget = identity.onAssigned(aid =>
-      this.#afterAll(connection, () => events.lost(`the id is ${aid} now: connects under it`, true)),
+      this.#afterAll(connection, () => events.lost(`reconnecting with the new id ${aid}`, true)),
     )
     if (down)
       connection

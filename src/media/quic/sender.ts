@@ -152,7 +152,7 @@ export class QuicSender extends PacketReceiver implements Medium {
           return
         }
         failure ??= new OsError('NETWORK', peerText(error, peer, port), { cause: error })
-        connection.close('no way there')
+        connection.close('no route')
       })
       connection.start()
     })

@@ -113,6 +113,6 @@ const oneLine = (name: string): string => /^CN=.*$/m.exec(name)?.[0] ?? name.spl
 const untrusted = (text: string): OsError => new OsError('TLS_UNTRUSTED', text)
 
 const unjudged = (name: string, what: string): OsError =>
-  new OsError('TLS_UNTRUSTED', `${name} has ${what}, which cannot be judged while the clock is not set`, {
-    hint: 'set the clock of this machine (NTP), then it is judged as usual',
+  new OsError('TLS_UNTRUSTED', `${name} has ${what}, which cannot be checked while the clock is not set`, {
+    hint: 'set the clock of this machine (NTP)',
   })

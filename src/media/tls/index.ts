@@ -103,7 +103,7 @@ function judge(
   }
   const trusted = ca === undefined ? rootCertificates.map(pem => new X509Certificate(pem)) : parseCertificates(ca)
   judgeChain({ leaf: first, sent, trusted, purpose, now })
-  logger.info(`the clock is not set: the ${purpose}'s certificate was judged at ${new Date(now).toISOString()}`)
+  logger.info(`the clock is not set: the ${purpose}'s certificate was checked as of ${new Date(now).toISOString()}`)
 }
 
 /**

@@ -91,7 +91,7 @@ export class DeliveryStream {
       if (this.#mode === 'opening') at = this.#opening(chunk, at)
       else if (this.#mode === 'framed') at = this.#framed(chunk, at)
       else if (this.#mode === 'plain') at = this.#keep(chunk, at, this.#maxPacket + 1)
-      else throw new OsError('BAD_PACKET', 'the stream is out of step')
+      else throw new OsError('BAD_PACKET', 'the stream has lost its frame boundaries')
       if (this.#mode === 'plain' && this.#have > this.#maxPacket) this.#break('one plain packet', this.#have)
     }
   }

@@ -155,7 +155,7 @@ export class DependencyManager implements Service {
         options: {
           name: { type: 'string', value: 'NAME', required: true, help: 'part, as check shows it' },
           from: { type: 'string', value: 'PATH', help: 'install from this file' },
-          force: { type: 'boolean', help: 'also when it is unchanged' },
+          force: { type: 'boolean', help: 'even if it is unchanged' },
         },
         operands: ['name'],
         run: async ({ name, from, force }, { signal }) => {

@@ -234,7 +234,7 @@ export class Forwarder {
     if (isSecure(bytes[0]!)) {
       if (mine.ciphertext === 0)
         this.#logger.warn(
-          `rule ${rule.name} forwards encrypted packets: its targets cannot read them without the key (frames plain deciphers them)`,
+          `rule ${rule.name} forwards encrypted packets: its targets cannot read them without the key (frames plain decrypts them)`,
         )
       count('ciphertext')
     }

@@ -14,7 +14,7 @@ const MATCH: Record<'medium' | 'source' | 'command' | 'device', OptionSpec> = {
   source: {
     type: 'list',
     value: 'ADDRESS',
-    help: 'address, range such as 10.0.0.0/8, or address as the medium writes it',
+    help: 'address or range such as 10.0.0.0/8, as the medium writes it',
   },
   command: {
     type: 'list',
@@ -27,17 +27,22 @@ const ADD: Record<string, OptionSpec> = {
   name: { type: 'string', value: 'NAME', help: 'name of the rule; else rule-N' },
   ...MATCH,
   to: { type: 'list', value: 'TARGET', help: 'target: tcp://10.0.0.2:8888, mqtt; repeatable' },
-  'to-protocol': { type: 'string', value: 'MEDIUM', help: 'one target, in parts' },
+  'to-protocol': { type: 'string', value: 'MEDIUM', help: 'medium of the target (with --to-host, --to-port)' },
   'to-host': { type: 'string', value: 'HOST', help: 'its address' },
   'to-port': { type: 'integer', value: 'N', min: 1, max: 65_535, help: 'its port' },
   priority: { type: 'integer', value: 'N', default: 0, min: -1000, max: 1000, help: 'higher is evaluated first' },
-  set: { type: 'string', value: 'SET', default: 'default', help: 'the first match of each set applies' },
-  direction: { type: 'string', choices: ['in', 'out', 'both'], default: 'both', help: 'received, sent from here' },
+  set: {
+    type: 'string',
+    value: 'SET',
+    default: 'default',
+    help: 'rule set; the first matching rule of each set applies',
+  },
+  direction: { type: 'string', choices: ['in', 'out', 'both'], default: 'both', help: 'in: received; out: sent' },
   frames: {
     type: 'string',
     choices: ['raw', 'plain', 'full'],
     default: 'raw',
-    help: 'plain: deciphered; full: deciphered, and sent as FULL',
+    help: 'plain: decrypted; full: decrypted, and sent as FULL',
   },
   redirect: { type: 'boolean', help: 'send to the targets only' },
   disabled: { type: 'boolean', help: 'stored but inactive' },
@@ -173,8 +178,8 @@ export class PortForwarderService implements Service {
       run: ({ name }) => ({ value: { ok: true, rule: this.enableRule(String(name), enabled) } }),
     })
     return {
-      status: { summary: 'whether it runs, and what it did', reads: true, run: () => ({ value: this.status() }) },
-      list: { summary: 'the rules', reads: true, run: () => ({ value: { rules: this.#rules } }) },
+      status: { summary: 'show state and counters', reads: true, run: () => ({ value: this.status() }) },
+      list: { summary: 'list rules', reads: true, run: () => ({ value: { rules: this.#rules } }) },
       'add-rule': {
         summary: 'add a rule',
         example: 'north --medium UDP --device 7 --to tcp://10.0.0.2:8888',
@@ -192,8 +197,8 @@ export class PortForwarderService implements Service {
         operands: ['name'],
         run: ({ name }) => ({ value: { ok: true, removed: this.removeRule(String(name)) } }),
       },
-      'enable-rule': enabling(true, 'use a rule'),
-      'disable-rule': enabling(false, 'keep a rule, but do not use it'),
+      'enable-rule': enabling(true, 'enable a rule'),
+      'disable-rule': enabling(false, 'disable a rule and keep it'),
       test: {
         summary: 'list the rules that match a packet',
         example: '--medium UDP --source 10.0.0.9 --command DATA_FULL --device 7',

@@ -62,7 +62,7 @@ const reported = (ok: boolean, value: object, text: string): CommandOutcome => (
 
 export const testCommands = (runner: Suites): Record<string, CliHandler> => ({
   component: {
-    summary: 'the self-test that is built in: vectors, CRC, units, log, SQL',
+    summary: 'run the built-in self-test: vectors, CRC, units, log, SQL',
     options: VERBOSITY,
     reads: true,
     run: async (options, { signal }) =>
@@ -88,14 +88,14 @@ export const testCommands = (runner: Suites): Record<string, CliHandler> => ({
     run: (options, io) => all(runner, options, io),
   },
   compare: {
-    summary: 'rates and bytes of the cores that are built in',
+    summary: 'measure the built-in cores and compare their bytes',
     run: async () => {
       const result = await runner.compare()
       return reported(result.ok, { suite: 'compare', ...result }, textOfComparison(result))
     },
   },
   full_load: {
-    summary: 'stress with all CPUs in batches on every core that is built in',
+    summary: 'stress all CPUs, in batches, on every built-in core',
     options: STRESS_OPTIONS,
     run: async (options, { signal }) => {
       const { ok, ...load } = await runner.fullLoad(stressOf(options), signal)
@@ -108,7 +108,7 @@ export const testCommands = (runner: Suites): Record<string, CliHandler> => ({
     },
   },
   audit: {
-    summary: 'every route, command, key, plugin and plugin command, and whether a test names it',
+    summary: 'list every route, command, key and plugin, and whether a test names it',
     options: VERBOSITY,
     reads: true,
     run: async options => {

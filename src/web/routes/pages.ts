@@ -23,10 +23,10 @@ const page = (path: keyof typeof ASSETS, summary: string): Route =>
 
 export const PAGES: readonly Route[] = [
   page('/', 'the page'),
-  page('/app.js', 'its program'),
-  page('/app.css', 'its looks'),
-  page('/favicon.svg', 'its sign'),
-  page('/favicon.ico', 'its sign'),
+  page('/app.js', 'its script'),
+  page('/app.css', 'its styles'),
+  page('/favicon.svg', 'its icon'),
+  page('/favicon.ico', 'its icon'),
 ]
 
 export const DASHBOARD: Route = route('GET /api/dashboard', {

@@ -79,7 +79,7 @@ export const SYSTEM: readonly Route[] = [
   route('POST /api/update', {
     role: 'admin',
     write: 'state',
-    summary: 'installs a signed update from an address; the board starts again and tries it',
+    summary: 'installs a signed update from an address; the board restarts and tries it',
     body: v.object({
       source: v.pipe(v.string(), v.regex(/^https?:\/\/[\x21-\x7e]{1,2000}$/, 'source must be an http or https URL')),
     }),

@@ -232,7 +232,7 @@ test('a node without an id connects as new-<install>, and under its id once it h
   assert.ok(await up.send(Buffer.from('I have it')), 'what is sent before it leaves arrives')
   await until('it reconnects', () => texts.length > 0)
   assert.equal(up.counters.errors, 0)
-  assert.deepEqual(texts, ['wanted the id is 42 now: connects under it'])
+  assert.deepEqual(texts, ['wanted reconnecting with the new id 42'])
   await up.open(events)
   assert.ok(await up.send(Buffer.from('it is me')))
   await until('an answer', () => answers.length === 3)

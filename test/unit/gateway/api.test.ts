@@ -37,7 +37,7 @@ test('the interface has what the start message, the page and the plugins need of
   const guard = { safeMode: 'three crashes' as string | undefined, left }
   const gateway = {
     ...{ identity, guard, sources: {}, log: { failure: undefined } },
-    loopback: { running: null as object | null },
+    localUpstream: { running: null as object | null },
     uplinks: { list: [{ name: 'a', medium: 'UDP', status: 'more' }] },
     latest: { own: () => ({ cpu_busy: 3 }) },
   }
@@ -45,7 +45,7 @@ test('the interface has what the start message, the page and the plugins need of
   const uplinks = [{ name: 'a', medium: 'UDP' }]
   assert.deepEqual(api.summary(), { deviceId: 'gw', assignedId: null, uplinks, localUpstream: null })
   Object.assign(identity, { assigned: true, assignedId: 7 })
-  gateway.loopback.running = { webPort: 8766, dataDir: '/d', stop: 'more' }
+  gateway.localUpstream.running = { webPort: 8766, dataDir: '/d', stop: 'more' }
   const localUpstream = { webPort: 8766, dataDir: '/d' }
   assert.deepEqual(api.summary(), { deviceId: 'gw', assignedId: 7, uplinks, localUpstream })
   assert.deepEqual(api.ownValues(), { cpu_busy: 3 })

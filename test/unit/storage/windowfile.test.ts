@@ -45,7 +45,7 @@ test('a changed byte is detected in its part of the file', () => {
   for (let at = 0; at < bytes.length; at++) {
     const other = Buffer.from(bytes)
     other[at]! ^= 1
-    const begins = 'it does not begin like a window'
+    const begins = 'it has no header of a window'
     const right =
       at < 32 ? [begins, begins] : at < head ? ['its summary is damaged', whole[1]] : [whole[0], 'its rows are damaged']
     assert.deepEqual(said(other), right, `byte ${at}`)
@@ -55,15 +55,15 @@ test('a changed byte is detected in its part of the file', () => {
 test('a file with a wrong length, of another kind or with other records is refused', () => {
   const twice = (why: string): string[] => [why, why]
   for (const length of [0, 8, 31])
-    assert.deepEqual(said(bytes.subarray(0, length)), twice('it does not begin like a window'), `${length}`)
+    assert.deepEqual(said(bytes.subarray(0, length)), twice('it has no header of a window'), `${length}`)
   for (const size of [32, bytes.length - 1, bytes.length + 1])
-    assert.deepEqual(said(bytes, name, size), twice('it has another length than it says'), `${size}`)
+    assert.deepEqual(said(bytes, name, size), twice('its length differs from its header'), `${size}`)
   const kind = Buffer.from(bytes)
   kind.write('OSNWIN2')
   kind.writeUInt32LE(crc32c(kind, 0, 28), 28)
-  assert.deepEqual(said(kind), twice('it does not begin like a window'))
+  assert.deepEqual(said(kind), twice('it has no header of a window'))
   for (const other of [windowName(2, 9), windowName(3, 10), 'x'])
-    assert.deepEqual(said(bytes, other), ['it is of other records than its name says', whole[1]])
+    assert.deepEqual(said(bytes, other), ['its records differ from its name', whole[1]])
 })
 
 test('a window belongs to another log if its newest fact is not in the log as it should be', () => {

@@ -13,7 +13,7 @@ test('slots are shown as the system wrote them; a request is stored in a file, e
   const [shown, request] = [join(dir, 'slots.json'), join(dir, 'request')]
   assert.equal(systemUpdate({ OS_NODE_SLOTS: shown }), undefined)
   const update = systemUpdate({ OS_NODE_SLOTS: shown, OS_NODE_UPDATE_REQUEST: request })!
-  assert.throws(() => update.show(), { code: 'NO_SLOTS', message: /did not say/ })
+  assert.throws(() => update.show(), { code: 'NO_SLOTS', message: /has not reported/ })
   assert.throws(() => update.request('https://example.org/a'), { code: 'NO_SLOTS' })
   writeFileSync(shown, '{"ok":true,"board":"rpi-4","slots":[]}')
   assert.deepEqual(update.show(), { ok: true, board: 'rpi-4', slots: [] })

@@ -41,7 +41,7 @@ export function Backup() {
   const form = useRef<HTMLFormElement>(null)
   async function restore(): Promise<string> {
     await upload(file!, String(new FormData(form.current!).get('passphrase')))
-    return 'The backup is restored; the gateway stops, and starts with it'
+    return 'The backup is restored; the gateway restarts with it'
   }
   async function save(passphrase: string): Promise<string> {
     const answer = await open('POST', '/api/backup', { body: passphrase ? { passphrase } : {} })
@@ -94,7 +94,7 @@ export function Backup() {
         >
           <p>
             Configuration, log and identity are replaced, and the gateway restarts. Without a passphrase it then makes a
-            new token and shows it where it starts. The gateway of the backup must not run elsewhere.
+            new token and shows it on its console. The gateway of the backup must not run elsewhere.
           </p>
         </Confirm>
       )}

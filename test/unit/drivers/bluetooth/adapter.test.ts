@@ -231,7 +231,7 @@ test('one adapter scans in one mode: a user that requests the other is refused w
   await plain.join(user)
   await assert.rejects(extended.join(listening), {
     code: 'LINK_DOWN',
-    message: 'hci9 is in use with extended_scan false: give all that use it the same',
+    message: 'hci9 is in use with extended_scan false: set the same value everywhere',
   })
   assert.deepEqual(took(), ['open'])
   await plain.leave(user)

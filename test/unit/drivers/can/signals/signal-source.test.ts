@@ -345,7 +345,7 @@ test('nonsensical options are refused with the likely intention', async () => {
 test('the size of a group is limited', () => {
   const signals = Array.from({ length: 513 }, (_, k) => ` SG_ S${k} : 0|8@1+ (1,0) [0|0] "" X`).join('\n')
   const options = checkOptions(canSourceOptions, { interface: 'can0', dbc: 'x' }, 'x')
-  assert.throws(() => plan('x', parseDbc(`BO_ 1 M: 8 X\n${signals}`), options), /513 signals are chosen, 512 can be/)
+  assert.throws(() => plan('x', parseDbc(`BO_ 1 M: 8 X\n${signals}`), options), /513 signals are chosen, 512 at most/)
   assert.equal(plan('x', parseDbc(`BO_ 1 M: 8 X\n${signals}`), { ...options, match: 'S5*' }).channels.length, 24)
 })
 
