@@ -3,6 +3,7 @@
 // without channels opens, so that it can be tested, and its reads say which channels exist.
 
 import type { Clock } from '../../src/lib/clock'
+import { within } from '../../src/lib/deadline'
 import { OsError } from '../../src/lib/errors'
 import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { DriverContext, RawReading, SourceReading } from '../../src/links/contracts'
@@ -124,12 +125,7 @@ export class AdvertisedSource extends LatestSource {
   }
 
   #untilHeard(): Promise<void> {
-    return new Promise(resolve => {
-      const cancel = this.#timers.after(this.#waitMs, resolve)
-      this.#feed.onHeard(() => {
-        cancel()
-        resolve()
-      })
-    })
+    const heard = new Promise<void>(resolve => this.#feed.onHeard(resolve))
+    return within(this.#timers, this.#waitMs, heard, () => undefined)
   }
 }

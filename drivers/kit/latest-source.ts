@@ -3,6 +3,7 @@
 // the age limit (ERROR, degraded with the reason); a lost feed (it reports `lost`, the link is reopened).
 import type { Clock } from '../../src/lib/clock'
 import { counted } from '../../src/lib/counted'
+import { within } from '../../src/lib/deadline'
 import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { OpenableEvents, RawReading, Source, SourceReading } from '../../src/links/contracts'
 import { distinctIds, type ValueChannel } from './channel'
@@ -156,14 +157,12 @@ export class LatestSource implements Source {
     const all = (): boolean => this.#at.every(at => at !== NEVER)
     if (all()) return
     const { maxAgeMs } = this.#options
-    let cancel = (): void => undefined
-    await new Promise<void>(resolve => {
-      cancel = this.#timers.after(Math.min(waitMs, maxAgeMs), resolve)
+    const complete = new Promise<void>(resolve => {
       this.#heard = () => {
         if (all()) resolve()
       }
     })
-    cancel()
+    await within(this.#timers, Math.min(waitMs, maxAgeMs), complete, () => undefined)
     this.#heard = undefined
   }
 }

@@ -88,7 +88,7 @@ export function withLimit(band: Band, limit: Limit): Band {
 }
 
 /** ERP limits are converted to EIRP: 2.15 dB more */
-const BANDS: Readonly<Record<Exclude<Region, 'none'>, { usualHz: number; bands: readonly Band[] }>> = {
+export const BANDS: Readonly<Record<Exclude<Region, 'none'>, { usualHz: number; bands: readonly Band[] }>> = {
   EU868: {
     usualHz: 868_100_000,
     bands: [
@@ -106,8 +106,6 @@ const BANDS: Readonly<Record<Exclude<Region, 'none'>, { usualHz: number; bands: 
   IN865: { usualHz: 865_062_500, bands: [band('865-867', 865, 867, 30)] },
   AU915: { usualHz: 916_800_000, bands: [band('915-928', 915, 928, 30, [DWELL], 400)] },
 }
-
-export const bandsOf = (region: Exclude<Region, 'none'>): readonly Band[] => BANDS[region].bands
 
 /** The default frequency; without a region, the European one. */
 export const usualFrequency = (region: Region): number => BANDS[region === 'none' ? 'EU868' : region].usualHz

@@ -6,6 +6,7 @@
 // damage is detected, else at the time-out if any bytes arrived); the line is lost (LINK_DOWN). Memory: one buffer of
 // two frames.
 import type { Clock } from '../../src/lib/clock'
+import { within } from '../../src/lib/deadline'
 import { OsError } from '../../src/lib/errors'
 import { sleep, systemTimers, type Timers } from '../../src/lib/timers'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
@@ -93,19 +94,17 @@ export class RtuTransport implements ModbusTransport {
     const frame = frameRtu(unit, request)
     this.#length = 0
     this.#isDamaged = false
-    let cancel = (): void => undefined
+    // the slave's time limit begins when the last character has been sent
+    const limitMs = timeoutMs + Math.ceil(frame.length * this.#characterMs)
+    const answered = new Promise<Uint8Array>((resolve, reject) => {
+      this.#waiting = { unit, request, resolve, reject }
+      this.#line.write(frame).catch(reject)
+    })
     try {
-      return await new Promise<Uint8Array>((resolve, reject) => {
-        this.#waiting = { unit, request, resolve, reject }
-        // the slave's time limit begins when the last character has been sent
-        const onTheWire = frame.length * this.#characterMs
-        cancel = this.#timers.after(timeoutMs + Math.ceil(onTheWire), () =>
-          reject(this.#length > 0 || this.#isDamaged ? badReply(unit) : noReply(unit)),
-        )
-        this.#line.write(frame).catch(reject)
+      return await within(this.#timers, limitMs, answered, () => {
+        throw this.#length > 0 || this.#isDamaged ? badReply(unit) : noReply(unit)
       })
     } finally {
-      cancel()
       this.#waiting = undefined
       this.#active = this.#clock.mono()
     }

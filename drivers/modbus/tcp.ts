@@ -5,6 +5,7 @@
 // reconnects, since the other end may have forgotten the connection); bytes that are not Modbus (the connection is
 // closed, BAD_REPLY).
 import { connect, type Socket } from 'node:net'
+import { within } from '../../src/lib/deadline'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/lib/timers'
 import type { OpenableEvents } from '../../src/links/contracts'
@@ -71,13 +72,12 @@ export class TcpTransport implements ModbusTransport {
     this.#transaction = (this.#transaction + 1) & 0xffff
     const transaction = this.#transaction
     const frame = frameTcp(transaction, unit, request)
-    let cancel = (): void => undefined
+    const answered = new Promise<Uint8Array>((resolve, reject) => {
+      this.#waiting = { transaction, unit, resolve, reject }
+      this.#socket!.write(frame)
+    })
     try {
-      const answer = await new Promise<Uint8Array>((resolve, reject) => {
-        this.#waiting = { transaction, unit, resolve, reject }
-        cancel = this.#timers.after(timeoutMs, () => reject(noReply(unit)))
-        this.#socket!.write(frame)
-      })
+      const answer = await within(this.#timers, timeoutMs, answered, () => Promise.reject(noReply(unit)))
       this.#silent = 0
       return answer
     } catch (thrown) {
@@ -85,7 +85,6 @@ export class TcpTransport implements ModbusTransport {
       if (error.code === 'NO_REPLY' && ++this.#silent >= MANY) this.#drop('the connection is silent')
       throw error
     } finally {
-      cancel()
       this.#waiting = undefined
     }
   }
@@ -114,25 +113,22 @@ export class TcpTransport implements ModbusTransport {
       keepAlive: true,
       keepAliveInitialDelay: KEEPALIVE_MS,
     })
-    let cancel = (): void => undefined
+    const connected = new Promise<void>((resolve, reject) => {
+      socket.once('connect', resolve)
+      socket.once('error', cause =>
+        reject(
+          new OsError('LINK_DOWN', `no connection to ${where} (${errno(cause) ?? cause.message})`, { cause, hint }),
+        ),
+      )
+    })
     try {
-      await new Promise<void>((resolve, reject) => {
-        socket.once('connect', resolve)
-        socket.once('error', cause =>
-          reject(
-            new OsError('LINK_DOWN', `no connection to ${where} (${errno(cause) ?? cause.message})`, { cause, hint }),
-          ),
-        )
-        cancel = this.#timers.after(connectTimeoutMs, () =>
-          reject(new OsError('LINK_DOWN', `no connection to ${where} within ${connectTimeoutMs / 1000} s`, { hint })),
-        )
+      await within(this.#timers, connectTimeoutMs, connected, () => {
+        throw new OsError('LINK_DOWN', `no connection to ${where} within ${connectTimeoutMs / 1000} s`, { hint })
       })
     } catch (error) {
       socket.on('error', () => undefined) // already reported
       socket.destroy()
       throw error
-    } finally {
-      cancel()
     }
     if (closings !== this.#closings) {
       socket.destroy()

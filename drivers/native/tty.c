@@ -119,13 +119,6 @@ static int64_t get_state(int *fd, struct bus_job *job) {
     return 0;
 }
 
-/* ttyOpen(bus, path) → job */
-static int64_t tty_open(napi_env env, napi_value *args) {
-    int error;
-    struct bus_job *job = bus_take_path(env, args[0], args[1], &error);
-    return job == NULL ? error : bus_queue(env, args[0], job, open_port);
-}
-
 /* Queues work with non-negative numbers: the arguments after the bus. */
 static int64_t numbers_job(napi_env env, napi_value *args, size_t count, bus_work *work) {
     int32_t numbers[STATE_WORDS];
@@ -185,7 +178,6 @@ static int64_t rs485_get(napi_env env, napi_value *args) {
 }
 
 void addon_tty(napi_env env, napi_value exports) {
-    addon_export(env, exports, "ttyOpen", tty_open);
     addon_export(env, exports, "ttyTake", tty_take);
     addon_export(env, exports, "ttyLines", tty_lines);
     addon_export(env, exports, "ttyClose", tty_close);

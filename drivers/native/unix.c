@@ -44,27 +44,16 @@ static int64_t send_unix_datagram(napi_env env, napi_value *args) {
     return send_to(&to, length, data, bytes);
 }
 
-/* The descriptor of a socket of `type`, after `use` (bind, connect) was called with the path. */
-static int64_t open_unix(napi_env env, napi_value path, int type,
-                         int (*use)(int, const struct sockaddr *, socklen_t)) {
-    struct sockaddr_un at;
-    socklen_t length = read_path(env, path, &at);
-    if (length == 0)
-        return -EINVAL;
-    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -errno;
-    return descriptor_if(use(fd, (const struct sockaddr *)&at, length) == 0 ? 0 : -errno, fd);
-}
-
-/* openUnixDatagram(path) → descriptor that receive() reads */
-static int64_t open_unix_datagram(napi_env env, napi_value *args) {
-    return open_unix(env, args[0], SOCK_DGRAM, bind);
-}
-
 /* connectUnixPackets(path) → descriptor of a connection that preserves packet boundaries; for sendOne(), passDescriptor() and takeDescriptor() */
 static int64_t connect_unix_packets(napi_env env, napi_value *args) {
-    return open_unix(env, args[0], SOCK_SEQPACKET, connect);
+    struct sockaddr_un at;
+    socklen_t length = read_path(env, args[0], &at);
+    if (length == 0)
+        return -EINVAL;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    return descriptor_if(connect(fd, (const struct sockaddr *)&at, length) == 0 ? 0 : -errno, fd);
 }
 
 /* passDescriptor(connection, byte, descriptor) → 1: a packet of one byte, with a copy of the descriptor */
@@ -116,7 +105,6 @@ static napi_value take_descriptor(napi_env env, napi_callback_info info) {
 
 void addon_unix(napi_env env, napi_value exports) {
     addon_export(env, exports, "sendUnixDatagram", send_unix_datagram);
-    addon_export_opening(env, exports, "openUnixDatagram", open_unix_datagram);
     addon_export_opening(env, exports, "connectUnixPackets", connect_unix_packets);
     addon_export(env, exports, "passDescriptor", pass_descriptor);
     addon_export_raw(env, exports, "takeDescriptor", take_descriptor, NULL);

@@ -27,7 +27,7 @@ export function latestOf({ id, state, tRaw, aid, sensors }: Fact, { medium, addr
  */
 export class LatestBoard {
   readonly #latest: () => number
-  /** groups by device, the device without updates for longest first */
+  /** groups by device, the device without updates for longest first; no LruMap: the bound counts groups */
   readonly #devices = new Map<string, LatestReading[]>()
   #size = 0
   /** the last key of `#devices` */

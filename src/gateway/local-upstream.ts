@@ -15,6 +15,7 @@ import type { UplinkConfig } from '../config/schema'
 import { atomicWrite } from '../lib/atomic'
 import { Backoff } from '../lib/backoff'
 import type { Clock } from '../lib/clock'
+import { within } from '../lib/deadline'
 import { asOsError, errno } from '../lib/errors'
 import { realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
@@ -139,16 +140,9 @@ export class LocalUpstreamProcess {
   async answering(): Promise<void> {
     const socket = createSocket('udp4')
     socket.on('error', () => undefined) // no listener yet: retried
-    await new Promise<void>(resolve => {
-      const ping = setInterval(() => socket.send(buildPing(1), this.packetPort, '127.0.0.1'), 50)
-      const limit = setTimeout(done, 3000)
-      function done(): void {
-        clearInterval(ping)
-        clearTimeout(limit)
-        resolve()
-      }
-      socket.once('message', done)
-    })
+    const ping = setInterval(() => socket.send(buildPing(1), this.packetPort, '127.0.0.1'), 50)
+    await within(systemTimers, 3000, new Promise(resolve => socket.once('message', resolve)), () => undefined)
+    clearInterval(ping)
     socket.close()
   }
 

@@ -16,6 +16,7 @@ export function tune(socket: Socket): void {
 
 /** A connection to that address. Throws NETWORK with the reason, also after `timeoutMs`. */
 export function connectSocket({ address, family }: HostAddress, port: number, timeoutMs: number): Promise<Socket> {
+  // no within(): the event itself closes the socket or removes its listener
   return new Promise((resolve, reject) => {
     const socket = connect({ host: address, port, family, allowHalfOpen: true })
     const fail = (text: string, cause?: unknown): void => {

@@ -6,7 +6,6 @@ export type Descriptor = { readonly descriptor: unique symbol }
 /** C exports for sockets: a negative number is minus errno. */
 export interface SocketAddon {
   openUdp(family: 4 | 6, receiveBuffer: number, sendBuffer: number): Descriptor | number
-  openUnixDatagram(path: string): Descriptor | number
   bindUdp(socket: Descriptor, address: string, port: number): number
   connectUdp(socket: Descriptor, address: string, port: number): number
   socketState(socket: Descriptor, out: Uint32Array): number
@@ -45,7 +44,6 @@ export interface BusAddon {
   spiTransfer(bus: BusHandle, segments: Uint32Array, bytes: Uint8Array, length: number): number
   i2cOpen(bus: BusHandle, path: string): number
   i2cTransfer(bus: BusHandle, address: number, write: Uint8Array | null, readLength: number): number
-  ttyOpen(bus: BusHandle, path: string): number
   ttyTake(
     bus: BusHandle,
     path: string,

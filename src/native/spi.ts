@@ -1,5 +1,5 @@
 // A chip on an SPI bus by the kernel's spidev. Transfers are full duplex and in order; see native-thread.ts for
-// deadlines.
+// deadlines. No driver needs transferAll: the specification wants messages of several segments (SPI_IOC_MESSAGE(n)).
 import { OsError } from '../lib/errors'
 import { type BusOptions, DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 

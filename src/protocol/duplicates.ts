@@ -179,6 +179,7 @@ export class DuplicateFilter {
     device.resize(2 * device.size)
   }
 
+  /** No LruMap: the bytes are bounded too, and a packet of the same device as the previous one moves nothing. */
   #device(aid: number): Recent {
     let device = this.#devices.get(aid)
     if (device && device === this.#newest) return device

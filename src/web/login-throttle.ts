@@ -85,7 +85,7 @@ export function addressKey(address: string): string {
 }
 
 export class TokenGate {
-  readonly #addresses = new Map<string, Address>()
+  readonly #addresses = new LruMap<string, Address>(MAX_ADDRESSES, undefined, ({ waiting }) => waiting === 0)
   readonly #users = new LruMap<string, Pace>(MAX_USERS)
   /** in order of arrival */
   readonly #waiting: Attempt[] = []
@@ -190,17 +190,8 @@ export class TokenGate {
 
   /** Known addresses are bounded: the one unused longest is evicted, but never one with a queued attempt. */
   #address(key: string): Address {
-    let address = this.#addresses.get(key)
-    if (address) this.#addresses.delete(key)
-    else address = { wrong: 0, lastWrong: 0, notBefore: 0, waiting: 0 }
+    const address = this.#addresses.get(key) ?? { wrong: 0, lastWrong: 0, notBefore: 0, waiting: 0 }
     this.#addresses.set(key, address)
-    if (this.#addresses.size > MAX_ADDRESSES) {
-      for (const [old, { waiting }] of this.#addresses) {
-        if (waiting > 0) continue
-        this.#addresses.delete(old)
-        break
-      }
-    }
     return address
   }
 }

@@ -97,7 +97,7 @@ describe('a gateway that stalls', { concurrency: 3 }, () => {
     skip: lacks,
   }, async t => {
     const { dir, gw, start } = await world(t, 'stalled', { sources, uplinks })
-    const systemd = new FakeSystemd(join(dir, 'notify'))
+    const systemd = await FakeSystemd.start(join(dir, 'notify'))
     t.after(() => systemd.close())
     await start({ NOTIFY_SOCKET: systemd.path, WATCHDOG_USEC: '1000000' })
     await systemd.next('WATCHDOG', 2)
@@ -116,7 +116,7 @@ describe('a gateway that stalls', { concurrency: 3 }, () => {
     const failing = [{ name: 'none', type: 'disk', interval_ms: 100, match: 'no such disk' }, ...sources]
     const quiet = await world(t, 'slowDisk', { sources: [], uplinks })
     const busy = await world(t, 'slowDisk', { sources: failing, uplinks })
-    const heard = [quiet, busy].map(({ dir }) => new FakeSystemd(join(dir, 'notify')))
+    const heard = await Promise.all([quiet, busy].map(({ dir }) => FakeSystemd.start(join(dir, 'notify'))))
     t.after(() => {
       for (const systemd of heard) systemd.close()
     })

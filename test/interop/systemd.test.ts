@@ -72,7 +72,7 @@ test('READY follows the first tries of the links, then WATCHDOG, RELOADING, and 
   const { dir, gw, config, start } = await world(t, upstream.port)
   let systemd: FakeSystemd
   for (let tries = 1; ; tries++) {
-    const heard = new FakeSystemd(join(dir, `notify${tries}`))
+    const heard = await FakeSystemd.start(join(dir, `notify${tries}`))
     t.after(() => heard.close())
     systemd = heard
     await systemd.env(start, { WATCHDOG_USEC: '1000000' })
@@ -84,6 +84,7 @@ test('READY follows the first tries of the links, then WATCHDOG, RELOADING, and 
     assert.ok(tries < 5, `READY before the page answered, or ${JSON.stringify(links)}`)
     await gw.stop('SIGKILL')
   }
+  await systemd.next('STATUS')
   const { fields: first } = systemd.heard[0]!
   assert.equal(first.STATUS, 'starting')
   assert.ok(Number(first.EXTEND_TIMEOUT_USEC) >= 60_000_000)
@@ -141,13 +142,14 @@ test('an abstract socket gets the same messages, and the children of the gateway
   skip: lacks,
 }, async t => {
   const { gw, start } = await world(t, (await peer(t)).port)
-  const systemd = new FakeSystemd(`@os-node-test-${process.pid}`)
+  const systemd = await FakeSystemd.start(`@os-node-test-${process.pid}`)
   t.after(() => systemd.close())
   await systemd.env(start)
   await systemd.next('READY')
   assert.equal(systemd.with('WATCHDOG').length, 0, 'it was not requested')
   await gw.stop('SIGTERM')
   assert.equal(gw.ended?.code, 0)
+  await systemd.next('STOPPING')
   assert.equal(systemd.with('STOPPING').length, 1)
 })
 

@@ -1,12 +1,14 @@
-// A call on a port that no other program configures or locks: on a thread of its own, which ends with it.
-import { DEFAULT_DEADLINE_MS, NativeThread } from '../../src/native/native-thread'
+// A call on an open port: on a thread of its own, which ends with it.
+import type { NativeThread } from '../../src/native/native-thread'
+import { TtyPort } from '../../src/native/tty'
+
+const SETTINGS = { baudrate: 115_200, data_bits: 8, parity: 'none', stop_bits: 1, flow: 'none' } as const
 
 export async function onTty<T>(path: string, work: (port: NativeThread) => Promise<T>): Promise<T> {
-  const port = new NativeThread(path)
+  const port = await TtyPort.open(path, SETTINGS)
   try {
-    await port.call((addon, bus) => addon.ttyOpen(bus, path), 'open', DEFAULT_DEADLINE_MS)
-    return await work(port)
+    return await work(port.bus)
   } finally {
-    port.close()
+    await port.close()
   }
 }

@@ -1,7 +1,6 @@
 // Replaces systemd: receives what a service sends to NOTIFY_SOCKET (sd_notify), with the time of each message.
-import { READABLE } from '../../src/native/socket'
 import { until } from './gateway'
-import { unixDatagramSocket } from './unix-socket'
+import { UnixDatagramSocket } from './unix-socket'
 
 export interface Heard {
   readonly fields: Readonly<Record<string, string>>
@@ -9,36 +8,26 @@ export interface Heard {
   readonly at: number
 }
 
-const SLOTS = 16
-const SLOT_BYTES = 2048
-
 export const monotonicUs = (): number => Number(process.hrtime.bigint() / 1000n)
 
 export class FakeSystemd {
   readonly heard: Heard[] = []
-  readonly #socket
-  readonly #slab = new Uint8Array(SLOTS * SLOT_BYTES)
-  readonly #lengths = new Uint32Array(SLOTS)
+  #socket: UnixDatagramSocket | undefined
+
+  private constructor(readonly path: string) {}
 
   /** `path`: of a socket to create, or an @abstract name. */
-  constructor(readonly path: string) {
-    this.#socket = unixDatagramSocket(path)
-    this.#socket.watch(READABLE, () => this.#read())
+  static async start(path: string): Promise<FakeSystemd> {
+    const systemd = new FakeSystemd(path)
+    systemd.#socket = await UnixDatagramSocket.bind(path, (bytes, at) => {
+      const lines = bytes.toString().split('\n')
+      systemd.heard.push({ fields: Object.fromEntries(lines.map(line => line.split(/=(.*)/s))), at })
+    })
+    return systemd
   }
 
   close(): void {
-    this.#socket.close()
-  }
-
-  #read(): void {
-    for (let got = SLOTS; got === SLOTS; ) {
-      got = this.#socket.receive(this.#slab, this.#lengths, null)
-      for (let k = 0; k < got; k++) {
-        const text = Buffer.from(this.#slab.subarray(k * SLOT_BYTES, k * SLOT_BYTES + this.#lengths[k]!)).toString()
-        const fields = Object.fromEntries(text.split('\n').map(line => line.split(/=(.*)/s) as [string, string]))
-        this.heard.push({ fields, at: monotonicUs() })
-      }
-    }
+    this.#socket?.close()
   }
 
   /** Messages that have this field. */

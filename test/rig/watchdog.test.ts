@@ -35,7 +35,7 @@ async function inside(): Promise<void> {
     console.log('second boot')
     return
   }
-  const systemd = new FakeSystemd('@pid1')
+  const systemd = await FakeSystemd.start('@pid1')
   const gateway = new Machine(tempDir(), 'run', { device_id: 'GW' })
   const usec = String(1_000_000)
   await systemd.env(() => gateway.start(['--port', '8100']), { WATCHDOG_USEC: usec })

@@ -218,7 +218,8 @@ export class Encoders {
 
   /**
    * There are many relayed AIDs: evicts the least recently used encoder. Its AID restarts with FULL under TIDs it has not
-   * used, so that later packets cannot be mistaken for earlier ones.
+   * used, so that later packets cannot be mistaken for earlier ones. No LruMap: it would evict only after `#make` has read
+   * `#gone`, and move an entry for each packet.
    */
   #makeRoom(): void {
     if (this.#encoders.size < MAX_ENCODERS) return

@@ -126,6 +126,7 @@ function peerChain(leaf: DetailedPeerCertificate): X509Certificate[] {
  * why the peer is not trusted, or TLS_HANDSHAKE after `timeoutMs`. `peer` names it in messages.
  */
 export function secureSocket(socket: Socket, client: ClientTls, peer: string, timeoutMs: number): Promise<TLSSocket> {
+  // no within(): the event itself checks the peer, before any of its bytes is read
   return new Promise((resolve, reject) => {
     const secure = connect({ ...client.options, socket })
     const fail = (thrown: unknown): void => {

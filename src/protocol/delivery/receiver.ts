@@ -205,6 +205,7 @@ export class DeliveryReceiver {
     this.#peers.delete(address)
   }
 
+  /** No LruMap: a peer is in two orders, of its address and of all peers. */
   #peer(address: string, epoch: number, base: number): Peer {
     let epochs = this.#peers.get(address)
     let peer = epochs?.get(epoch)

@@ -303,7 +303,7 @@ export class SecureServer {
     source.settled = true
   }
 
-  /** The AID to evict: an old one without a confirmed session. */
+  /** The AID to evict: an old one without a confirmed session. No LruMap: the search ends after 32 AIDs. */
   #leastOf(): number {
     let looks = 32
     for (const aid of this.#sources.keys()) if (looks-- === 0 || this.sessions.confirmedPeer(aid) === null) return aid

@@ -360,6 +360,7 @@ export class SecureSessions {
     this.#changed ||= this.#sessions.size > 0
   }
 
+  /** No LruMap: a session without a confirmed key is evicted before any other. */
   #dropOldest(): void {
     const aid = this.#unproven.values().next().value ?? this.#sessions.keys().next().value
     if (aid === undefined) return

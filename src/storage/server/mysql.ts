@@ -7,6 +7,8 @@
 import { createConnection, type Connection as Library, type ResultSetHeader } from 'mysql2'
 import { OsError } from '../../lib/errors'
 import { type Connection, type Dialect, type PacketRow, type ServerConnection, serverError, short } from './connection'
+import { mysqlTables } from './migrations/mysql/0001-tables'
+import { mysqlViews } from './migrations/mysql/0002-views'
 import type { ServerSetup } from './setup'
 
 /** rows that one statement removes */
@@ -15,62 +17,7 @@ const LOCK = 'os_node_schema'
 /** statements that are kept prepared */
 const PREPARED = 32
 
-const TABLES = [
-  `CREATE TABLE IF NOT EXISTS os_writers (
-    writer INT NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    origin BIGINT NOT NULL UNIQUE,
-    seq BIGINT NOT NULL DEFAULT 0,
-    packets BIGINT NOT NULL DEFAULT 0,
-    duplicates BIGINT NOT NULL DEFAULT 0
-  ) ENGINE=InnoDB`,
-  `CREATE TABLE IF NOT EXISTS os_packets_data (
-    writer INT NOT NULL,
-    seq BIGINT NOT NULL,
-    packet_uuid BINARY(16) NOT NULL,
-    device_id VARBINARY(2048) NOT NULL,
-    device_status VARBINARY(2048) NOT NULL,
-    timestamp_raw BIGINT NOT NULL,
-    created_at BIGINT NOT NULL,
-    t_raw DOUBLE NOT NULL,
-    boot BIGINT NOT NULL,
-    unsynced TINYINT NOT NULL,
-    extras MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-    PRIMARY KEY (writer, seq),
-    UNIQUE KEY os_packets_uuid (packet_uuid),
-    KEY os_packets_time (timestamp_raw),
-    KEY os_packets_device (device_id, timestamp_raw),
-    KEY os_packets_unsynced (unsynced, writer, boot)
-  ) ENGINE=InnoDB`,
-  `CREATE TABLE IF NOT EXISTS os_sensors_data (
-    writer INT NOT NULL,
-    seq BIGINT NOT NULL,
-    sensor_index INT NOT NULL,
-    sensor_id VARBINARY(2048) NOT NULL,
-    sensor_status VARBINARY(2048) NOT NULL,
-    normalized_value DOUBLE,
-    normalized_unit VARBINARY(2048) NOT NULL,
-    PRIMARY KEY (writer, seq, sensor_index)
-  ) ENGINE=InnoDB`,
-]
-
 const SENSORS = 'os_packets_data p JOIN os_sensors_data s ON s.writer = p.writer AND s.seq = p.seq'
-const text = (column: string): string => `CONVERT(${column} USING utf8mb4)`
-const hex = (from: number, length: number): string => `SUBSTR(HEX(p.packet_uuid), ${from}, ${length})`
-const UUID = `LOWER(CONCAT_WS('-', ${hex(1, 8)}, ${hex(9, 4)}, ${hex(13, 4)}, ${hex(17, 4)}, ${hex(21, 12)}))`
-const parts = (end: string, value: string): string =>
-  `COALESCE((SELECT JSON_OBJECTAGG(CONCAT('s', s.sensor_index, '${end}'), ${value}) FROM os_sensors_data s
-    WHERE s.writer = p.writer AND s.seq = p.seq), '{}')`
-
-const VIEWS = [
-  `CREATE OR REPLACE VIEW os_sensors AS SELECT ${UUID} AS packet_uuid, s.sensor_index, ${text('s.sensor_id')} AS sensor_id,
-    ${text('s.sensor_status')} AS sensor_status, s.normalized_value, ${text('s.normalized_unit')} AS normalized_unit FROM ${SENSORS}`,
-  `CREATE OR REPLACE VIEW os_packets AS SELECT ${UUID} AS packet_uuid, ${text('p.device_id')} AS device_id,
-    ${text('p.device_status')} AS device_status, p.timestamp_raw, JSON_MERGE_PRESERVE(
-      JSON_OBJECT('id', ${text('p.device_id')}, 's', ${text('p.device_status')}, 't', p.timestamp_raw, 't_raw', p.t_raw),
-      ${parts('_id', text('s.sensor_id'))}, ${parts('_s', text('s.sensor_status'))},
-      ${parts('_u', text('s.normalized_unit'))}, ${parts('_v', 's.normalized_value')}, COALESCE(p.extras, '{}')) AS payload_json,
-    p.created_at FROM os_packets_data p`,
-]
 
 class Mysql implements ServerConnection {
   lost: OsError | undefined
@@ -201,7 +148,7 @@ async function retain(on: ServerConnection, day: number): Promise<void> {
 export const mysql: Dialect = {
   name: 'mysql',
   connect,
-  migrations: [TABLES, VIEWS],
+  migrations: [mysqlTables, mysqlViews],
   schema: 'DATABASE()',
   lock: `SELECT GET_LOCK('${LOCK}', 60)`,
   unlock: `SELECT RELEASE_LOCK('${LOCK}')`,

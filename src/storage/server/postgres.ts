@@ -16,6 +16,9 @@ import {
   serverError,
   short,
 } from './connection'
+import { postgresTables } from './migrations/postgresql/0001-tables'
+import { postgresViews } from './migrations/postgresql/0002-views'
+import { postgresIds } from './migrations/postgresql/0003-ids'
 import type { ServerSetup } from './setup'
 
 /** an arbitrary number that other programs are unlikely to lock */
@@ -36,91 +39,6 @@ const stored = (name: string): string => {
 
 const SENSORS = `CROSS JOIN LATERAL unnest(p.sensor_ids, p.sensor_statuses, p.sensor_values, p.sensor_units)
   WITH ORDINALITY AS s(id, status, normalized_value, unit, sensor_index)`
-
-const TABLES = [
-  `CREATE TABLE IF NOT EXISTS os_writers (
-    writer INTEGER GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    origin BIGINT NOT NULL UNIQUE,
-    seq BIGINT NOT NULL DEFAULT 0,
-    packets BIGINT NOT NULL DEFAULT 0,
-    duplicates BIGINT NOT NULL DEFAULT 0
-  )`,
-  `CREATE TABLE os_packets_data (
-    day INTEGER NOT NULL,
-    writer INTEGER NOT NULL,
-    seq BIGINT NOT NULL,
-    packet_uuid UUID NOT NULL,
-    device_id TEXT COLLATE "C" NOT NULL,
-    device_status TEXT COLLATE "C" NOT NULL,
-    timestamp_raw BIGINT NOT NULL,
-    created_at BIGINT NOT NULL,
-    t_raw DOUBLE PRECISION NOT NULL,
-    boot BIGINT NOT NULL,
-    unsynced SMALLINT NOT NULL,
-    sensor_ids TEXT[] COLLATE "C" NOT NULL,
-    sensor_statuses TEXT[] COLLATE "C" NOT NULL,
-    sensor_values DOUBLE PRECISION[] NOT NULL,
-    sensor_units TEXT[] COLLATE "C" NOT NULL,
-    extras TEXT
-  ) PARTITION BY LIST (day)`,
-  'CREATE UNIQUE INDEX os_packets_uuid ON os_packets_data (packet_uuid, day)',
-  'CREATE INDEX os_packets_time ON os_packets_data (timestamp_raw)',
-  'CREATE INDEX os_packets_device ON os_packets_data (device_id, timestamp_raw)',
-  'CREATE INDEX os_packets_unsynced ON os_packets_data (writer, boot) WHERE unsynced = 1',
-  'CREATE TABLE os_packets_rest PARTITION OF os_packets_data DEFAULT',
-]
-/** of the shared allocator (ids.ts) */
-const ID_TABLES: readonly string[] = [
-  `CREATE TABLE os_ids (
-    id BIGINT PRIMARY KEY,
-    state TEXT NOT NULL,
-    device_key TEXT COLLATE "C",
-    meta TEXT NOT NULL,
-    granted_to TEXT COLLATE "C",
-    asked_by TEXT COLLATE "C",
-    addr TEXT,
-    seq INTEGER NOT NULL,
-    request TEXT COLLATE "C",
-    requested_at BIGINT NOT NULL,
-    pool BOOLEAN NOT NULL,
-    taken_back BOOLEAN NOT NULL DEFAULT false,
-    ts BIGINT NOT NULL,
-    last_seen BIGINT NOT NULL,
-    lease_expires_at BIGINT NOT NULL
-  )`,
-  'CREATE UNIQUE INDEX os_ids_key ON os_ids (device_key) WHERE device_key IS NOT NULL',
-  `CREATE INDEX os_ids_lease ON os_ids (lease_expires_at) WHERE state <> 'free'`,
-  `CREATE INDEX os_ids_free ON os_ids (taken_back, id) WHERE state = 'free'`,
-  'CREATE INDEX os_ids_request ON os_ids (request) WHERE request IS NOT NULL',
-  `CREATE INDEX os_ids_offer ON os_ids (asked_by, seq) WHERE state = 'offered'`,
-  `CREATE TABLE os_id_addresses (
-    address TEXT COLLATE "C" PRIMARY KEY,
-    held INTEGER NOT NULL,
-    proved BOOLEAN NOT NULL DEFAULT false,
-    pool_at BIGINT NOT NULL DEFAULT 0
-  )`,
-  `CREATE TABLE os_id_state (
-    one BOOLEAN PRIMARY KEY DEFAULT true CHECK (one),
-    next_id BIGINT NOT NULL DEFAULT 0,
-    allocated BIGINT NOT NULL DEFAULT 0,
-    released BIGINT NOT NULL DEFAULT 0,
-    unproved BIGINT NOT NULL DEFAULT 0
-  )`,
-  'INSERT INTO os_id_state DEFAULT VALUES',
-]
-
-const VIEWS = [
-  `CREATE VIEW os_sensors AS SELECT p.packet_uuid, s.sensor_index::int, COALESCE(s.id, '') AS sensor_id,
-    COALESCE(s.status, '') AS sensor_status, s.normalized_value, COALESCE(s.unit, '') AS normalized_unit
-    FROM os_packets_data p ${SENSORS}`,
-  `CREATE VIEW os_packets AS SELECT p.packet_uuid, p.device_id, p.device_status, p.timestamp_raw,
-    jsonb_build_object('id', p.device_id, 's', p.device_status, 't', p.timestamp_raw, 't_raw', p.t_raw)
-    || COALESCE((SELECT jsonb_object_agg('s' || s.sensor_index || e.key, e.value) FROM (SELECT) one ${SENSORS}
-      CROSS JOIN LATERAL (VALUES ('_id', to_jsonb(COALESCE(s.id, ''))), ('_s', to_jsonb(COALESCE(s.status, ''))),
-        ('_u', to_jsonb(COALESCE(s.unit, ''))), ('_v', COALESCE(to_jsonb(s.normalized_value), 'null'))) e(key, value)), '{}')
-    || CASE WHEN strpos(p.extras, '\\u0000') > 0 THEN '{}' ELSE COALESCE(p.extras::jsonb, '{}') END AS payload_json,
-    p.created_at FROM os_packets_data p`,
-]
 
 const INSERT = `INSERT INTO os_packets_data SELECT day, $1::int, seq, uuid, device, status, second, created, t_raw, boot, unsynced,
   string_to_array(ids, E'\\x1f'), string_to_array(statuses, E'\\x1f'), string_to_array(vals, ',', 'N')::float8[],
@@ -254,7 +172,7 @@ async function retain(on: ServerConnection, day: number): Promise<void> {
 export const postgresql: Dialect = {
   name: 'postgresql',
   connect,
-  migrations: [TABLES, VIEWS, ID_TABLES],
+  migrations: [postgresTables, postgresViews, postgresIds],
   schema: 'current_schema()',
   lock: `SELECT pg_advisory_lock(${LOCK})`,
   unlock: `SELECT pg_advisory_unlock(${LOCK})`,

@@ -10,7 +10,19 @@ import { freePort, until } from '../../lib/gateway'
 import { SQL_PASSWORD } from '../../lib/servers'
 import { SERVER_DIALECTS, type ServerDialect } from '../../lib/sqlservers'
 import { answers, factOf, fill, ONE, T0 } from './sqlfacts'
-import { caughtUp, certs, connectTo, continued, DIALECTS, databaseOf, newLog, root, servers, world } from './sqlworld'
+import {
+  caughtUp,
+  certs,
+  connectTo,
+  continued,
+  DIALECTS,
+  databaseOf,
+  newLog,
+  releasedTables,
+  root,
+  servers,
+  world,
+} from './sqlworld'
 
 function suite(dialect: ServerDialect): void {
   test('answers equal those of sqlite for the same facts', async t => {
@@ -148,24 +160,28 @@ function suite(dialect: ServerDialect): void {
     await assert.rejects(async () => connect(sql, { password_file: 'none' }), { code: 'CONFIG_INVALID' })
   })
 
-  test('tables of an older os-node are migrated by one of several simultaneous writers, and keep their rows', async () => {
-    const sql = await servers[dialect].fresh()
-    const open = await Promise.all([1, 2, 3].map(() => connect(sql)))
-    const [first] = open
-    const { migrations } = DIALECTS[dialect]
-    await migrate(first!, { ...DIALECTS[dialect], migrations: migrations.slice(0, 1) }, true)
-    await first!.run('INSERT INTO os_writers (origin) VALUES (7)')
-    const later = { ...DIALECTS[dialect], migrations: [...migrations, ['ALTER TABLE os_writers ADD note INTEGER']] }
-    await assert.rejects(migrate(first!, later, false), { code: 'DB_SCHEMA' })
-    await Promise.all(open.map(on => migrate(on, later, true)))
-    assert.deepEqual(
-      (await first!.rows('SELECT origin, note FROM os_writers')).map(row => row.map(Number)),
-      [[7, 0]],
-    )
-    assert.deepEqual((await first!.rows('SELECT version FROM os_schema')).map(Number), [later.migrations.length])
-    await assert.rejects(migrate(first!, DIALECTS[dialect], true), { code: 'DB_SCHEMA' })
-    for (const on of open) on.close()
-  })
+  const { migrations } = DIALECTS[dialect]
+  for (const version of migrations.keys())
+    test(`released tables of version ${version + 1} are migrated by one of several simultaneous writers, and keep their rows`, async () => {
+      const sql = await servers[dialect].fresh()
+      const open = await Promise.all([1, 2, 3].map(() => connect(sql)))
+      const [first] = open
+      for (const statement of releasedTables(dialect, version + 1)) await first!.run(statement)
+      const later = { ...DIALECTS[dialect], migrations: [...migrations, ['ALTER TABLE os_writers ADD note INTEGER']] }
+      await assert.rejects(migrate(first!, later, false), { code: 'DB_SCHEMA' })
+      await Promise.all(open.map(on => migrate(on, later, true)))
+      const rows = async (text: string): Promise<string[][]> => (await first!.rows(text)).map(row => row.map(String))
+      assert.deepEqual(await rows('SELECT version FROM os_schema'), [[`${later.migrations.length}`]])
+      assert.deepEqual(await rows('SELECT origin, packets, note FROM os_writers'), [['7', '1', 'null']])
+      assert.deepEqual(await rows('SELECT device_id, timestamp_raw FROM os_packets'), [['dev', '1772323200']])
+      const sensors = 'SELECT sensor_id, normalized_value, normalized_unit FROM os_sensors ORDER BY sensor_index'
+      assert.deepEqual(await rows(sensors), [
+        ['temp', '294.5', 'K'],
+        ['hum', '40', '%'],
+      ])
+      await assert.rejects(migrate(first!, DIALECTS[dialect], true), { code: 'DB_SCHEMA' })
+      for (const on of open) on.close()
+    })
 
   test('two gateways write into one database at the same time: a packet that both have is stored once', async t => {
     const [one, two] = [await world(t), await world(t)]

@@ -1,5 +1,6 @@
 // Logs, databases over them and the two database servers, for tests of the dialects of storage.sql.
 import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, type TestContext } from 'node:test'
 import { Backoff } from '../../../src/lib/backoff'
@@ -10,7 +11,7 @@ import { mysql } from '../../../src/storage/server/mysql'
 import { postgresql } from '../../../src/storage/server/postgres'
 import { serverSetup } from '../../../src/storage/server/setup'
 import { makeCerts } from '../../lib/certs'
-import { removeDir, tempDir, until } from '../../lib/gateway'
+import { root as project, removeDir, tempDir, until } from '../../lib/gateway'
 import { SERVER_DIALECTS, type ServerDialect, SqlServer, serverScript } from '../../lib/sqlservers'
 import { factOf, ONE, T0 } from './sqlfacts'
 
@@ -85,6 +86,15 @@ export async function world(t: TestContext) {
       return db
     },
   }
+}
+
+/** Statements that fill an empty database: the tables of a released version, with rows. */
+export function releasedTables(dialect: ServerDialect, version: number): string[] {
+  const dir = join(project, 'test/corpus/sql', dialect)
+  const migrations = readdirSync(dir).filter(name => /^\d/.test(name))
+  const files = [...migrations.sort().slice(0, version), 'rows.sql'].map(name => readFileSync(join(dir, name), 'utf8'))
+  const schema = `CREATE TABLE os_schema (version INTEGER NOT NULL);\nINSERT INTO os_schema VALUES (${version});\n`
+  return [...files, schema].flatMap(text => text.split(/;\n+/)).filter(Boolean)
 }
 
 /** A connection of its own to the database of `sql`. */

@@ -35,3 +35,13 @@ test('an evicted entry is reported with its value, one that is set again or dele
   map.set('c', 4).set('d', 5)
   assert.deepEqual([gone, [...map.keys()]], [[['a', 3]], ['c', 'd']])
 })
+
+test('the oldest entry that may be evicted is; beyond the limit without one, the map grows', () => {
+  const map = new LruMap<string, number>(2, undefined, value => value > 1)
+  map.set('a', 1).set('b', 2).set('c', 3)
+  assert.deepEqual([...map.keys()], ['a', 'c'])
+  map.set('d', 1).set('e', 1)
+  assert.deepEqual([...map.keys()], ['a', 'd', 'e'], 'none may be evicted')
+  map.set('f', 2)
+  assert.deepEqual([...map.keys()], ['a', 'd', 'e'], 'only the new one may')
+})

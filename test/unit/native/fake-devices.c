@@ -1,10 +1,12 @@
 /*
  * Fake devices for the addon, preloaded before the C library (LD_PRELOAD), so that the same calls run with
  * sanitizers: /fake/spi inverts what it is sent, /fake/i2c has an EEPROM of 256 bytes at 0x50 and a full I2C adapter,
- * /fake/rs485 switches the direction but cannot receive its own bytes. All other calls go to the kernel.
+ * /fake/rs485 is a port that accepts every setting and switches the direction, but cannot receive its own bytes. All other calls go to
+ * the kernel.
  */
 #define _GNU_SOURCE
 #include <asm/ioctls.h>
+#include <asm/termbits.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,11 +17,13 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { MOST = 1024 };
 static char kinds[MOST]; /* by descriptor: s, i, r, or 0 */
 static uint8_t eeprom[256], place;
 static struct serial_rs485 direction;
+static struct termios2 settings;
 
 int open(const char *path, int flags, ...) {
     int (*real)(const char *, int, ...) = dlsym(RTLD_NEXT, "open");
@@ -29,7 +33,8 @@ int open(const char *path, int flags, ...) {
     va_end(more);
     if (strncmp(path, "/fake/", 6) != 0)
         return real(path, flags, mode);
-    int fd = real("/dev/null", O_RDWR | O_CLOEXEC);
+    /* a file of its own: another program may lock a device */
+    int fd = memfd_create(path, MFD_CLOEXEC);
     if (fd >= 0 && fd < MOST)
         kinds[fd] = path[6];
     return fd;
@@ -88,14 +93,27 @@ static int i2c(unsigned long request, void *argument) {
 }
 
 static int rs485(unsigned long request, void *argument) {
-    if (request == TIOCSRS485) {
+    switch (request) {
+    case TIOCSRS485:
         direction = *(struct serial_rs485 *)argument;
         direction.flags &= ~(unsigned)SER_RS485_RX_DURING_TX;
-    } else if (request == TIOCGRS485)
+        return 0;
+    case TIOCGRS485:
         *(struct serial_rs485 *)argument = direction;
-    else
+        return 0;
+    case TCGETS2:
+        *(struct termios2 *)argument = settings;
+        return 0;
+    case TCSETS2:
+        settings = *(struct termios2 *)argument;
+        return 0;
+    case TCFLSH:
+    case TIOCEXCL:
+    case TIOCNXCL:
+        return 0;
+    default:
         return fail(ENOTTY);
-    return 0;
+    }
 }
 
 int ioctl(int fd, unsigned long request, ...) {

@@ -15,7 +15,7 @@ import { nativeOrNull } from '../../../src/native'
 import { FileReader } from '../../../src/native/files'
 import { I2cBus } from '../../../src/native/i2c'
 import { BUS_JOBS, stuckThreads } from '../../../src/native/native-thread'
-import { getRs485, setRs485 } from '../../../src/native/rs485'
+import { getRs485 } from '../../../src/native/rs485'
 import { SpiBus } from '../../../src/native/spi'
 import { until } from '../../lib/gateway'
 import { HangingFile, heldClock } from '../../lib/hanging'
@@ -248,13 +248,6 @@ test('a missing path, a path that is no bus, and one without permission are repo
   await assert.rejects(SpiBus.open('/dev/null'), code('UNSUPPORTED'))
   await assert.rejects(I2cBus.open('/dev/null'), code('UNSUPPORTED'))
   await assert.rejects(onTty('/dev/ttyNONE', getRs485), code('NOT_FOUND'))
-  await assert.rejects(
-    onTty('/dev/ptmx', bus => setRs485(bus, {})),
-    (error: OsError) => {
-      return error.code === 'UNSUPPORTED' && /cannot switch the direction/.test(error.hint)
-    },
-  )
-  await assert.rejects(onTty('/dev/ptmx', getRs485), code('UNSUPPORTED'))
 })
 
 test('without the addon opening says why it fails', { skip: lacks }, async () => {

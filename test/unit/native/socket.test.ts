@@ -19,7 +19,7 @@ import {
   WRITABLE,
 } from '../../../src/native'
 import { leastGrowth } from '../../lib/leak'
-import { unixDatagramSocket } from '../../lib/unix-socket'
+import { UnixDatagramSocket } from '../../lib/unix-socket'
 
 const lacks = nativeOrNull() && existsSync('/proc/self/fd') ? false : 'this machine has no C compiler'
 /** qemu's user mode does not translate some calls */
@@ -61,22 +61,23 @@ test('a datagram reaches an AF_UNIX socket, by path and by abstract name', { ski
   const dir = mkdtempSync(join(tmpdir(), 'os-node-unix-'))
   t.after(() => rmSync(dir, { recursive: true }))
   for (const path of [join(dir, 'notify'), `@os-node test ${process.pid}`]) {
-    const socket = unixDatagramSocket(path)
-    t.after(() => socket.close())
-    const woken = readable(socket)
-    native().sendUnixDatagram(path, Buffer.from('READY=1\nSTATUS=up'))
-    assert.equal(await woken, READABLE)
-    const { slab, lengths } = slots(2)
-    assert.equal(socket.receive(slab, lengths, null), 1)
-    assert.equal(Buffer.from(slab.subarray(0, lengths[0])).toString(), 'READY=1\nSTATUS=up')
-    socket.close()
+    let socket: UnixDatagramSocket | undefined
+    t.after(() => socket?.close())
+    const received = new Promise<string>((resolve, reject) => {
+      UnixDatagramSocket.bind(path, bytes => resolve(bytes.toString())).then(bound => {
+        socket = bound
+        native().sendUnixDatagram(path, Buffer.from('READY=1\nSTATUS=up'))
+      }, reject)
+    })
+    assert.equal(await received, 'READY=1\nSTATUS=up')
   }
 })
 
-test('a full AF_UNIX receiver is EAGAIN, never a wait', { skip: lacks }, t => {
+test('a full AF_UNIX receiver is EAGAIN, never a wait', { skip: lacks }, async t => {
   const path = `@os-node full ${process.pid}`
-  const socket = unixDatagramSocket(path)
+  const socket = await UnixDatagramSocket.bind(path, () => undefined)
   t.after(() => socket.close())
+  socket.freeze()
   assert.throws(
     () => {
       for (let k = 0; k < 100_000; k++) native().sendUnixDatagram(path, Buffer.alloc(100))

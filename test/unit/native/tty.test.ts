@@ -8,9 +8,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, beforeEach, test } from 'node:test'
 import type { OsError } from '../../../src/lib/errors'
+import { getRs485, setRs485 } from '../../../src/native/rs485'
 import { TtyPort, type TtySettings } from '../../../src/native/tty'
 import { until } from '../../lib/gateway'
 import { heldClock } from '../../lib/hanging'
+import { onTty } from '../../lib/on-tty'
 import { isPreloaded, testPreloaded } from '../../lib/preload'
 import { Ptys } from '../../lib/ptys'
 
@@ -91,6 +93,16 @@ const inside = (): void => {
       assert.deepEqual([error.code, error.hint], ['CONFIG_INVALID', 'leave out dtr and rts'])
       return /has no DTR and RTS/.test(error.message)
     })
+  })
+
+  test('a port that cannot switch the direction of RS485 says so', async () => {
+    const refused = (error: OsError): boolean =>
+      error.code === 'UNSUPPORTED' && /cannot switch the direction/.test(error.hint)
+    await assert.rejects(
+      onTty(other, port => setRs485(port, {})),
+      refused,
+    )
+    await assert.rejects(onTty(other, getRs485), refused)
   })
 
   test('a locked port stays with the owner of the lock', async () => {

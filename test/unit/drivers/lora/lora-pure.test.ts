@@ -14,7 +14,7 @@ import {
   powerRegisters,
 } from '../../../../drivers/lora/modem'
 import { MOST_WAITING, RadioQueue } from '../../../../drivers/lora/queue'
-import { bandOf, bandsOf, REGIONS, type Region, usualFrequency } from '../../../../drivers/lora/region'
+import { BANDS, bandOf, REGIONS, type Region, usualFrequency } from '../../../../drivers/lora/region'
 import { REG } from '../../../../drivers/lora/registers'
 import { type ErrorCode, OsError } from '../../../../src/lib/errors'
 import { checkOptions } from '../../../../src/links/driver-options'
@@ -185,7 +185,7 @@ test('a bus that is missing or may not be opened is reported with what to do', (
 test('regions: the standard channel is in a band, dwell time limits the packet, wide channels are exempt', () => {
   for (const region of REGIONS) assert.ok(bandOf(region, usualFrequency(region), 125_000, true))
   const table = REGIONS.flatMap(region =>
-    region === 'none' ? [] : bandsOf(region).map(band => [region, band] as const),
+    region === 'none' ? [] : BANDS[region].bands.map(band => [region, band] as const),
   )
   assert.deepEqual(
     table.map(([region, { fromHz, toHz, maxEirpDbm, limits, dwellMs }]) => [

@@ -49,6 +49,13 @@ test('a version of mqtt.js whose internals were not reviewed is refused before i
   })
 })
 
+test('the installed mqtt.js is the reviewed version, and has the private parts that are used', () => {
+  assert.equal(MqttClient.VERSION, '5.16.0')
+  const client = new MqttClient(() => assert.fail('it connects'), { manualConnect: true })
+  const { _sendPacket: send, _receiveMaximum: maximum } = client as unknown as Record<string, unknown>
+  assert.deepEqual([typeof send, maximum], ['function', 65_535])
+})
+
 const context = { clock: systemClock, logger: silentLogger }
 const identity = { aid: 7, installId: 'gateway00001', onAssigned: () => () => undefined }
 
