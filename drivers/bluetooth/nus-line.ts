@@ -147,17 +147,24 @@ export class NusLine implements Line {
 
   async #find(): Promise<Pick<Report, 'address' | 'addressType' | 'rssi'>> {
     const { peer, findMs, timers } = this.#options
+    // no within(): it adds microtasks, which change the order of users of a shared adapter (medium-trace.txt)
     let end = (): void => undefined
-    const heard = new Promise<Pick<Report, 'address' | 'addressType' | 'rssi'>>((resolve, reject) => {
-      this.#giveUp = reject
-      end = this.#listen(({ address, addressType, rssi }) => resolve({ address, addressType, rssi }))
-    })
+    let cancel = (): void => undefined
     try {
-      return await within(timers, findMs, heard, () => {
-        const why = 'is it switched on, in reach, and not connected to another?'
-        throw new OsError('LINK_DOWN', `${peer} is not heard: ${why}`)
+      return await new Promise((resolve, reject) => {
+        this.#giveUp = reject
+        cancel = timers.after(findMs, () =>
+          reject(
+            new OsError(
+              'LINK_DOWN',
+              `${peer} is not heard: is it switched on, in reach, and not connected to another?`,
+            ),
+          ),
+        )
+        end = this.#listen(({ address, addressType, rssi }) => resolve({ address, addressType, rssi }))
       })
     } finally {
+      cancel()
       end()
     }
   }
