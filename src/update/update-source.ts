@@ -1,5 +1,6 @@
 // The source of an update: a file, or a URL that is read sequentially. A server with range support sends only the requested
-// bytes; otherwise the bytes in between are read and dropped. A broken connection is reopened at the same position.
+// bytes, in ranges that grow while they are read to their end: what is on its way beyond a gap is lost. Otherwise the bytes in
+// between are read and dropped. A broken connection is reopened at the same position.
 // Errors: E_UPDATE_SOURCE (no such file, an error response, no progress in five tries), E_UPDATE (truncated).
 import { type FileHandle, open } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -48,6 +49,8 @@ export function fromHandle(file: FileHandle, name: string): UpdateSource {
 
 /** a smaller gap is read and dropped: a new request costs as much */
 const NEAR = 128 * 1024
+/** bytes of the first range after a gap, and of the largest one */
+const RANGE = { first: 256 * 1024, most: 16 * 2 ** 20 }
 const TRIES = 5
 const SILENCE_MS = 30_000
 
@@ -59,6 +62,9 @@ export function fromUrl(url: string, delay = (n: number): number => 1000 * 2 ** 
   let stop = new AbortController()
   let pending: Uint8Array = new Uint8Array()
   let position = 0
+  /** where the current answer begins, and the bytes it was asked for */
+  let begun = 0
+  let size = 0
   let ranges = true
   let received = 0
 
@@ -68,14 +74,15 @@ export function fromUrl(url: string, delay = (n: number): number => 1000 * 2 ** 
     pending = new Uint8Array()
   }
 
-  async function request(at: number): Promise<void> {
+  async function request(at: number, most: number): Promise<void> {
     drop()
+    size = Math.min(most, RANGE.most)
     stop = new AbortController()
-    const answer = await fetch(url, { headers: { range: `bytes=${at}-` }, signal: stop.signal })
+    const answer = await fetch(url, { headers: { range: `bytes=${at}-${at + size - 1}` }, signal: stop.signal })
     if (answer.status === 416) throw cutShort(url)
     if (!answer.ok || !answer.body) throw cannot(url, `the server answers ${answer.status}`)
     ranges = answer.status === 206
-    position = ranges ? at : 0
+    begun = position = ranges ? at : 0
     body = answer.body[Symbol.asyncIterator]() as Body
   }
 
@@ -110,8 +117,12 @@ export function fromUrl(url: string, delay = (n: number): number => 1000 * 2 ** 
       for (let failed = 0; done < length; ) {
         const wanted = at + done
         try {
-          if (!body || wanted < position || (ranges && wanted - position > NEAR)) await request(wanted)
-          if ((await next()).length === 0) throw cutShort(url)
+          if (!body || wanted < position || (ranges && wanted - position > NEAR)) await request(wanted, RANGE.first)
+          if ((await next()).length === 0) {
+            if (!ranges || position === begun) throw cutShort(url)
+            await request(wanted, 2 * size)
+            continue
+          }
           if (position < wanted) {
             take(wanted - position)
             continue

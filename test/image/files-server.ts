@@ -14,14 +14,19 @@ export async function serveFiles(
   const server = createServer((req, res) => {
     const path = join(folder, req.url!)
     const { size } = statSync(path)
-    const from = Number(/bytes=(\d+)-/.exec(req.headers.range ?? '')?.[1] ?? 0)
+    const [from = 0, last = size] =
+      /bytes=(\d+)-(\d+)/
+        .exec(req.headers.range ?? '')
+        ?.slice(1)
+        .map(Number) ?? []
     if (from >= size) return void res.writeHead(416).end()
-    res.writeHead(206, { 'content-range': `bytes ${from}-${size - 1}/${size}` })
+    const end = Math.min(last, size - 1)
+    res.writeHead(206, { 'content-range': `bytes ${from}-${end}/${size}`, 'content-length': end + 1 - from })
     const { socket } = res
     const before = socket!.bytesWritten
     res.once('close', () => sent.push(socket!.bytesWritten - before))
     // in small pieces: what is written at once counts as sent, though the board ends the transfer
-    pipeline(createReadStream(path, { start: from }), res, () => {})
+    pipeline(createReadStream(path, { start: from, end }), res, () => {})
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   return { url: `http://${host}:${(server.address() as AddressInfo).port}`, server }

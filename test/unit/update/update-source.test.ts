@@ -7,6 +7,9 @@ import { fromUrl } from '../../../src/update/update-source'
 
 const BYTES = Buffer.from(Array.from({ length: 600_000 }, (_, k) => (k * 7 + (k >> 8)) & 0xff))
 const fromOf = (req: IncomingMessage): number => Number(/bytes=(\d+)-/.exec(req.headers.range ?? '')?.[1] ?? 0)
+const endOf = (req: IncomingMessage): number => Number(/-(\d+)$/.exec(req.headers.range!)![1]) + 1
+/** the range of the first request after a gap */
+const after = (at: number): string => `bytes=${at}-${at + 262_143}`
 
 async function serve(t: TestContext, answer: (req: IncomingMessage, res: ServerResponse) => void) {
   const asked: string[] = []
@@ -26,7 +29,7 @@ async function serve(t: TestContext, answer: (req: IncomingMessage, res: ServerR
 const ranged = (req: IncomingMessage, res: ServerResponse): void => {
   const from = fromOf(req)
   if (from >= BYTES.length) return void res.writeHead(416).end()
-  res.writeHead(206).end(BYTES.subarray(from))
+  res.writeHead(206).end(BYTES.subarray(from, endOf(req)))
 }
 
 test('adjacent data is read on; a small gap is read over, a large one and a step back are requested', async t => {
@@ -40,8 +43,16 @@ test('adjacent data is read on; a small gap is read over, a large one and a step
     [599_990, 10],
   ] as const)
     assert.ok((await source.read(at, length)).equals(BYTES.subarray(at, at + length)), `${at}`)
-  assert.deepEqual(asked, ['bytes=0-', 'bytes=400000-', 'bytes=100-', 'bytes=599990-'])
+  assert.deepEqual(asked, [0, 400_000, 100, 599_990].map(after))
   assert.ok(source.received() >= 12 + 5000 + 100 + 1000 + 50 + 10)
+})
+
+test('a range that follows one that was read to its end is twice as long', async t => {
+  const { source, asked } = await serve(t, ranged)
+  for (let at = 0; at < BYTES.length; at += 50_000)
+    assert.ok((await source.read(at, 50_000)).equals(BYTES.subarray(at, at + 50_000)), `${at}`)
+  assert.deepEqual(asked, [after(0), 'bytes=262144-786431'])
+  assert.equal(source.received(), BYTES.length)
 })
 
 test('from a server without ranges the file is read from its beginning', async t => {
@@ -52,7 +63,7 @@ test('from a server without ranges the file is read from its beginning', async t
     [0, 4],
   ] as const)
     assert.ok((await source.read(at, length)).equals(BYTES.subarray(at, at + length)), `${at}`)
-  assert.deepEqual(asked, ['bytes=10-', 'bytes=0-'])
+  assert.deepEqual(asked, [10, 0].map(after))
 })
 
 test('a broken connection is reopened where it broke; five failures in a row end it', async t => {
@@ -64,7 +75,7 @@ test('a broken connection is reopened where it broke; five failures in a row end
     res.write(BYTES.subarray(from, from + 1000), () => res.destroy())
   })
   assert.ok((await source.read(0, 50_000)).equals(BYTES.subarray(0, 50_000)))
-  assert.deepEqual(asked, ['bytes=0-', 'bytes=1000-', 'bytes=2000-', 'bytes=3000-', 'bytes=4000-'])
+  assert.deepEqual(asked, [0, 1000, 2000, 3000, 4000].map(after))
 
   const dead = await serve(t, (_, res) => res.destroy())
   await assert.rejects(dead.source.read(0, 10), { code: 'E_UPDATE_SOURCE', message: /x\.update cannot be read: / })
