@@ -59,18 +59,13 @@ export function bluetoothdRuns(files: Files): boolean {
 
 /** The other programs that use an adapter: name and pid, or only their user if this one may not see them; '' if the kernel names none. */
 export function adapterUsers(files: Files): string {
-  const sockets = new Map<string, string>()
-  for (const row of read(files, '/proc/net/hci').split('\n').slice(1)) {
-    const [user = '', inode = ''] = row.trim().split(/\s+/).slice(4)
-    sockets.set(inode, user)
-  }
-  const inodeOf = (file: string): string => /^ino:\s*(\d+)$/m.exec(read(files, file))?.[1] ?? ''
-  const users: string[] = []
-  for (const pid of list(files, '/proc').filter(name => /^\d+$/.test(name))) {
-    const own = list(files, `/proc/${pid}/fdinfo`).map(fd => inodeOf(`/proc/${pid}/fdinfo/${fd}`))
-    const used = own.filter(inode => sockets.delete(inode))
-    if (used.length > 0 && pid !== String(process.pid)) users.push(`${read(files, `/proc/${pid}/comm`)} (${pid})`)
-  }
-  for (const user of new Set(sockets.values())) users.push(`a program of user ${user}`)
-  return users.join(', ')
+  const rows = read(files, '/proc/net/hci').matchAll(/(\d+) +(\d+) +\d+ *$/gm)
+  const sockets = new Map(Array.from(rows, ([, user, inode]) => [inode, `a program of user ${user}`]))
+  const users = list(files, '/proc').filter(pid => {
+    if (!Number(pid)) return false
+    const opened = list(files, `/proc/${pid}/fdinfo`).map(fd => read(files, `/proc/${pid}/fdinfo/${fd}`))
+    const used = opened.filter(text => sockets.delete(/^ino:\s*(\d+)$/m.exec(text)?.[1]))
+    return used.length > 0 && Number(pid) !== process.pid
+  })
+  return [...users.map(pid => `${read(files, `/proc/${pid}/comm`)} (${pid})`), ...new Set(sockets.values())].join(', ')
 }
