@@ -62,7 +62,7 @@ export function fromUrl(url: string, delay = (n: number): number => 1000 * 2 ** 
   let stop = new AbortController()
   let pending: Uint8Array = new Uint8Array()
   let position = 0
-  /** where the current answer begins, and the bytes it was asked for */
+  /** where the current answer begins, and the bytes requested */
   let begun = 0
   let size = 0
   let ranges = true
