@@ -9,7 +9,7 @@ import { before, test } from 'node:test'
 import { BOARDS, done, nodeFor, type Ran, run } from '../../lib/board-nodes'
 import { removeDir, root } from '../../lib/gateway'
 
-const UNITS = ['native/native-loader', 'native/carried', 'native/socket', 'native/native-thread']
+const UNITS = ['native/native-loader', 'native/embedded-addon', 'native/socket', 'native/native-thread']
 const QUIC = ['quic', 'quic-handshake', 'quic-streams'].map(name => `media/quic/${name}`)
 const FILES = [...UNITS, ...QUIC].map(name => join(root, '.build/test/unit', `${name}.test.js`))
 
