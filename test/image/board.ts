@@ -21,7 +21,7 @@ export const BOOT_MS = 600_000
 /** where the partitions of the card begin */
 export const PLACES = { start: MIB, bootA: 17 * MIB, bootB: 65 * MIB, rootA: 114 * MIB, data: 372 * MIB }
 
-/** for the kernel: programs and libraries lie at the same addresses in each process */
+/** for the kernel of the first slot: programs and libraries lie at the same addresses in each process */
 const SAME_PLACES = 'norandmaps'
 
 /** Waits like `until` of gateway.ts, for as long as an emulated board may take for anything on a busy machine. */
@@ -163,17 +163,9 @@ export class Board {
 
   /** Adds `words` to the kernel's command line of the slot whose boot partition is at `place`. */
   addToCommandLine(place: number, words: string): void {
-    this.#editCommandLine(this.card, place, line => `${line} ${words}`)
-  }
-
-  /** Edits the kernel's command line on the boot partition at `place` of `file`. Returns the new one. */
-  #editCommandLine(file: string, place: number, edit: (line: string) => string): string {
-    const partition = `${file}@@${place}`
-    const path = join(this.place, 'cmdline.txt')
-    const line = edit(execFileSync('mtype', ['-i', partition, '::cmdline.txt'], { encoding: 'utf8' }).trimEnd())
-    writeFileSync(path, `${line}\n`)
-    execFileSync('mcopy', ['-o', '-i', partition, path, '::cmdline.txt'])
-    return line
+    const path = this.takeOut(place, 'cmdline.txt')
+    writeFileSync(path, `${readFileSync(path, 'utf8').trimEnd()} ${words}\n`)
+    execFileSync('mcopy', ['-o', '-i', `${this.card}@@${place}`, path, '::cmdline.txt'])
   }
 
   #virt(): Machine {
@@ -315,23 +307,32 @@ export class Board {
     })
   }
 
-  /** Writes an update of the same system with another version; `words`: more of the kernel's command line; `kind`: the board it is for. */
-  update(version: string, words = '', kind = this.kind): string {
+  /** Writes an update of the same system with another version; `edit`: [what, instead] of the kernel's command line, of one length; `kind`: the board it is for. */
+  update(version: string, edit: [string, string] = ['', ''], kind = this.kind): string {
     const { writeUpdate } = createRequire(join(root, 'package.json'))('./dist/os-node-update.js') as UpdateWriter
     const image = readFileSync(this.image)
-    const [boot, system] = [join(this.place, 'boot'), join(this.place, 'root')]
-    writeFileSync(boot, image.subarray(PLACES.bootA, PLACES.bootA + 48 * MIB))
-    const line = this.#editCommandLine(boot, 0, before => {
-      const added = this.separated ? words : `${SAME_PLACES} ${words}`
-      return `${before.replace('os_node.version=1.2.3', `os_node.version=${version}`)} ${added}`
-    })
-    const bytes = readFileSync(boot)
-    const digit = bytes.indexOf(line) + line.indexOf('os_node.partition=5') + 'os_node.partition='.length
-    writeFileSync(boot, used(bytes))
-    writeFileSync(system, used(image.subarray(PLACES.rootA, PLACES.rootA + 128 * MIB)))
+    const part = (from: number, mib: number, name: string): Buffer => {
+      const bytes = Buffer.from(image.subarray(from, from + mib * MIB))
+      let end = bytes.length
+      while (bytes[end - 1] === 0) end--
+      const used = bytes.subarray(0, Math.ceil(end / 4096) * 4096)
+      writeFileSync(join(this.place, name), used)
+      return used
+    }
+    const boot = part(PLACES.bootA, 48, 'boot')
+    part(PLACES.rootA, 128, 'root')
+    for (const [what, instead] of [['os_node.version=1.2.3', `os_node.version=${version}`], edit] as const) {
+      if (what.length !== instead.length) throw new Error(`${what} and ${instead} differ in length`)
+      const at = boot.indexOf(what)
+      if (at < 0) throw new Error(`no ${what} in the command line`)
+      boot.write(instead, at, 'latin1')
+    }
+    writeFileSync(join(this.place, 'boot'), boot)
+    const digit = boot.indexOf('os_node.partition=5') + 'os_node.partition='.length
     const about = { board: kind, version, built_at: BUILT_AT / 1000, partition_at: digit }
     const to = `os-node-${this.kind}-${version}.update`
-    writeUpdate(join(this.place, to), about, { boot, root: system }, readFileSync(join(this.#made, 'key'), 'utf8'))
+    const files = { boot: join(this.place, 'boot'), root: join(this.place, 'root') }
+    writeUpdate(join(this.place, to), about, files, readFileSync(join(this.#made, 'key'), 'utf8'))
     return to
   }
 
@@ -353,13 +354,6 @@ export class Board {
     this.#disk?.close()
     removeDir(this.place)
   }
-}
-
-/** `part` without the empty blocks at its end. */
-function used(part: Buffer): Buffer {
-  let end = part.length
-  while (part[end - 1] === 0) end--
-  return part.subarray(0, Math.ceil(end / 4096) * 4096)
 }
 
 /** The answer of the emulator's monitor to `command`; null while it does not answer yet. */

@@ -206,7 +206,7 @@ test('after a power cut and damage to the data partition the next boot has the s
   }
   const refused: [string, RegExp][] = [
     [changed('1.3.0', flipped), /update was not signed with a key of this image/],
-    [board.update('1.3.1', '', 'rpi-4'), /the update is for rpi-4, this board is qemu-virt/],
+    [board.update('1.3.1', ['', ''], 'rpi-4'), /the update is for rpi-4, this board is qemu-virt/],
     [board.update('1.2.2'), /the update has version 1\.2\.2, this board runs 1\.2\.4/],
     [changed('1.3.2', bytes => bytes.subarray(0, 2000)), /is truncated/],
     [changed('1.3.3', bytes => bytes.subarray(0, bytes.length / 2)), /is truncated/],
@@ -221,12 +221,12 @@ test('after a power cut and damage to the data partition the next boot has the s
       { slot: 'B', version: '1.2.4', running: true, state: 'active' },
     )
   }
-  const bad: [string, string, RegExp][] = [
-    ['1.2.5', 'rdinit=/nothing', /its system did not start/],
-    ['1.2.6', 'systemd.mask=os-node', /did not become healthy in time/],
+  const bad: [string, [string, string], RegExp][] = [
+    ['1.2.5', ['ro quiet loglevel=4', 'rdinit=/nothing qu '], /its system did not start/],
+    ['1.2.6', ['systemd.show_status=0', 'systemd.mask=os-node '], /did not become healthy in time/],
   ]
-  for (const [version, words, reason] of bad) {
-    await install(board.update(version, words))
+  for (const [version, edit, reason] of bad) {
+    await install(board.update(version, edit))
     const { slots: back, last_update: last } = await board.slots(
       ({ last_update }) => last_update?.outcome === 'rolled back',
     )

@@ -101,7 +101,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
   // the stick is still plugged in, and its update runs
   assert.deepEqual([installed!.source, installed!.result], ['USB stick, os-node-qemu-virt-1.2.4.update', 'installed'])
 
-  renameSync(at(board.update('1.2.5', 'rdinit=/nothing')), at('next.update'))
+  renameSync(at(board.update('1.2.5', ['ro quiet loglevel=4', 'rdinit=/nothing qu '])), at('next.update'))
   await board.shell('systemctl start os-node-fetch')
   // the trial, and the start after it
   await started(4)
