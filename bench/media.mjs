@@ -19,7 +19,7 @@ const MEDIA = {
   serial: [4200, needs('/usr/bin/socat')],
   rs485: [6400, needs('/usr/bin/socat')],
   uip: [4000, needs('/usr/bin/socat')],
-  iwip: [400, () => process.execPath],
+  iwip: [340, () => process.execPath],
   can: [3400, () => process.execPath],
   lora: [72_000, () => process.execPath],
   bluetooth: [6000, () => process.execPath],

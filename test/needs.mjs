@@ -124,7 +124,7 @@ const NEEDS = {
   debs: debian('dpkg binutils xz-utils mmdebstrap debian-archive-keyring', 'dpkg-deb', 'strip', 'mmdebstrap'),
   // needed to build an image, and to boot it
   image: debian(
-    'mmdebstrap debian-archive-keyring systemd kmod squashfs-tools cryptsetup-bin dosfstools mtools fdisk zstd xz-utils binutils dpkg device-tree-compiler qemu-system-arm u-boot-qemu',
+    'mmdebstrap debian-archive-keyring systemd kmod squashfs-tools cryptsetup-bin dosfstools mtools fdisk zstd xz-utils binutils dpkg device-tree-compiler make openssl qemu-system-arm u-boot-qemu',
     'mmdebstrap',
     'systemd-sysusers',
     'depmod',
@@ -134,6 +134,8 @@ const NEEDS = {
     'mcopy',
     'sfdisk',
     'dtc',
+    'make',
+    'openssl',
     'zstd',
     'qemu-system-aarch64',
     '/usr/lib/u-boot/qemu_arm64/u-boot.bin',

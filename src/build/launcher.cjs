@@ -53,20 +53,24 @@
     }
   }
 
-  function keepHeapSmall(small) {
-    if (!isGateway) return
-    v8.setFlagsFromString('--semi-space-growth-factor=' + (small ? 1 : 2))
-    if (!isV8From13) v8.setFlagsFromString('--heap-growing-percent=' + (small ? 20 : 0))
-  }
+  // What stays is compiled apart from the launcher, whose text it would keep in memory: two megabytes. V8 resets a growth factor below 2 to 2
+  // when it makes the heap of a worker.
+  var limit =
+    isGateway &&
+    vm.runInThisContext(
+      '(function(s,old){function f(on){s("--semi-space-growth-factor="+(on?1:2));' +
+        'old&&s("--heap-growing-percent="+(on?20:0))}' +
+        'process.on("worker",function(w){w.once("online",f.bind(0,1))});return f})',
+    )(v8.setFlagsFromString, !isV8From13)
 
   function writeCache(started) {
     var head = Buffer.alloc(HEAD)
     var data
     if (require.main !== module) return
     try {
-      keepHeapSmall(false)
+      if (limit) limit(0)
       data = script.createCachedData()
-      keepHeapSmall(true)
+      if (limit) limit(1)
       head.writeUInt32LE(program, 0)
       head.writeUInt32LE(crc32(data), 4)
       head.writeUInt32LE(started, 8)
@@ -97,14 +101,12 @@
     if (isStale || !ofGateway) writeCache(1)
     if (isGateway && isV8From13) v8.setFlagsFromString('--memory-saver-mode')
   })
-  // code from a cache cannot import; this function can. It is compiled apart from the launcher, whose text it would keep in memory
+  // code from a cache cannot import; this function can
   var importModule = vm.runInThisContext('(function(url){return import(url)})', {
     importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   })
   cached = file = code = undefined
-  keepHeapSmall(true)
-  // V8 resets a growth factor below 2 to 2 when it makes the heap of a worker
-  process.on('worker', worker => worker.once('online', () => keepHeapSmall(true)))
+  if (limit) limit(1)
   script.runInThisContext().call(exports, exports, require, module, __filename, __dirname, importModule)
   if (isStale) writeCache(0)
 })()

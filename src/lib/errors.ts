@@ -90,6 +90,7 @@ export const ERRORS = {
   E_SELFTEST_VERSION: final(503, 1, 'replace os-node.js and os-node-selftest.js by those of one version'),
   // the SD image
   NO_SLOTS: final(503, 1, 'only a board with the SD image updates itself; elsewhere install the package'),
+  NO_WIFI_SETTINGS: final(503, 1, 'only the Wi-Fi of the SD image is set here; elsewhere use the tools of the system'),
   E_UPDATE: final(400, 1, 'take an update that was made for this board'),
   E_FLASH: final(400, 1, 'see docs/flash.md'),
   E_UPDATE_SOURCE: again(503, 5, 'check the path or the address, and run the command again: it resumes'),

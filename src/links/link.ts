@@ -207,6 +207,7 @@ export class Link {
       })
     })()
     try {
+      // not `within`, which ends only by time: an interruption ends this one too
       return await Promise.race([stopped, opened.then(() => undefined)])
     } catch (error) {
       return asOsError(error, 'LINK_DOWN')

@@ -115,11 +115,17 @@ export function isNewer(
   a: Pick<UpdateList, 'version' | 'built_at'>,
   b: Pick<UpdateList, 'version' | 'built_at'>,
 ): boolean {
-  const [left, right] = [a, b].map(({ version }) => version.split(/[.+-]/).map(part => Number.parseInt(part, 10) || 0))
-  for (let k = 0; k < Math.max(left!.length, right!.length); k++) {
-    const difference = (left![k] ?? 0) - (right![k] ?? 0)
+  const [left, right] = [a, b].map(({ version }) => /^([^+-]*)(?:-([^+]*))?/.exec(version)!)
+  const [numbers, others] = [left, right].map(parts =>
+    parts![1]!.split('.').map(part => Number.parseInt(part, 10) || 0),
+  )
+  for (let k = 0; k < Math.max(numbers!.length, others!.length); k++) {
+    const difference = (numbers![k] ?? 0) - (others![k] ?? 0)
     if (difference !== 0) return difference > 0
   }
+  const [suffix, other] = [left![2], right![2]]
+  if (suffix !== other)
+    return !suffix || (other !== undefined && suffix.localeCompare(other, 'en', { numeric: true }) > 0)
   return a.built_at > b.built_at
 }
 

@@ -31,7 +31,7 @@ import { scheduleOf, type UpdateSchedule, windowEnd } from './schedule'
 import { openSlots, type Slots, versionOn } from './slots'
 import { mountStick, newestOn, openOn, updatesOn } from './stick'
 import { beginTrial, confirm, giveUp, type LastUpdate, LastUpdates, RecordFile, settle } from './trial'
-import { openSource, type UpdateSource } from './update-source'
+import { openRegular, openSource, type UpdateSource } from './update-source'
 import { takeUplink } from './uplink'
 
 export * as backup from '../backup'
@@ -43,8 +43,10 @@ const PLACES = {
   last: '/data/update/last.json',
   shown: '/run/os-node-slots.json',
   lock: '/run/os-node-update.pid',
-  /** the page's request: the address of an update */
+  /** the page's request: the address of an update, or the path of the uploaded one */
   request: '/run/os-node/update-request',
+  /** the update that was uploaded by the page */
+  upload: '/var/lib/os-node/update-upload',
   schedule: '/run/os-node-fetch.conf',
   check: '/data/update/check.json',
   stick: '/run/os-node-stick',
@@ -121,6 +123,11 @@ function publish(slots: Slots, more: Pick<Shown, 'progress' | 'problem'> = {}): 
   renameSync(temporary, PLACES.shown)
 }
 
+function lastText({ from, version, outcome, reason, bytes, fetched_bytes: fetched }: LastUpdate): string {
+  const transfer = bytes && fetched !== undefined ? `; ${bytesText(fetched)} of ${bytesText(bytes)} were fetched` : ''
+  return `last update: ${from} → ${version}: ${outcome}${reason ? `, ${reason}` : ''}${transfer}`
+}
+
 function asText({ board, slots, last_update: last, schedule, last_check: check, progress, problem }: Shown): string {
   const lines = slots.map(
     ({ slot, version, running, state }) =>
@@ -130,12 +137,14 @@ function asText({ board, slots, last_update: last, schedule, last_check: check, 
     `board ${board}`,
     'slot  version     running  state',
     ...lines,
-    ...(last
-      ? [`last update: ${last.from} → ${last.version}: ${last.outcome}${last.reason ? `, ${last.reason}` : ''}`]
-      : []),
+    ...(last ? [lastText(last)] : []),
     ...(schedule ? [`checks for updates: ${schedule.days || 'every day'} ${schedule.time} UTC, ${schedule.url}`] : []),
     ...(check ? [checkText(check)] : []),
-    ...(progress ? [`installing an update: ${progress.step} ${Math.round(progress.done * 100)} %`] : []),
+    ...(progress
+      ? [
+          `installing an update: ${progress.step} ${Math.round(progress.done * 100)} %, ${bytesText(progress.fetched_bytes)} fetched`,
+        ]
+      : []),
     ...(problem === undefined ? [] : [`not installed: ${problem}`]),
   ].join('\n')
 }
@@ -297,15 +306,21 @@ async function fromStick(slots: Slots, name: string): Promise<number> {
   return check.result === 'installed' ? 0 : 1
 }
 
-/** The address stored by the gateway, which is not trusted more than the network. Throws E_UPDATE. */
-function requested(): string {
+/** The update requested by the gateway, which is not trusted more than the network. Rejects with E_UPDATE, E_UPDATE_SOURCE. */
+async function openRequested(): Promise<UpdateSource> {
   const fd = openSync(PLACES.request, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   const bytes = Buffer.alloc(4096)
   const text = orElse('', () => bytes.toString('latin1', 0, readSync(fd, bytes)))
   closeSync(fd)
   rmSync(PLACES.request)
+  if (text === PLACES.upload) {
+    const source = await openRegular(text, 'the uploaded update', 'upload it again')
+    // its space is free when the update is installed, or this process ends
+    rmSync(text)
+    return source
+  }
   if (!/^https?:\/\/[\x21-\x7e]{1,2000}$/.test(text)) throw new OsError('E_UPDATE', 'the request contains no address')
-  return text
+  return openSource(text)
 }
 
 /** Restarts the board into a factory reset if the button is held; returns the exit code. */
@@ -341,7 +356,7 @@ async function main(command = '', name = '', chip?: string): Promise<number> {
       return 0
     case 'request':
       try {
-        await update(requested(), true, console.log)
+        await attempt(slots, { open: openRequested, restart: true, print: console.log })
         return 0
       } catch (error) {
         console.error(asOsError(error).message)

@@ -4,12 +4,11 @@
 // Errors: a stick that cannot be mounted, a file that is not regular (E_UPDATE_SOURCE); a refused update is E_UPDATE of
 // file.ts.
 import { execFileSync } from 'node:child_process'
-import { constants, opendirSync } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { opendirSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError, orElse } from '../lib/errors'
 import { isNewer, readUpdate, type Update, type UpdateList } from './file'
-import { fromHandle, type UpdateSource } from './update-source'
+import { openRegular, type UpdateSource } from './update-source'
 
 const NAME = /^os-node-[\w.+-]{1,100}\.update$/
 /** maximum number of names checked in the folder, and of updates among them */
@@ -56,17 +55,9 @@ export function updatesOn(folder: string): string[] {
   return names.sort()
 }
 
-/** Opens a file of a stick; refuses links and devices. Rejects with E_UPDATE_SOURCE. */
-export async function openOn(folder: string, name: string): Promise<UpdateSource> {
-  const wrong = cannot(`${name} is not a regular file`, 'copy the update to the stick again')
-  const path = join(folder, name)
-  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => {
-    throw wrong
-  })
-  if ((await file.stat()).isFile()) return fromHandle(file, name)
-  await file.close()
-  throw wrong
-}
+/** Opens a file of a stick. Rejects with E_UPDATE_SOURCE. */
+export const openOn = (folder: string, name: string): Promise<UpdateSource> =>
+  openRegular(join(folder, name), name, 'copy the update to the stick again')
 
 /** The newest update of a stick that `check` accepts, and why each of the others was refused. */
 export async function newestOn(

@@ -18,6 +18,9 @@ export interface LastUpdate {
   readonly at: number
   /** UNIX seconds */
   readonly built_at?: number
+  /** of the new system, and how many of them were fetched */
+  readonly bytes?: number
+  readonly fetched_bytes?: number
   /** updates that were rolled back, newest first: the board does not install them again automatically */
   readonly went_back?: readonly string[]
 }
@@ -57,10 +60,10 @@ export class LastUpdates extends RecordFile<LastUpdate> {}
 
 /** Makes the next start try the written slot. The record is written first: a power cut leaves no trial without one. */
 export function beginTrial(slots: Slots, updates: LastUpdates, installed: Installed, now: number): void {
-  const { version, built_at, from, slot } = installed
+  const { copied_bytes: _, ...about } = installed
   const { went_back } = updates.read() ?? {}
-  updates.write({ version, built_at, from, slot, outcome: 'trial', at: now, ...(went_back && { went_back }) })
-  slots.tryOnce(slot)
+  updates.write({ ...about, outcome: 'trial', at: now, ...(went_back && { went_back }) })
+  slots.tryOnce(installed.slot)
 }
 
 /** Whether this start is a trial. */

@@ -2,6 +2,7 @@
 // bytes, in ranges that grow while they are read to their end: what is on its way beyond a gap is lost. Otherwise the bytes in
 // between are read and dropped. A broken connection is reopened at the same position.
 // Errors: E_UPDATE_SOURCE (no such file, an error response, no progress in five tries), E_UPDATE (truncated).
+import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OsError } from '../lib/errors'
@@ -27,6 +28,14 @@ async function fromFile(name: string): Promise<UpdateSource> {
     throw cannot(name, error.message)
   })
   return fromHandle(file, name)
+}
+
+/** Opens a file that others can write, called `name` in messages; refuses links and devices. Rejects with E_UPDATE_SOURCE. */
+export async function openRegular(path: string, name: string, hint: string): Promise<UpdateSource> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => undefined)
+  if ((await file?.stat())?.isFile()) return fromHandle(file!, name)
+  await file?.close()
+  throw new OsError('E_UPDATE_SOURCE', `${name} is not a regular file`, { hint })
 }
 
 /** An open file; `close` closes it. */

@@ -3,16 +3,15 @@
 // then all of it is checked; the gateway stops, and its next start uses the state, as after `os-node restore`. Errors:
 // TOO_MANY_JOBS, BODY_TOO_LARGE for a backup beyond 1 GiB, and those of src/backup; an incomplete upload is removed
 // then.
-import { dirname } from 'node:path'
 import { side } from '../backup/restore-progress'
 import { inUpdateFile } from '../commands/update-file'
 import { sourceOf, targetOf } from '../commands/verbs/backup'
 import type { ConfigStore } from '../config'
-import { asOsError, errno, OsError } from '../lib/errors'
-import { realFiles } from '../lib/files'
+import { OsError } from '../lib/errors'
 import { yieldToLoop } from '../lib/yield'
 import { bytesText } from '../units/display'
 import type { Restore, WriteBackup } from './context'
+import { Upload } from './upload'
 
 /** most bytes of a backup, in both directions */
 const MOST = 2 ** 30
@@ -46,34 +45,19 @@ export function backupWriter(config: ConfigStore, version: string): WriteBackup 
 /** The restore part of the WebContext; `stop` ends the gateway after the answer was sent. */
 export function backupRestorer(config: ConfigStore, stop: () => void): Restore {
   const file = side(config.dataDir, 'upload')
-  let size = 0
+  const upload = new Upload(file, refuseLarge)
   let busy = false
-  const forget = (): void => {
-    size = 0
-    realFiles.remove(file)
+  const idle = (): void => {
+    if (busy) throw new OsError('TOO_MANY_JOBS', 'a backup is being restored')
   }
   return {
     piece(offset, bytes) {
-      if (busy) throw new OsError('TOO_MANY_JOBS', 'a backup is being restored')
-      if (offset !== 0 && offset !== size) throw new OsError('BAD_REQUEST', `the next piece begins at ${size}`)
-      try {
-        refuseLarge(offset + bytes.length)
-        realFiles.mkdir(dirname(file))
-        const fd = realFiles.open(file, offset === 0 ? 'w' : 'a')
-        try {
-          realFiles.write(fd, bytes)
-        } finally {
-          realFiles.close(fd)
-        }
-      } catch (thrown) {
-        forget()
-        throw asOsError(thrown, errno(thrown) === 'ENOSPC' ? 'DISK_FULL' : 'STORAGE')
-      }
-      return (size = offset + bytes.length)
+      idle()
+      return upload.piece(offset, bytes)
     },
     async start(expected, passphrase) {
-      if (busy) throw new OsError('TOO_MANY_JOBS', 'a backup is being restored')
-      if (expected !== size) throw new OsError('BAD_REQUEST', `${size} bytes were uploaded, not ${expected}`)
+      idle()
+      upload.complete(expected)
       busy = true
       try {
         const result = await inUpdateFile('E_BACKUP', ({ backup }) =>
@@ -85,7 +69,7 @@ export function backupRestorer(config: ConfigStore, stop: () => void): Restore {
         busy = false
         throw error
       } finally {
-        forget()
+        upload.remove()
       }
     },
   }

@@ -11,6 +11,7 @@ import type { TransportView } from '../links/transport-view'
 import type { httpPlugins } from '../services/http'
 import type { UserStore } from '../services/users'
 import type { SystemUpdate } from './system-update'
+import type { SystemWifi } from './system-wifi'
 
 /**
  * Writes a backup into a sink; a passphrase includes the secrets, encrypted with it. Throws TOO_MANY_JOBS while another
@@ -78,6 +79,8 @@ export interface WebContext extends Pick<GatewayApi, 'status' | 'latest' | 'outp
   readonly version: string
   /** absent: only the SD image updates itself */
   readonly update?: SystemUpdate
+  /** absent: only the Wi-Fi of the SD image is set on the page */
+  readonly wifi?: SystemWifi
   readonly backup: WriteBackup
   readonly restore: Restore
   /** why the disk cannot be written, without a path, because /health is public. undefined: it can */

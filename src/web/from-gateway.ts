@@ -16,6 +16,7 @@ import type { UserStore } from '../services/users'
 import { backupRestorer, backupWriter } from './backup'
 import type { DisplayControl, PluginsControl, WebAuth, WebConfig, WebContext } from './context'
 import { systemUpdate } from './system-update'
+import { systemWifi } from './system-wifi'
 
 export interface FromGatewayOptions {
   gateway: GatewayApi
@@ -114,6 +115,7 @@ export function webContext(options: FromGatewayOptions): WebContext {
     reload: gateway.reload,
     safeMode: gateway.safeMode,
     update: systemUpdate(process.env),
+    wifi: systemWifi(process.env),
     backup: backupWriter(config, version),
     restore: backupRestorer(config, stop),
     latest: gateway.latest,

@@ -1,22 +1,15 @@
 // Actions that change the gateway: switches, plugins, settings, users. The result is read from the gateway itself.
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { after, before, beforeEach, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { AUDIT } from '../lib/audit'
 import { PHONE, shoot, type Tab, World } from '../lib/browser'
-import { removeDir, until } from '../lib/gateway'
+import { until } from '../lib/gateway'
 
 let world: World
 let tab: Tab
 let page: Page
-// the two files of the SD image (src/web/system-update.ts)
-const image = mkdtempSync(join(tmpdir(), 'os-node-slots-'))
-process.env.OS_NODE_SLOTS = join(image, 'slots.json')
-process.env.OS_NODE_UPDATE_REQUEST = join(image, 'request')
-writeFileSync(process.env.OS_NODE_SLOTS, '{"ok":true,"board":"rpi-4","slots":[]}')
 before(async () => {
   world = await World.start()
   await world.packets(6)
@@ -25,7 +18,6 @@ before(async () => {
 })
 after(async () => {
   await world?.stop()
-  removeDir(image)
 })
 beforeEach(async () => {
   if (page) await page.goto(`${world.url}/#/overview`)
@@ -357,34 +349,4 @@ test('on a phone a user is added, and the confirmation line can be closed', asyn
   await until('the line is gone', async () => (await line.count()) === 0)
   phone.clean()
   await phone.context.close()
-})
-
-test('versions of the SD image: slots and the last update are shown, and a new one is requested', async () => {
-  const slots = [
-    { slot: 'A', version: '0.1.0', running: true, state: 'active' },
-    { slot: 'B', version: null, running: false, state: 'empty' },
-  ]
-  const last_update = { version: '0.2.0', from: '0.1.0', outcome: 'rolled back', reason: 'it did not become healthy' }
-  // the page polls at any time: it never sees half a file, as on a board
-  const write = (more: object) => {
-    const to = process.env.OS_NODE_SLOTS!
-    writeFileSync(`${to}.new`, JSON.stringify({ ok: true, board: 'rpi-4', slots, last_update, ...more }))
-    renameSync(`${to}.new`, to)
-  }
-  write({ problem: 'the update is for cm4, this board is rpi-4' })
-  await open('settings')
-  const card = page.getByRole('region', { name: 'Versions' })
-  await card.getByText('running, active').waitFor()
-  await card.getByText('Last update: 0.1.0 → 0.2.0, rolled back: it did not become healthy').waitFor()
-  await card.getByText('Not installed: the update is for cm4, this board is rpi-4').waitFor()
-  await card.getByLabel('Address of an update').fill('https://example.org/x.update')
-  await card.getByRole('button', { name: 'Install' }).click()
-  await said('The update is fetched')
-  await until('the request', () => existsSync(process.env.OS_NODE_UPDATE_REQUEST!))
-  assert.equal(readFileSync(process.env.OS_NODE_UPDATE_REQUEST!, 'utf8'), 'https://example.org/x.update')
-  write({ progress: { step: 'write', done: 0.4, fetched_bytes: 1 } })
-  await card.getByText('Installing: write 40 %').waitFor()
-  assert.equal(await card.getByRole('button', { name: 'Install' }).isDisabled(), true)
-  await shoot(page, 'versions-desktop-light', false)
-  tab.clean()
 })

@@ -1,8 +1,11 @@
 // The simulated world, which `npm run test:sim` runs on any number of seeds: the same seed is the same run on either core, and two
 // built-in faults are noticed. All of them: simulated.long.test.ts.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { simulate } from '../lib/simulated'
+import { root } from '../lib/gateway'
+import { simulate, variants } from '../lib/simulated'
 
 test('a seed gives the same run twice and on either core, byte for byte, and another seed another run', async () => {
   // each seed runs twice, with one text for all starts and with one for each, and fails where the traces differ
@@ -16,6 +19,14 @@ test('a seed gives the same run twice and on either core, byte for byte, and ano
     [first!.hash, other!.hash],
     'gateways on rscore',
   )
+})
+
+test('every fault has its place in the source', async () => {
+  const all = await variants(true)
+  assert.ok(all.length > 40, `${all.length}`)
+  const patches = all.flatMap(({ id, patches }) => patches.map(([file, text]) => ({ id, file, text })))
+  const misplaced = patches.filter(({ file, text }) => readFileSync(join(root, file), 'utf8').split(text).length !== 2)
+  assert.deepEqual(misplaced, [])
 })
 
 for (const id of ['sync-left-out', 'answer-before-commit'])

@@ -1,8 +1,17 @@
-// The Wi-Fi access point that the image opens when it has no network: its name, password and label, when it opens and when it closes; and
-// the messages of a board at every start. boot.long.test.ts tests it with a radio.
+// The Wi-Fi access point that the image opens when it has no network: its name, password and label, when it opens and when it closes; the
+// Wi-Fi that is set on the page; and the messages of a board at every start. boot.long.test.ts tests it with a radio.
 // Needs: linux rigtools
 import assert from 'node:assert/strict'
-import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { runWith } from '../lib/busybox'
@@ -136,6 +145,91 @@ test('the access point opens with WPA2 and gives addresses but no route, shows n
   assert.ok(board.accessPoint('close'))
   assert.ok(!existsSync(state))
   assert.ok(!existsSync(join(board.dir, 'run/systemd/network/60-access-point.network')))
+})
+
+test('with a Wi-Fi in os-node.conf the access point opens only if the board has never joined it, and does not in time', () => {
+  const board = new Place('access-point')
+  board.programs = { sleep: `#!/bin/sh\necho slept >>${board.dir}/log\n` }
+  const known = join(board.dir, 'data/wifi-joined')
+  board.write('run/os-node-wifi.conf', 'psk="of a typo"\n')
+  assert.ok(board.accessPoint('wanted'))
+  assert.match(board.read('log'), /^(slept\n){45}systemctl stop os-node-wifi@wlan0\n$/)
+  board.write('addresses', `${WIRE}\n`)
+  assert.ok(!board.accessPoint('wanted'), 'a cable is a network')
+  assert.ok(!existsSync(known))
+  // joined a second after the cable got its address
+  board.programs = { sleep: `#!/bin/sh\necho '${OWN}' >>${board.dir}/addresses\n` }
+  assert.ok(!board.accessPoint('wanted'))
+  assert.equal(statSync(known).mode & 0o777, 0o600)
+  board.write('addresses', '')
+  board.write('log', '')
+  assert.ok(!board.accessPoint('wanted'), 'a Wi-Fi that was joined once is waited for')
+  assert.equal(board.read('log'), '')
+  board.write('run/os-node-wifi.conf', 'psk="another"\n')
+  assert.ok(!board.accessPoint('wanted'), 'joined a second after the start')
+  board.write('addresses', '')
+  board.write('run/os-node-wifi.conf', 'psk="of a typo"\n')
+  board.programs = { sleep: '' }
+  assert.ok(board.accessPoint('wanted'), 'another one than the last that was joined')
+})
+
+const setWifi = (board: Place): boolean => board.run([], ['run/os-node/wifi-request', 'boot', 'run'])
+
+test('the Wi-Fi of the page replaces that of os-node.conf, whatever editor wrote it, and the board restarts', () => {
+  const board = new Place('set-wifi')
+  mkdirSync(join(board.dir, 'run/os-node'))
+  const before = 'hostname=shed\nwifi_ssid=old\n  wifi_password = old secret\n#wifi_ssid=example\nwifi_country=US'
+  for (const text of [
+    before,
+    before.replaceAll('\n', '\r\n'),
+    `\ufeff${before}`,
+    Buffer.from(`\ufeff${before}`, 'utf16le'),
+  ]) {
+    writeFileSync(join(board.dir, 'boot/os-node.conf'), text)
+    const request =
+      'wifi_ssid=Gärten 2\nwifi_password=new secret\nssh_key=ssh-ed25519 AAAA thief\nhostname=thief\nwifi_country=DE\x07\n'
+    board.write('run/os-node/wifi-request', request)
+    assert.ok(setWifi(board))
+    assert.equal(
+      board.read('boot/os-node.conf.new'),
+      'hostname=shed\n#wifi_ssid=example\n# by the page\nwifi_ssid=Gärten 2\nwifi_password=new secret\n# complete\n',
+    )
+    assert.match(board.read('log'), /systemctl reboot\n$/)
+  }
+  // the next one replaces those lines
+  writeFileSync(join(board.dir, 'boot/os-node.conf'), board.read('boot/os-node.conf.new').replace('# complete\n', ''))
+  board.write('run/os-node/wifi-request', 'wifi_ssid=Open\n')
+  assert.ok(setWifi(board))
+  assert.equal(
+    board.read('boot/os-node.conf.new'),
+    'hostname=shed\n#wifi_ssid=example\n# by the page\nwifi_ssid=Open\n# complete\n',
+  )
+})
+
+test('a request without a Wi-Fi, or a start partition that cannot be written, changes nothing, and the reason is kept for the page', () => {
+  const board = new Place('set-wifi')
+  mkdirSync(join(board.dir, 'run/os-node'))
+  board.write('boot/os-node.conf', 'hostname=shed\n')
+  for (const text of ['', 'wifi_password=a password\n', 'wifi_ssid=\n', 'x'.repeat(2000)]) {
+    board.write('run/os-node/wifi-request', text)
+    assert.ok(!setWifi(board))
+    assert.equal(board.read('run/os-node-wifi.txt'), 'the request names no Wi-Fi\n')
+  }
+  board.write('secret', 'wifi_ssid=of another file\n')
+  rmSync(join(board.dir, 'run/os-node/wifi-request'))
+  symlinkSync(join(board.dir, 'secret'), join(board.dir, 'run/os-node/wifi-request'))
+  assert.ok(!setWifi(board))
+  rmSync(join(board.dir, 'run/os-node/wifi-request'))
+  board.write('run/os-node/wifi-request', 'wifi_ssid=Garden\n')
+  board.programs = { sync: '#!/bin/sh\nexit 1\n' }
+  assert.ok(!setWifi(board))
+  assert.match(board.read('run/os-node-wifi.txt'), /full or cannot be written: os-node\.conf is unchanged/)
+  assert.equal(board.read('boot/os-node.conf'), 'hostname=shed\n')
+  assert.ok(!existsSync(join(board.dir, 'boot/os-node.conf.new')))
+  assert.equal(board.read('log'), '')
+  board.programs = {}
+  assert.ok(setWifi(board))
+  assert.ok(!existsSync(join(board.dir, 'run/os-node-wifi.txt')), 'the reason goes with the next request')
 })
 
 test('a radio without access point mode ends with an error, and leaves nothing that blocks the next try', () => {

@@ -1,4 +1,5 @@
-// The Wi-Fi that a board opens without a cable: what it shows, and a second radio that joins it.
+// The Wi-Fi that a board opens without a cable: what it shows, and a second radio that joins it. And the one that the page sets, which the
+// second radio opens.
 import assert from 'node:assert/strict'
 import { type Board, until } from './board'
 
@@ -19,6 +20,14 @@ busybox udhcpc -i wlan1 -n -q -t 60 -s /run/lease
 ip link set "$wire" up
 `
 
+/** The actions of the second radio: it opens the Wi-Fi that the page set. */
+const OPEN = `
+systemctl stop os-node-wifi@wlan1
+printf 'network={\\n ssid="Garden"\\n mode=2\\n frequency=2437\\n key_mgmt=WPA-PSK\\n proto=RSN\\n pairwise=CCMP\\n psk="long enough"\\n}\\n' >/run/garden.conf
+ip link set wlan1 up
+wpa_supplicant -B -i wlan1 -c /run/garden.conf
+`
+
 /** Whether the Wi-Fi of the board is closed. */
 export const closed = async (board: Board): Promise<boolean> =>
   (await board.shell('[ -e /run/os-node-access-point ] || echo closed')).text.trim() === 'closed'
@@ -33,7 +42,7 @@ export function noteAccessPoint(board: Board, said: string, fresh: string): void
   assert.match(label, new RegExp(`Wi-Fi: ${name}\nPassword: ${password}\n`))
 }
 
-export async function joinAccessPoint(board: Board): Promise<void> {
+async function joinAccessPoint(board: Board): Promise<void> {
   await board.shell(`cat >/run/join <<'END'\n${JOIN}END\nsetsid sh /run/join >/run/joined 2>&1 </dev/null & exit`)
   const joined = await until('the second radio', async () => {
     const { text } = await board.shell('cat /run/joined; ip -o link show up')
@@ -42,4 +51,20 @@ export async function joinAccessPoint(board: Board): Promise<void> {
   assert.match(joined, /^lease 192\.168\.4\.\d+ 255\.255\.255\.0 router= dns=$/m)
   assert.match(joined, /^page 200$/m)
   await until('the access point to close', () => closed(board))
+}
+
+/** The page sets a Wi-Fi: the board restarts and joins it. */
+async function setWifi(board: Board, token: string): Promise<void> {
+  const { status, text } = await board.ask('/api/wifi', { token, post: { ssid: 'Garden', password: 'long enough' } })
+  assert.equal(status, 200, text)
+  await until('the restart', async () => (await board.shell('test -e /run/os-node-wifi.conf')).code === 0)
+  assert.match(board.read('os-node.conf'), /^# by the page\nwifi_ssid=Garden\nwifi_password=long enough\n$/m)
+  await board.shell(OPEN)
+  await until('the Wi-Fi', async () => (await board.shell('cat /sys/class/net/wlan0/operstate')).text.trim() === 'up')
+}
+
+/** `token` opens the page. */
+export async function useRadios(board: Board, token: string): Promise<void> {
+  await joinAccessPoint(board)
+  await setWifi(board, token)
 }

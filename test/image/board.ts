@@ -13,9 +13,8 @@ import { freePort, freeUdpPort, removeDir, root, until as untilIn } from '../lib
 import { type ServedDisk, serveDisk } from '../lib/nbd'
 import { type Cut, VolatileDisk } from '../lib/volatile-disk'
 import { serveFiles } from './files-server'
-import { BUILT_AT, imageOf, laterUpdate } from './shared-image'
+import { BUILT_AT, imageOf, laterUpdate, writeUboot } from './shared-image'
 
-const UBOOT = '/usr/lib/u-boot/qemu_arm64/u-boot.bin'
 export const MIB = 2 ** 20
 export const BOOT_MS = 600_000
 /** where the partitions of the card begin */
@@ -24,8 +23,8 @@ export const PLACES = { start: MIB, bootA: 17 * MIB, bootB: 65 * MIB, rootA: 114
 /** for the kernel of the first slot: programs and libraries lie at the same addresses in each process */
 const SAME_PLACES = 'norandmaps'
 
-/** Waits like `until` of gateway.ts, for as long as an emulated board may take for anything on a busy machine. */
-export const until: typeof untilIn = (what, ask, ms = BOOT_MS) => untilIn(what, ask, ms)
+/** Waits like `until` of gateway.ts, for as long as an emulated board may take for anything on a busy machine; every question takes its processor. */
+export const until: typeof untilIn = (what, ask, ms = BOOT_MS) => untilIn(what, ask, ms, 2000)
 
 interface UpdateWriter {
   writeUpdate(to: string, about: object, files: object, key: string): number
@@ -77,6 +76,8 @@ export class Board {
   cores = process.env.OS_NODE_IMAGE === 'all' ? 1 : 2
   /** The system is compressed as in the image that `npm run image` makes: blocks of another size take other memory. */
   shipped = false
+  /** A device at its serial port sends all the time until the kernel starts. */
+  noise = false
   /** The board has a GPIO chip, which the emulator has only without ACPI. */
   pins = false
   /** the machine of the next start */
@@ -90,6 +91,7 @@ export class Board {
   #disk: VolatileDisk | undefined
   #served: ServedDisk | undefined
   #random: () => number = () => 0
+  readonly #uboot = join(this.place, 'u-boot.bin')
   #port = 0
   #plainPort = 0
   #sshPort = 0
@@ -99,6 +101,7 @@ export class Board {
   /** Makes the image, and a card as a user has it: larger than the image, with an os-node.conf of the user. `trial`: see makeImage. */
   async make(conf: string, trial: string): Promise<void> {
     execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', this.#ssh])
+    await writeUboot(this.#uboot)
     this.#made = await imageOf(this.kind, trial, this.place, this.shipped)
     this.#port = await freePort()
     this.#plainPort = await freePort()
@@ -170,8 +173,9 @@ export class Board {
 
   #virt(): Machine {
     const kind = `virt,${this.pins ? 'acpi=off,' : ''}dtb-randomness=${this.separated ? 'on' : 'off'}`
+    const args = ['-M', kind, '-cpu', 'cortex-a72', '-smp', String(this.cores), '-m', '512']
     return {
-      args: ['-M', kind, '-cpu', 'cortex-a72', '-smp', String(this.cores), '-m', '512', '-nographic', '-bios', UBOOT],
+      args: [...args, '-nographic', '-bios', this.#uboot],
       drive: 'if=none,id=card',
       devices: ['virtio-blk-pci,drive=card', 'virtio-net-pci,netdev=n,romfile=', 'i6300esb'],
     }
@@ -198,11 +202,16 @@ export class Board {
       ...devices.flatMap(device => ['-device', device]),
     ]
     const child = spawn('qemu-system-aarch64', [...machine, ...disk, ...network, ...this.extra], {
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['pipe', 'pipe', 'pipe'],
     })
     let text = ''
     let ended = false
     for (const stream of [child.stdout, child.stderr]) stream.on('data', chunk => (text += chunk))
+    child.stdin.on('error', () => {})
+    const noise = setInterval(() => {
+      if (!this.noise || ended || text.includes('Starting kernel')) clearInterval(noise)
+      else child.stdin.write('$GPRMC,,V,,,,\r\n')
+    }, 20)
     child.once('close', () => (ended = true))
     const power: Power = {
       said: () => text.replaceAll('\r', ''),
@@ -269,6 +278,18 @@ export class Board {
     })
   }
 
+  /** Uploads a file of `place` as the page does it, and requests its installation. */
+  async uploadUpdate(name: string, token: string): Promise<void> {
+    const bytes = readFileSync(join(this.place, name))
+    const accepted = async (what: object): Promise<void> => {
+      const { status, text } = await this.ask('/api/update', { token, ...what })
+      if (status !== 200) throw new Error(`${status} ${text}`)
+    }
+    for (let offset = 0; offset < bytes.length; offset += MIB / 2)
+      await accepted({ put: { offset, data: bytes.toString('base64', offset, offset + MIB / 2) } })
+    await accepted({ post: { size: bytes.length } })
+  }
+
   health(): Promise<boolean> {
     return this.ask('/health', { patience: 10_000 }).then(
       ({ status }) => status === 200,
@@ -301,7 +322,8 @@ export class Board {
   /** The running version and the result of the last update, once the board answers. */
   slots(want: (slots: SlotsAnswer) => boolean): Promise<SlotsAnswer> {
     return until('the slots', async () => {
-      const { code, text } = await this.shell('os-node slots --json')
+      // the answer of `os-node slots --json`, without a start of Node
+      const { code, text } = await this.shell('cat /run/os-node-slots.json')
       const slots = code === 0 && (JSON.parse(text) as SlotsAnswer)
       return slots && want(slots) ? slots : null
     })

@@ -1,28 +1,22 @@
-// The image for the emulated board, booted by U-Boot, its own kernel and early system: a first boot shows address, token and
-// fingerprint on the console and on the start partition, and serves the page; after a power cut the next boot has the same identity
-// and data; an update is tried, confirmed or rolled back; a factory reset by file or button deletes all of them; without a cable
-// the board opens a Wi-Fi; a modified system is refused. `npm run test:image` also tests updates that must fail, the Wi-Fi,
-// the time and the button; the quarter of `.ci/run` does not reset.
+// The image for the emulated board, booted by U-Boot, its own kernel and early system: a first boot shows address, token and fingerprint on the
+// console and on the start partition, and serves the page; after a power cut the next boot has the same identity and data; an update is tried,
+// confirmed or rolled back; a factory reset by file or button deletes all of them; without a cable the board opens a Wi-Fi; a modified system is
+// refused. `npm run test:image` also tests updates that must fail, the Wi-Fi, the time and the button; the quarter of `.ci/run` does not reset.
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { closeSync, openSync, readdirSync, readFileSync, statSync, writeFileSync, writeSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, statSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
-import { root, sleep } from '../lib/gateway'
+import { sleep } from '../lib/gateway'
 import { QUARTER } from '../lib/random'
-import { closed, joinAccessPoint, noteAccessPoint } from './access-point'
+import { closed, noteAccessPoint, useRadios } from './access-point'
 import { BOOT_MS, Board, MIB, PLACES, type Power, until } from './board'
 import { imagePrograms } from './commands'
 import { Lan } from './lan'
 import { shown, use } from './memory'
 import { timeServer } from './time-server'
-
-interface Maker {
-  baseSystem(root: string, say: (line: string) => void): string
-  cpio(entries: [string, number, string | Uint8Array][]): Buffer
-}
 
 const whole = process.env.OS_NODE_IMAGE === 'all'
 const board = new Board()
@@ -188,6 +182,7 @@ test('after a power cut and damage to the data partition the next boot has the s
   t.diagnostic(`update of ${statSync(join(board.place, name)).size} bytes: ${fetched} were fetched`)
   assert.ok(fetched > 0 && fetched < 8 * MIB, `the server sent ${sent} bytes`)
   if (whole) assert.equal((await board.shell('cat /usr/lib/firmware/changed')).text, 'by a later build')
+  assert.match((await board.shell('os-node slots')).text, /1\.2\.3 → 1\.2\.4: confirmed; .* of .* were fetched/)
   const again = await install(name)
   assert.equal(again.code, 1)
   assert.match(again.text, /the update has version 1\.2\.4, this board runs 1\.2\.4/)
@@ -221,12 +216,20 @@ test('after a power cut and damage to the data partition the next boot has the s
       { slot: 'B', version: '1.2.4', running: true, state: 'active' },
     )
   }
+  await board.uploadUpdate(refused[3]![0], token)
+  const page = async (): Promise<string> => (await board.ask('/api/update', { token })).text
+  await until('the refusal of an upload', async () => (await page()).includes('the uploaded update is truncated'))
+  assert.equal((await board.shell('test -e /var/lib/os-node/update-upload')).code, 1)
   const bad: [string, [string, string], RegExp][] = [
     ['1.2.5', ['ro quiet loglevel=4', 'rdinit=/nothing qu '], /its system did not start/],
     ['1.2.6', ['systemd.show_status=0', 'systemd.mask=os-node '], /did not become healthy in time/],
+    // its own os-node-update does not work either
+    ['1.2.7', ['systemd.show_status=0 fsck.repair=yes', 'systemd.setenv=NODE_OPTIONS=--broken '], /did not start/],
   ]
   for (const [version, edit, reason] of bad) {
-    await install(board.update(version, edit))
+    await (version === '1.2.5'
+      ? board.uploadUpdate(board.update(version, edit), token)
+      : install(board.update(version, edit)))
     const { slots: back, last_update: last } = await board.slots(
       ({ last_update }) => last_update?.outcome === 'rolled back',
     )
@@ -325,7 +328,7 @@ if (!QUARTER) {
     assert.notEqual(deviceIdOf((await board.ask('/api/dashboard', { token: fresh })).text), deviceId)
 
     if (whole) {
-      await joinAccessPoint(board)
+      await useRadios(board, fresh)
       await resetByButton(power)
     }
     await power.cut()
@@ -347,42 +350,6 @@ if (!QUARTER) {
     await until('the next start', () => power.said().split('\nU-Boot ').length > 2)
   })
 }
-
-if (whole)
-  test('a factory reset takes longer than the watchdog of a try waits: the early system stops it', async t => {
-    const { baseSystem } = (await import(join(root, 'src/build/image/system.mjs'))) as Maker
-    const { cpio } = (await import(join(root, 'src/build/image/initramfs.mjs'))) as Maker
-    const base = baseSystem(root, () => {})
-    const [release] = readdirSync(join(base, 'usr/lib/modules'))
-    const module = join(base, `usr/lib/modules/${release}/kernel/drivers/watchdog/softdog.ko.xz`)
-    const [kernel, initramfs] = ['kernel8.img', 'initramfs'].map(name => board.takeOut(PLACES.bootA, name))
-    // a watchdog that runs before anything uses it, in the place of the one that the firmware of a Raspberry Pi starts
-    const first =
-      '#!/bin/busybox sh\n/bin/busybox insmod /softdog.ko soft_active_on_boot=1 soft_margin=20\nexec /init\n'
-    const files = cpio([
-      ['first', 0o100755, first],
-      ['softdog.ko', 0o100644, execFileSync('xz', ['-dc', module], { maxBuffer: MIB })],
-    ])
-    writeFileSync(`${initramfs}.whole`, Buffer.concat([files, readFileSync(initramfs!)]))
-    const words = `${readFileSync(board.takeOut(PLACES.bootA, 'cmdline.txt'), 'utf8').trim()} rdinit=/first watchdog.open_timeout=20`
-    const { machine } = board
-    const { args, ...other } = machine()
-    const system = ['-kernel', kernel!, '-initrd', `${initramfs}.whole`, '-append', words, '-no-reboot']
-    // erased by zeros, longer than a minute, and the watchdog ends the board after 40 s
-    const drive = `${other.drive},discard=ignore,throttling.bps-write=${8 * MIB}`
-    board.machine = () => ({ ...other, drive, args: [...args.slice(0, args.indexOf('-bios')), ...system] })
-    board.write('factory-reset', '')
-    // a partition that is blank needs no zeros
-    const card = openSync(board.card, 'r+')
-    writeSync(card, 'data', PLACES.data)
-    closeSync(card)
-    const power = board.power()
-    board.machine = machine
-    t.after(power.cut)
-    const ended = (): boolean => power.ended() || orElse(true, () => board.read('factory-reset') === undefined)
-    await until('the end of the reset', () => power.said().includes('factory reset: everything') && ended())
-    assert.equal(power.ended(), false, power.said())
-  })
 
 test('a system modified on the card does not start', async t => {
   const file = openSync(board.card, 'r+')

@@ -1,13 +1,15 @@
 // Steps 4 to 10 of docs/flash.md on the emulated board, in a browser as large as a phone: the link of the console signs in, a source and an uplink are
 // added under Settings, and a gateway of this machine receives the packets. Its screens, in .build/screens, are those of the page.
+// The card has 4 GB.
 // Only: npm run test:image
 // Needs: x64 boards debs image sshd chromium
+import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Locator } from 'playwright-core'
 import { launchBrowser, PHONE, shoot } from '../lib/browser'
 import { freePort, freeUdpPort, Machine, removeDir, sensorsOf, tempDir } from '../lib/gateway'
-import { BOOT_MS, Board, until } from './board'
+import { BOOT_MS, Board, MIB, until } from './board'
 
 /** What was found is in the middle of the screen. */
 const centre = (found: Locator): Promise<void> =>
@@ -20,6 +22,7 @@ const centre = (found: Locator): Promise<void> =>
 
 const board = new Board()
 board.pins = true
+board.cardBytes = 4096 * MIB
 const dir = tempDir()
 const server = new Machine(join(dir, 'server'), 'serve', {})
 before(() => board.make('hostname=greenhouse-1\n', '20min'))
@@ -74,4 +77,6 @@ test('from power to the first packet as in docs/flash.md: the link signs in, a s
   await until('the level of the pin at the server', async () =>
     (await server.facts()).some(fact => sensorsOf(fact).some(({ id }) => id === 'door')),
   )
+  const { text } = await board.shell('df -k /data')
+  assert.ok(Number(/ (\d+) +\d+ +\d+ +\d+% \/data$/m.exec(text)![1]) > 3.2 * MIB, text)
 })

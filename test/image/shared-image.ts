@@ -1,6 +1,6 @@
 // The images of the emulated boards. Packing one takes half a minute, so the files of a run share it.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { orElse } from '../../src/lib/errors'
@@ -8,7 +8,9 @@ import { removeDir, root, until } from '../lib/gateway'
 
 interface Maker {
   makeImage(root: string, options: object): string
+  withoutDelay(program: Buffer): Buffer
 }
+const UBOOT = '/usr/lib/u-boot/qemu_arm64/u-boot.bin'
 
 export const BUILT_AT = Date.parse('2026-01-02T03:04:05Z')
 /** for an image that another file makes */
@@ -49,6 +51,12 @@ export async function imageOf(kind: string, trial: string, place: string, shippe
     removeDir(out)
     throw error
   }
+}
+
+/** Writes the U-Boot of emulated boards, as an image has that of a real one. */
+export async function writeUboot(to: string): Promise<void> {
+  const { withoutDelay } = (await import(join(root, 'src/build/image/index.mjs'))) as Maker
+  writeFileSync(to, withoutDelay(readFileSync(UBOOT)))
 }
 
 /**

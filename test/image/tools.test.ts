@@ -11,6 +11,7 @@ import { root, tempDir } from '../lib/gateway'
 interface Modules {
   checkTools(recipe: object, path?: string): void
   makeImage(root: string, options: object): string
+  withoutDelay(program: Buffer): Buffer
   tool(debian: string, program: string, args: string[], options?: object): string
 }
 const load = async (name: string): Promise<Modules> => (await import(join(root, 'src/build', name))) as Modules
@@ -62,4 +63,15 @@ test('an image that takes no updates says so, and how to make a key, before it i
   writeFileSync(join(from, 'pub.pem'), publicKey.export({ format: 'pem', type: 'spki' }))
   assert.equal(said({ sign: join(from, 'own.pem') }), '')
   assert.equal(said({ trust: [join(from, 'pub.pem')] }), '')
+})
+
+test('U-Boot does not look for a key, its program keeps its length, and an unknown U-Boot is refused', async () => {
+  const { withoutDelay } = await load('image/index.mjs')
+  const changed = (text: string): string => withoutDelay(Buffer.from(text)).toString()
+  assert.equal(
+    changed('a;\0bootcmd=x\0bootdelay=2\0baudrate=1\0preboot=usb;\0c=d;\0\0code;\0'),
+    'a;\0bootcmd=x\0bootdelay=-2\0baudrate=1\0preboot=usb\0c=d;\0\0code;\0',
+  )
+  for (const unknown of ['code\0bootdelay=20\0preboot=usb;\0\0', 'code\0bootdelay=2\0preboot=usb\0\0code;\0'])
+    assert.throws(() => changed(unknown), /E_IMAGE/)
 })

@@ -1,5 +1,5 @@
-// The Debian packages: installed into a fresh Debian, where the command of the unit runs as its user, keeps its data over an
-// upgrade and leaves nothing after a purge; those for other processors run under qemu's user mode; and equal bytes from equal sources.
+// The Debian packages: an earlier version is installed into a fresh Debian, where the command of the unit runs as its user; this version keeps its
+// data, as does a next one, and leaves nothing after a purge; those for other processors run under qemu's user mode; and equal bytes from equal sources.
 // Needs: x64 boards debs
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
@@ -18,6 +18,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { type Board as Arch, BOARDS, nodeFor, run } from '../lib/board-nodes'
 import { freePort, removeDir, root, until } from '../lib/gateway'
+import { olderPackage } from '../lib/older'
 
 const skip = process.getuid?.() === 0 ? false : 'needs root to make a root file system'
 const place = mkdtempSync(join(tmpdir(), 'os-node-deb-'))
@@ -114,7 +115,7 @@ before(async () => {
 })
 
 test('the package is installed, runs as its user, is upgraded with its data, and purged', { skip }, async t => {
-  install(packages[0]!)
+  install(await olderPackage('0.0.9', BUILT_AT, place))
   assert.match(inside('id', 'os-node'), /\(dialout\).*\(gpio\).*\(i2c\).*\(spi\)/)
   assert.ok(lstatSync(join(fresh, 'etc/systemd/system/multi-user.target.wants/os-node.service')).isSymbolicLink())
   for (const program of ['os-node', 'os-web', 'os-transmit', 'os-tui'])
@@ -122,12 +123,6 @@ test('the package is installed, runs as its user, is upgraded with its data, and
       inside(program, '--version').trim(),
       JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version,
     )
-  assert.match(
-    readdirSync(join(fresh, 'usr/lib/os-node')).join(' '),
-    /os-node\.\d+\.cache/,
-    'bytecode for a quick start',
-  )
-
   // files that root changes stay owned by the service
   const port = String(await freePort())
   inside('os-node', 'config-set', '--key', 'RESOURCES.service_plugins.web_user.port', '--value', port)
@@ -147,6 +142,11 @@ test('the package is installed, runs as its user, is upgraded with its data, and
   install(rework(packages[0]!, '0.1.1', tree => otherDefault(join(tree, SHIPPED))))
   assert.match(inside('dpkg-query', '-W', 'os-node'), /0\.1\.1/)
   assert.equal(readFileSync(join(fresh, CONFIG), 'utf8'), kept)
+  assert.match(
+    readdirSync(join(fresh, 'usr/lib/os-node')).join(' '),
+    /os-node\.\d+\.cache/,
+    'bytecode for a quick start',
+  )
   const second = startUnit()
   t.after(() => second.kill('SIGKILL'))
   await until('it listens on the same port', async () => (await health()) === 200)

@@ -22,6 +22,9 @@ export async function world(t: TestContext) {
   // the two files of the SD image (src/web/system-update.ts)
   process.env.OS_NODE_SLOTS = join(dir, 'slots.json')
   process.env.OS_NODE_UPDATE_REQUEST = join(dir, 'request')
+  process.env.OS_NODE_UPDATE_UPLOAD = join(dir, 'upload')
+  process.env.OS_NODE_WIFI_REQUEST = join(dir, 'wifi')
+  process.env.OS_NODE_WIFI_PROBLEM = join(dir, 'problem')
   writeFileSync(process.env.OS_NODE_SLOTS, '{"ok":true,"board":"rpi-4","slots":[]}')
   const gw = new Machine(join(dir, 'gw'), 'run', {
     device_id: 'GW1',

@@ -2,11 +2,8 @@
 // on them, and then the earlier one on those of this version, as after a rollback on a board. Identity, token, configuration and every
 // reading are there each time, and the upstream has each reading once, with its value: those, too, that wait in a log of the other version.
 // So is a sealed window of the database.
-// The earlier version is built once, and kept in .build.
-// Needs: history
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { FlashLog } from '../../src/log'
@@ -17,15 +14,13 @@ import {
   type LoggedFact,
   Machine,
   removeDir,
-  root,
   script,
   sensorsOf,
   tempDir,
   until,
 } from '../lib/gateway'
+import { olderBundle } from '../lib/older'
 
-/** the first with the SD image, of 23 November 2026 */
-const OLDER = 'f663b671c19ce93cfdf7bb05b2d2e2a14cec14ec'
 const dir = tempDir()
 const gw = new Machine(join(dir, 'gw'), 'run', {})
 const up = new Machine(join(dir, 'up'), 'serve', { device_id: 'UP' })
@@ -35,25 +30,6 @@ after(async () => {
   removeDir(dir)
 })
 
-/** The bundle of the earlier commit. */
-function builtOlder(): string {
-  const kept = join(root, '.build', `older-${OLDER}.js`)
-  if (existsSync(kept)) return kept
-  // its list of packages has those below its own folder, by links, which must be in one file system
-  const source = join(root, '.build/older')
-  rmSync(source, { recursive: true, force: true })
-  mkdirSync(source)
-  const run = (program: string, args: string[], more: object = {}) =>
-    execFileSync(program, args, { cwd: root, stdio: ['pipe', 'pipe', 'inherit'], maxBuffer: 1 << 28, ...more })
-  run('tar', ['-x', '-C', source], { input: run('git', ['archive', OLDER]) })
-  for (const name of ['node_modules', '.cache'].filter(name => existsSync(join(root, name))))
-    run('cp', ['-al', name, source])
-  run(process.execPath, ['build.mjs', '--quiet', '--no-types'], { cwd: source })
-  renameSync(join(source, 'dist/os-node.js'), kept)
-  rmSync(source, { recursive: true })
-  return kept
-}
-
 const began = Date.now()
 let older = ''
 let startGateway: () => Promise<void>
@@ -61,7 +37,7 @@ let startUpstream: () => Promise<void>
 let web = 0
 let token = ''
 before(async () => {
-  older = builtOlder()
+  older = await olderBundle()
   const [port, gwWeb, upWeb] = await Promise.all([freeUdpPort(), freePort(), freePort()])
   const uplink = { name: 'up', medium: 'UDP', host: '127.0.0.1', port }
   gw.configure({

@@ -48,14 +48,19 @@ const isFinal = (error: unknown): boolean =>
   String((error as NodeJS.ErrnoException | undefined)?.syscall).startsWith('spawn')
 
 /**
- * Calls `ask` immediately and then every 50 ms (200 in the rig) until its answer is truthy, and returns that answer. Throws
+ * Calls `ask` immediately and then every 50 ms (200 in the rig), or `most` ms, until its answer is truthy, and returns that answer. Throws
  * after `ms` with the last answer or error, and immediately for an error that waiting cannot fix.
  */
-export async function until<T>(what: string, ask: () => T | Promise<T>, ms = PATIENCE_MS): Promise<NonNullable<T>> {
+export async function until<T>(
+  what: string,
+  ask: () => T | Promise<T>,
+  ms = PATIENCE_MS,
+  most = PAUSE_MS,
+): Promise<NonNullable<T>> {
   const end = performance.now() + ms // tests set the clock
   let last = ''
   let cause: unknown
-  for (let pause = 1; ; pause = Math.min(PAUSE_MS, 2 * pause)) {
+  for (let pause = 1; ; pause = Math.min(most, 2 * pause)) {
     try {
       const answer = await ask()
       if (answer) return answer

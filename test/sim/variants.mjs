@@ -83,8 +83,8 @@ export const VARIANTS = [
   ]),
   variant('cursor-before-commit', 'a cursor may pass what is not committed here', [
     `${UPLINK}/send-queue.ts`,
-    'return Math.min(this.#main.cursor, this.#parts.log.committedSeq)',
-    'return this.#main.cursor',
+    'return Math.min(this.#lanes.cursor, this.#parts.log.committedSeq)',
+    'return this.#lanes.cursor',
   ]),
   variant('cursor-over-gap', 'the cursor of a lane passes records that are still on their way', [
     `${UPLINK}/lane.ts`,
@@ -218,7 +218,7 @@ export const VARIANTS = [
   ]),
   variant('broker-refusal-ignored', 'a packet whose connection to the broker broke counts as sent', [
     'src/media/mqtt/connection.ts',
-    'for (const settle of pending) settle(this.#why)',
+    'for (const settle of pending) settle(this.#reason)',
     'for (const settle of pending) settle(null)',
   ]),
   variant('hung-up-unnoticed', 'a serial port whose adapter was pulled counts as open', [

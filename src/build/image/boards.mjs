@@ -3,7 +3,7 @@
 import { usageError } from '../command.mjs'
 
 /** modules of the early system for every board: the card's file systems and dm-verity; those with `?` may be built into the kernel */
-const COMMON = ['squashfs', 'dm-verity', 'sha256-arm64?', 'ext4', 'vfat', 'nls_ascii', 'nls_cp437']
+const COMMON = ['squashfs', 'dm-verity', 'sha256-arm64?', 'sha2-ce?', 'ext4', 'vfat', 'nls_ascii', 'nls_cp437']
 
 /** those of a Raspberry Pi: the watchdog first, so that a panic restarts the board; then what the card depends on */
 const RASPBERRY = [
@@ -86,6 +86,7 @@ disable_splash=1
  */
 const BCM2712 = {
   chip: 'bcm2712',
+  otherRadios: /43430|43456|4345C5/,
   newer: ['linux-image-arm64'],
   lacks:
     'no SPI and no serial port on the header: Debian has no driver for them; --kernel takes a kernel of Raspberry Pi, which has',
@@ -120,7 +121,8 @@ const BCM2712 = {
  * start partition; `addresses`: where U-Boot loads kernel, device tree and early system, and the watchdog's registers (boot.cmd); `chip`: its
  * overlays go next to the kernel that the firmware starts; `overlays`: those enabled without --overlays, `ownOverlays`: the same for a kernel
  * that brings overlays; `tag`: Raspberry Pi Imager's name of the board; `newer`: packages that come from backports; `lacks`: what the image
- * lacks because of them; `radio`: firmware that Debian does not carry, and the boards that need it.
+ * lacks because of them; `radio`: firmware that Debian does not carry, and the boards that need it; `otherRadios`: names of firmware that the
+ * board has no radio for.
  */
 export const IMAGE_BOARDS = {
   'rpi-3': bcm2837('pi3-64bit', ['bcm2837-rpi-3-a-plus', 'bcm2837-rpi-3-b', 'bcm2837-rpi-3-b-plus']),

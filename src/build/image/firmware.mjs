@@ -1,7 +1,7 @@
-// Adds firmware of radios that Debian does not carry: the files of a folder that is arranged like /lib/firmware (brcm/NAME). A file
-// `brcmfmac…` outside of a folder goes into brcm, where its driver looks for it.
+// Removes the firmware of radios that a board does not have, and adds that which Debian does not carry: the files of a folder that is arranged
+// like /lib/firmware (brcm/NAME). A file `brcmfmac…` outside of a folder goes into brcm, where its driver looks for it.
 // What fails: a missing or empty folder, a link to nowhere (E_USAGE).
-import { copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { usageError } from '../command.mjs'
 
@@ -30,6 +30,12 @@ export function addFirmware(from, tree) {
     copyFileSync(path, place)
   }
   return Object.keys(files)
+}
+
+/** Removes the files and links of the system in `tree` whose names contain `names`, a pattern. */
+export function removeFirmware(tree, names) {
+  const folder = join(tree, 'usr/lib/firmware')
+  for (const name of readdirSync(folder, { recursive: true })) if (names.test(name)) rmSync(join(folder, name))
 }
 
 /** Whether the system in `tree` has the file `name`, below /lib/firmware. */

@@ -20,7 +20,7 @@ import { NODE_VERSION, sha256Of, tool } from '../node-runtime.mjs'
 import { writeImageSbom } from '../sbom.mjs'
 import { checkImage } from './check.mjs'
 import { BOOT_MIB, checkSizes, DISK_ID, makeDisk, makeFat, makeRoot, START_MIB } from './disk.mjs'
-import { addFirmware, hasFirmware } from './firmware.mjs'
+import { addFirmware, hasFirmware, removeFirmware } from './firmware.mjs'
 import { writeForImager } from './imager.mjs'
 import { makeInitramfs } from './initramfs.mjs'
 import { layOutKernel, ownOverlays, packedKernel } from './kernel.mjs'
@@ -85,6 +85,23 @@ export function bootScript(root, addresses) {
   return Buffer.concat([head, body])
 }
 
+/**
+ * The program of U-Boot that starts the board at once (bootdelay -2): it does not wait for a key, nor stop for a byte that a device at the
+ * serial port has sent. Its environment keeps its length: a later line loses the `;` at its end. Throws E_IMAGE for another U-Boot.
+ */
+export function withoutDelay(program) {
+  const [line, end] = ['\0bootdelay=2\0', ';\0']
+  const at = program.indexOf(line)
+  const spare = program.indexOf(end, at)
+  if (at < 0 || spare < 0 || spare > program.indexOf('\0\0', at))
+    throw new Error(
+      'E_IMAGE: the environment of this U-Boot is unknown: change withoutDelay of src/build/image/index.mjs',
+    )
+  const between = program.subarray(at + line.length, spare)
+  const tail = program.subarray(spare + end.length)
+  return Buffer.concat([program.subarray(0, at), Buffer.from('\0bootdelay=-2\0'), between, Buffer.from('\0'), tail])
+}
+
 /** Writes the names that the device tree of `board` may have: with them the script problems detects a card in another board. */
 function writeNames(root, tree, board) {
   const path = join(root, 'board', `${board}.json`)
@@ -111,7 +128,7 @@ function makeUpdate(root, { board, version, seconds, work, out, sign }) {
 
 /**
  * Makes the image of `board`; returns its path. `quick`: only the unpacked image; `quickSystem`:
- * its system is compressed less. `url`: `base` of writeForImager. `out`: target folder.
+ * its system and kernel are compressed less. `url`: `base` of writeForImager. `out`: target folder.
  * `sign`: file with the private key (Ed25519, PEM) that signs an update next to the image, and whose updates the image accepts; `trust`: files
  * with further public keys. `trial`: how long a new version may take to work. `overlays`: device tree overlays to enable instead of the
  * board's own. `kernel`: a package instead of Debian's, `{ deb, sha256 }`. `firmware`: a folder with further firmware of radios.
@@ -147,6 +164,7 @@ export function makeImage(root, options) {
     const { newer } = recipe
     const other = kernel && { kernel: join(work, 'kernel') }
     const { base, release } = makeSystem(root, tree, { deb, keys, trial, newer, ...other, say })
+    if (recipe.otherRadios) removeFirmware(tree, recipe.otherRadios)
     if (firmware) say(`firmware: ${addFirmware(firmware, tree).join(', ')}`)
     const { radio } = recipe
     if (radio && !hasFirmware(tree, radio.firmware))
@@ -170,7 +188,7 @@ export function makeImage(root, options) {
     const initramfs = join(work, 'initramfs')
     // another kernel may have further modules built in, or need fewer
     const modules = kernel ? recipe.early.map(name => (MUST.includes(name) ? name : `${name}?`)) : recipe.early
-    writeFileSync(initramfs, makeInitramfs(tree, { release, modules, init, erase, conf }))
+    writeFileSync(initramfs, makeInitramfs(tree, { release, modules, init, erase, conf, quick: quickSystem }))
     step('root file system (packing takes a minute)')
     // the same salt for every version: unchanged blocks keep their hashes in the tree, and an update does not transfer them
     const salt = sha256Of(board)
@@ -179,11 +197,12 @@ export function makeImage(root, options) {
     const bootFiles = {
       // the first file: an update looks for it at the beginning of the partition
       'cmdline.txt': `${commandLine(recipe, { board, version, seconds }, slot)}\n`,
-      'kernel8.img': packedKernel(bases[0], release),
+      'kernel8.img': packedKernel(bases[0], release, quickSystem),
       initramfs: readFileSync(initramfs),
       ...(recipe.config && { 'config.txt': configOf(recipe.config), ...overlayFiles }),
       ...fromBases(bases, release, recipe.boot),
     }
+    const fromStart = fromBases(bases, release, recipe.start)
     const startFiles = {
       'os-node.conf': conf,
       ...(recipe.chooser === 'firmware' && { 'autoboot.txt': AUTOBOOT }),
@@ -192,7 +211,8 @@ export function makeImage(root, options) {
       }),
       ...(recipe.startConfig && overlayFiles),
       ...(recipe.chooser === 'sector' && { 'boot.scr': bootScript(root, recipe.addresses) }),
-      ...fromBases(bases, release, recipe.start),
+      ...fromStart,
+      ...(fromStart['u-boot.bin'] && { 'u-boot.bin': withoutDelay(fromStart['u-boot.bin']) }),
     }
     makeFat(join(work, 'start.img'), START_MIB, 'OS-NODE', startFiles, env)
     makeFat(join(work, 'boot.img'), BOOT_MIB, 'BOOT-A', bootFiles, env)

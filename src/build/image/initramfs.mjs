@@ -98,10 +98,10 @@ function libraries(tree, program, found = new Set()) {
 }
 
 /**
- * Makes the archive for one kernel, packed with zstd, from the base system in `tree`, the scripts `init` and `erase`, the os-node.conf of a
- * new card, and names of modules.
+ * Makes the archive for one kernel, packed with zstd (`quick`: less), from the base system in `tree`, the scripts `init` and `erase`, the
+ * os-node.conf of a new card, and names of modules.
  */
-export function makeInitramfs(tree, { release, modules, init, erase, conf }) {
+export function makeInitramfs(tree, { release, modules, init, erase, conf, quick }) {
   const folder = join('usr/lib/modules', release)
   const read = path => readFileSync(join(tree, real(tree, path)))
   const order = modulesInOrder(join(tree, folder), modules)
@@ -127,7 +127,7 @@ export function makeInitramfs(tree, { release, modules, init, erase, conf }) {
     ['modules/order', FILE, order.map(path => `${moduleName(path)}\n`).join('')],
     ...order.map(path => [`modules/${moduleName(path)}.ko`, FILE, unpacked(path)]),
   ])
-  return tool('zstd', 'zstd', ['-q', '-19', '-c'], {
+  return tool('zstd', 'zstd', ['-q', quick ? '-3' : '-19', '-c'], {
     input: archive,
     stdio: 'pipe',
     encoding: 'buffer',

@@ -57,10 +57,10 @@ function programOf(base, release) {
   return existsSync(own) ? own : join(base, 'boot', `vmlinuz-${release}`)
 }
 
-/** The kernel, packed as the firmware and U-Boot load it. */
-export function packedKernel(base, release) {
+/** The kernel, packed as the firmware and U-Boot load it; `quick`: less. */
+export function packedKernel(base, release, quick = false) {
   const bytes = readFileSync(programOf(base, release))
-  return bytes.readUInt16BE() === 0x1f8b ? bytes : gzipSync(bytes, { level: 9 })
+  return bytes.readUInt16BE() === 0x1f8b ? bytes : gzipSync(bytes, { level: quick ? 1 : 9 })
 }
 
 /** The overlays in the package of a Raspberry Pi kernel: `{ 'overlays/NAME': bytes }`; undefined if there are none. */

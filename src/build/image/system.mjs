@@ -20,7 +20,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
-import { tool } from '../node-runtime.mjs'
+import { madeOnce, sha256Of, tool } from '../node-runtime.mjs'
 import { modulesDep, takeModules } from './kernel.mjs'
 import { layOut } from './packages.mjs'
 
@@ -71,7 +71,7 @@ const LEFT_OUT = [
   'usr/lib/systemd/system-generators/systemd-{getty,gpt-auto,hibernate-resume,rc-local,run,ssh,system-update,sysv,tpm2}-generator',
   'usr/lib/udev/{hwdb*,cdrom_id,dmi_memory_id,fido_id,iocost,mtd_probe,v4l_id}',
   'usr/lib/udev/rules.d/{60-{autosuspend,cdrom_id,dmi-id,drm,evdev,fido-id,infiniband,input-id,persistent-{alsa,input,storage-{mtd,tape},v4l},sensor},64-*,70-{camera,joystick,memory,mouse,power-switch,touchpad,uaccess},71-*,73-seat*,75-probe_mtd,78-*,80-debian-compat,81-*,90-*,96-*}.rules',
-  'usr/lib/firmware/{brcm/{bcm4329*,bcm43xx*,brcmfmac{432*,433*,4350*,4354*,4356*,4358*,4366*,437*,43569*,43570*,43602*,4339*,43340*,43362*,43143*,4329*,4330*,4334*,4335*,43236*,43242*,43241*},brcmsmac*,*.bin.old},cypress/cyfmac{4339*,43340*,43362*,4354*,4356*,43570*,4373*,54591*,43012*}}',
+  'usr/lib/firmware/{brcm/{bcm4329*,brcmfmac43430a0*,bcm43xx*,brcmfmac{432*,433*,4350*,4354*,4356*,4358*,4366*,437*,43569*,43570*,43602*,4339*,43340*,43362*,43143*,4329*,4330*,4334*,4335*,43236*,43242*,43241*},brcmsmac*,*.bin.old},cypress/cyfmac{4339*,43340*,43362*,4354*,4356*,43570*,4373*,54591*,43012*}}',
   'usr/lib/aarch64-linux-gnu/{gconv,krb5,perl*,security,libdb-*,liblastlog2*,libsemanage*}',
   'usr/share/{apport,base-files,base-passwd,bash-completion,bug,debconf,dict,doc,doc-base,fish,info,initramfs-tools,lintian,locale,man,mime,openssh,pam*,perl*,pixmaps,polkit-1,runit,ucf,xml,zoneinfo,zsh}',
   'var/{lib,cache,log,backups}/*',
@@ -81,7 +81,7 @@ const LEFT_OUT = [
 const MODULES = [
   'arch/arm64/crypto',
   'crypto',
-  'drivers/{base,bluetooth,char/hw_random,clk/bcm,clk/clk-rp1.ko*,cpufreq,dma,dma-buf,firmware,gpio,i2c,iio,leds,mailbox,mfd,misc/eeprom,misc/rp1,mux,nvmem,pinctrl,pps,ptp,pwm,regulator,reset,rtc,spi,thermal,tty,virtio,w1,watchdog}',
+  'drivers/{base,bluetooth,char/hw_random,clk/bcm,clk/clk-rp1.ko*,cpufreq,dma,dma-buf,firmware,gpio,i2c,iio,leds,mailbox,mfd,misc/eeprom,misc/rp1,mux,nvmem,pinctrl,pps,ptp,pwm,regulator/{fixed,gpio-regulator,pwm-regulator,rpi-*}.ko*,reset,rtc,spi,thermal,tty,virtio,w1,watchdog}',
   'drivers/block/{loop,virtio_blk,zram}*',
   'drivers/gpu/drm/{*.ko*,display,tiny,vc4,scheduler,solomon,virtio}',
   'drivers/hid/{hid,hid-cp2112,hid-generic,hid-mcp2221}.ko*',
@@ -106,6 +106,13 @@ const MODULES = [
   'net/ipv6/{*.ko*,netfilter/n*}',
   'net/netfilter/{nf_*,nfnetlink*,nft_*}',
 ]
+
+/**
+ * Modules among them that do not stay, unless another needs them: of processors and computers of other makers, and ciphers, alphabets and trackers
+ * of connections that nothing here uses.
+ */
+const FOREIGN =
+  /(?:^|[/_-])(?:qcom|geni|msm|spmi|mtk|mt\d{4}|mediatek|rockchip|rk\d{3}|imx|lpi2c|tegra\d*|meson|sun\d+i|exynos|samsung|hisi|omap\d?|rcar|rzg?\d?[lv]?\d?|stm32|zynq|zynqmp|xilinx|mvebu|armada|sprd|aspeed|fsl|xgene|cros|acpi|ipmi|nct6\d{3}|w83\w+|it87|f718\w+|smsc47\w+|sch5\w+|dme1737|pc87\w+|ptp_ocp|mhi|soundwire|twofish|blowfish|camellia|cast[56]?|serpent|anubis|khazad|tea|seed|sm[34]|aria|wp512|streebog|rmd160|fcrypt|vmac|adiantum|h323|sip|amanda|irc|pptp|sane|snmp|tftp|netbios|nat)(?=[/_.-])|nls_(?:cp(?!437|850|1252)\w+|euc-jp|koi8\S*|mac-\S*|iso8859-(?!1\.|15)\d+)\.ko/
 
 const LIBRARIES = 'usr/lib/aarch64-linux-gnu'
 
@@ -140,7 +147,7 @@ function keepModules(tree, release) {
     const files = lstatSync(join(all, path)).isDirectory()
       ? readdirSync(join(all, path), { recursive: true }).map(name => join(path, name))
       : [path]
-    for (const file of files.filter(name => name.includes('.ko')))
+    for (const file of files.filter(name => name.includes('.ko') && !FOREIGN.test(name)))
       for (const name of [`kernel/${file}`, ...needs.get(`kernel/${file}`)]) kept.add(name)
   }
   for (const path of kept) cpSync(join(folder, path.replace('kernel', 'kernel-all')), join(folder, path))
@@ -271,12 +278,14 @@ function isProgram(path) {
 /** Units to enable, besides those that systemd enables itself. */
 const UNITS = [
   'chrony.service',
+  'os-node-closed.service',
   'os-node-confirm.path',
   'os-node-firewall.path',
   'os-node-forget-login.path',
   'os-node-problems.service',
   'os-node-reset-button.service',
   'os-node-setup.service',
+  'os-node-set-wifi.path',
   'os-node-slots.service',
   'os-node-ssh.service',
   'os-node-trial.timer',
@@ -303,6 +312,32 @@ function dropSources(path) {
   writeFileSync(path, JSON.stringify(map))
 }
 
+/** What an image has of Debian, in the empty folder `tree`, from its packages in `base`; `kernel`: a folder with another kernel. */
+function takeDebian(base, tree, kernel = base) {
+  cpSync(base, tree, { recursive: true, verbatimSymlinks: true })
+  const release = takeModules(kernel, tree)
+  setUp(tree)
+  for (const path of matching(tree, LEFT_OUT)) rmSync(join(tree, path), { recursive: true, force: true })
+  keepModules(tree, release)
+  useBusybox(tree)
+  dropOwnersRights(tree)
+  keepLicences(base, tree)
+}
+
+/** The same for Debian's kernel, made once for all boards: half of the work of an image. */
+function debianFolder(base) {
+  const files = [import.meta.filename, join(import.meta.dirname, 'kernel.mjs')]
+  const key = sha256Of(files.map(path => readFileSync(path)).join('')).slice(0, 12)
+  return madeOnce(`${base}-system-${key}`, fresh => {
+    takeDebian(base, fresh)
+    // those of earlier sources
+    const [folder, prefix] = [dirname(base), `${basename(base)}-system-`]
+    for (const name of readdirSync(folder))
+      if (name.startsWith(prefix) && !name.startsWith(prefix + key)) rmSync(join(folder, name), { recursive: true })
+    chmodSync(fresh, 0o755)
+  })
+}
+
 /**
  * Makes the system in the empty folder `tree`. `deb`: the package of os-node; `keys`: the image accepts updates signed by these; `trial`: how
  * long a new version may take to work, if not the usual time; `kernel`: a folder with another kernel. Returns the folder of Debian's packages
@@ -310,15 +345,10 @@ function dropSources(path) {
  */
 export function makeSystem(root, tree, { deb, keys, trial, newer, kernel, say }) {
   const base = baseSystem(root, say, newer)
-  cpSync(base, tree, { recursive: true, verbatimSymlinks: true })
-  const release = takeModules(kernel ?? base, tree)
-  setUp(tree)
-  for (const path of matching(tree, LEFT_OUT)) rmSync(join(tree, path), { recursive: true, force: true })
-  keepModules(tree, release)
-  useBusybox(tree)
-  dropOwnersRights(tree)
+  if (kernel) takeDebian(base, tree, kernel)
+  else cpSync(debianFolder(base), tree, { recursive: true, verbatimSymlinks: true })
+  const [release] = readdirSync(join(tree, 'usr/lib/modules'))
   tool('dpkg', 'dpkg-deb', ['-x', deb, tree])
-  keepLicences(base, tree)
   dropSources(join(tree, 'usr/lib/os-node/os-node.js.map'))
   const own = join(tree, 'usr/share/os-node/etc')
   renameSync(join(tree, 'etc/os-node'), own)

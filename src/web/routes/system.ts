@@ -17,12 +17,23 @@ function updateOf({ update }: WebContext): NonNullable<WebContext['update']> {
   return update
 }
 
+function wifiOf({ wifi }: WebContext): NonNullable<WebContext['wifi']> {
+  if (!wifi) throw new OsError('NO_WIFI_SETTINGS', 'the Wi-Fi of this system is not set here')
+  return wifi
+}
+
 const passphrase = v.optional(
   v.pipe(
     v.string('passphrase must be a text'),
     v.minLength(SHORTEST, `passphrase must have ${SHORTEST} characters at least`),
   ),
 )
+
+const pieceOfFile = v.object({
+  offset: v.pipe(v.number(), v.integer(), v.minValue(0)),
+  data: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]+={0,2}$/, 'data must be base64')),
+})
+const sizeOfFile = v.pipe(v.number(), v.integer(), v.minValue(1))
 
 const health = ({ context }: { context: WebContext }): object => {
   const reason = context.trouble()
@@ -76,16 +87,67 @@ export const SYSTEM: readonly Route[] = [
     answer: v.looseObject({ ok: v.literal(true), board: s.text, slots: v.array(s.open) }),
     run: ({ context }) => updateOf(context).show(),
   }),
+  route('PUT /api/update', {
+    role: 'admin',
+    write: 'state',
+    audited: true,
+    summary: 'a piece of a signed update, base64, at its offset; 0 starts again',
+    body: pieceOfFile,
+    answer: s.answer({ size: s.whole }),
+    run: ({ context, body: { offset, data } }) => ({
+      ok: true,
+      size: updateOf(context).piece(offset, Buffer.from(data, 'base64')),
+    }),
+  }),
   route('POST /api/update', {
     role: 'admin',
     write: 'state',
-    summary: 'installs a signed update from an address; the board restarts and tries it',
+    summary: 'installs a signed update from an address, or the uploaded one; the board restarts and tries it',
     body: v.object({
-      source: v.pipe(v.string(), v.regex(/^https?:\/\/[\x21-\x7e]{1,2000}$/, 'source must be an http or https URL')),
+      source: v.optional(
+        v.pipe(v.string(), v.regex(/^https?:\/\/[\x21-\x7e]{1,2000}$/, 'source must be an http or https URL')),
+      ),
+      size: v.optional(sizeOfFile),
+    }),
+    answer: s.answer({}),
+    run: ({ context, body: { source, size } }) => {
+      const update = updateOf(context)
+      const what = source ?? size
+      if (what === undefined) throw new OsError('BAD_REQUEST', 'source or size is required')
+      update.request(what)
+      return { ok: true }
+    },
+  }),
+  route('GET /api/wifi', {
+    role: 'viewer',
+    summary: 'SD image: why the Wi-Fi that was set last could not be stored',
+    answer: s.answer({ problem: v.optional(s.text) }),
+    run: ({ context }) => {
+      const problem = wifiOf(context).problem()
+      return { ok: true, ...(problem !== undefined && { problem }) }
+    },
+  }),
+  route('POST /api/wifi', {
+    role: 'admin',
+    write: 'state',
+    summary: 'SD image: stores the Wi-Fi in os-node.conf; the board restarts and joins it',
+    body: v.object({
+      ssid: v.pipe(
+        v.string(),
+        v.regex(/^(?=\S)[^\0-\x1f\x7f]{0,31}[^\0-\x20\x7f]$/, 'ssid must be the name of a Wi-Fi'),
+        v.maxBytes(32, 'ssid has more than 32 bytes'),
+      ),
+      password: v.optional(
+        v.pipe(
+          v.string(),
+          v.regex(/^([!-~][ -~]{6,61}[!-~]|[0-9a-fA-F]{64})$/, 'password must have 8 to 63 characters of ASCII'),
+        ),
+      ),
+      country: v.optional(v.pipe(v.string(), v.regex(/^[A-Z]{2}$/, 'country must be two capital letters, as DE'))),
     }),
     answer: s.answer({}),
     run: ({ context, body }) => {
-      updateOf(context).request(body.source)
+      wifiOf(context).request(body)
       return { ok: true }
     },
   }),
@@ -106,10 +168,7 @@ export const SYSTEM: readonly Route[] = [
     write: 'state',
     audited: true,
     summary: 'a piece of a backup, base64, at its offset; 0 starts again',
-    body: v.object({
-      offset: v.pipe(v.number(), v.integer(), v.minValue(0)),
-      data: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]+={0,2}$/, 'data must be base64')),
-    }),
+    body: pieceOfFile,
     answer: s.answer({ size: s.whole }),
     run: ({ context, body: { offset, data } }) => ({
       ok: true,
@@ -120,7 +179,7 @@ export const SYSTEM: readonly Route[] = [
     role: 'admin',
     write: 'state',
     summary: 'checks the uploaded backup, then the gateway stops; its next start has the state of the backup',
-    body: v.object({ size: v.pipe(v.number(), v.integer(), v.minValue(1)), passphrase }),
+    body: v.object({ size: sizeOfFile, passphrase }),
     answer: v.looseObject({ ok: v.literal(true), device_id: s.text, secrets_restored: s.flag }),
     run: async ({ context, body }) => ({ ok: true, ...(await context.restore.start(body.size, body.passphrase)) }),
   }),

@@ -147,6 +147,16 @@ test('a start stores bytecode next to the bundle; the next one runs it, only whe
   }
   const [small, large] = [newSpaceMb('serve'), newSpaceMb('version')]
   assert.ok(small <= 8 && large >= 2 * small, `${small} MB in a gateway, ${large} MB in a command`)
+  // what the launcher leaves behind does not keep its text, which is that of the whole bundle
+  const largeBytes = `
+    process.emit('osNodeStarted')
+    gc()
+    const space = require('node:v8').getHeapSpaceStatistics().find(({ space_name }) => space_name === 'large_object_space')
+    console.log('\\n' + space.space_used_size)`
+  const options = ['--no-compilation-cache', '--expose-gc', '-e', main('serve', largeBytes)]
+  const { stdout: kept } = spawnSync(process.execPath, options, { cwd: dir, encoding: 'utf8' })
+  const bytes = Number(kept.trim().split('\n').at(-1))
+  assert.ok(bytes < statSync(script).size, `${bytes} bytes in large objects`)
   // a folder in its place cannot be replaced: the program runs as without a cache
   rmSync(cache)
   mkdirSync(cache)

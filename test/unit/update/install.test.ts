@@ -197,7 +197,7 @@ test('an update with a damaged chunk, or larger than the slot, is refused and no
   assert.deepEqual(slots.choice(), { active: 'A' })
 })
 
-test('versions are compared by their numbers, then by build time', () => {
+test('versions are compared by their numbers, one with a suffix is older than the same without, then by build time', () => {
   const newer = (a: string, b: string, [left, right] = [1, 1]) =>
     isNewer({ version: a, built_at: left! }, { version: b, built_at: right! })
   assert.equal(newer('1.10.0', '1.9.9'), true)
@@ -206,6 +206,20 @@ test('versions are compared by their numbers, then by build time', () => {
   assert.equal(newer('1.0.0', '1.0'), false)
   assert.equal(newer('1.0.0', '1.0.0', [2, 1]), true)
   assert.equal(newer('1.0.0', '1.0.0'), false)
+  // in this order; what is after + does not count
+  const versions = [
+    '0.9.9',
+    '1.0.0-alpha',
+    '1.0.0-beta.2',
+    '1.0.0-rc.1+b7',
+    '1.0.0-rc.10',
+    '1.0.0',
+    '1.0.1-rc.1',
+    '1.0.1',
+  ]
+  for (const [k, version] of versions.entries())
+    for (const [n, other] of versions.entries()) assert.equal(newer(version, other), k > n, `${version} ${other}`)
+  assert.equal(newer('1.0.0+b2', '1.0.0+b10', [2, 1]), true)
 })
 
 test("a system without the image's kernel arguments has no slots", () => {

@@ -184,6 +184,9 @@ test('every kind of caller gets the answers of server-trace.txt on every route',
   for (const body of [{}, { leave: false }, { leave: true }]) await post('/api/safe-mode', body)
   for (const source of ['', 'ftp://a/b', 'https://a b', '/etc/passwd', 'https://example.org/x.update'])
     await post('/api/update', { source })
+  for (const body of [{}, { size: 0 }, { size: 3 }]) await post('/api/update', body)
+  for (const body of [{}, { offset: -1, data: 'YQ==' }, { offset: 0, data: 'a b' }, { offset: 0, data: 'YWJj' }])
+    await put('/api/update', body)
   for (const body of [
     { medium: 'udp' },
     { medium: 'udp', enabled: false },

@@ -132,9 +132,11 @@ export async function world(
     reload: async () => ({ changed: [], needs_restart: [] }) as never,
     update: {
       show: () => ({ ok: true, board: 'bench', slots: [] }),
+      piece: (offset, bytes) => offset + bytes.length,
       request: source => void calls.push(['update', source]),
       loggedIn: () => undefined,
     },
+    wifi: { problem: () => undefined, request: wifi => void calls.push(['wifi', wifi]) },
     safeMode: async leave => ({
       active: !leave,
       ...(!leave && { reason: '5 crashes in a row' }),

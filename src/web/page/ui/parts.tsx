@@ -58,6 +58,10 @@ export const Trouble = ({ error, what }: { error: ApiError; what: string }) => (
   </p>
 )
 
+/** The progress of an upload; undefined without one. */
+export const Sent = ({ percent }: { percent: number | undefined }) =>
+  percent === undefined ? null : <p role="status">Uploading: {percent} %</p>
+
 export const Problem = ({ children }: { children: ComponentChildren }) => (
   <p class="error" role="alert">
     {children}

@@ -4,7 +4,8 @@ import { useRef, useState } from 'preact/hooks'
 import { fieldsOf, useAction } from '../lib/action'
 import { call, currentToken, failure, open } from '../lib/api'
 import { may } from '../lib/session'
-import { Button, Card, Confirm } from '../ui/parts'
+import { upload } from '../lib/upload'
+import { Button, Card, Confirm, Sent } from '../ui/parts'
 
 /** Saves the file in the browser under the gateway's name for it. */
 async function keep(answer: Response): Promise<void> {
@@ -15,32 +16,23 @@ async function keep(answer: Response): Promise<void> {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
 }
 
-const PIECE = 512 * 1024
 const RESTORE_MS = 600_000
-
-/** A piece as base64. */
-const read = (piece: Blob): Promise<string> =>
-  new Promise((resolve, reject) => {
-    const reader = new FileReader()
-    reader.onload = () => resolve(String(reader.result).split(',')[1]!)
-    reader.onerror = () => reject(reader.error)
-    reader.readAsDataURL(piece)
-  })
-
-async function upload(file: File, passphrase: string): Promise<void> {
-  for (let offset = 0; offset < file.size; offset += PIECE)
-    await call('PUT', '/api/restore', { body: { offset, data: await read(file.slice(offset, offset + PIECE)) } })
-  const body = { size: file.size, ...(passphrase && { passphrase }) }
-  await call('POST', '/api/restore', { body, timeoutMs: RESTORE_MS })
-}
 
 export function Backup() {
   const { busy, act } = useAction()
   const [file, setFile] = useState<File>()
   const [confirming, setConfirming] = useState(false)
   const form = useRef<HTMLFormElement>(null)
+  const [sent, setSent] = useState<number>()
   async function restore(): Promise<string> {
-    await upload(file!, String(new FormData(form.current!).get('passphrase')))
+    const passphrase = String(new FormData(form.current!).get('passphrase'))
+    try {
+      await upload('/api/restore', file!, setSent)
+    } finally {
+      setSent(undefined)
+    }
+    const body = { size: file!.size, ...(passphrase && { passphrase }) }
+    await call('POST', '/api/restore', { body, timeoutMs: RESTORE_MS })
     return 'The backup is restored; the gateway restarts with it'
   }
   async function save(passphrase: string): Promise<string> {
@@ -85,6 +77,7 @@ export function Backup() {
         </Button>
       </form>
       <p class="quiet small">Configuration, log and identity. Users, tokens and keys only with a passphrase.</p>
+      <Sent percent={sent} />
       {confirming && (
         <Confirm
           title={`Restore ${file!.name}?`}

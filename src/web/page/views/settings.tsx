@@ -17,6 +17,7 @@ import { WriteNote } from '../ui/writenote'
 import { Backup } from './backup'
 import { PageSettings } from './page-settings'
 import { Versions } from './versions'
+import { Wifi } from './wifi'
 
 interface Schema {
   schema: { categories: readonly OptionCategory[] }
@@ -207,6 +208,7 @@ export function Settings() {
     <div class="stack">
       <WriteNote needs="admin" what="changing settings" />
       <PageSettings />
+      <Wifi />
       <Versions />
       <Backup />
       <Loaded from={found} what="settings">

@@ -1,11 +1,13 @@
-// Versions of the SD image, and installing a new one. Without the image nothing is shown, because only it has slots.
+// Versions of the SD image, and installing a new one from an address or a file. Without the image nothing is shown, because only it has slots.
+import { useState } from 'preact/hooks'
 import { fieldsOf, useAction } from '../lib/action'
 import { call } from '../lib/api'
 import { live } from '../lib/live'
 import { useStore } from '../lib/observable'
 import { useResource } from '../lib/resource'
 import { may } from '../lib/session'
-import { Card, Loaded, Problem, Table } from '../ui/parts'
+import { upload } from '../lib/upload'
+import { Card, Loaded, Problem, Sent, Table } from '../ui/parts'
 
 interface Slots {
   slots: { slot: string; version: string | null; running: boolean; state: string }[]
@@ -18,9 +20,20 @@ const REFRESH_MS = 5_000
 
 function Install({ busy, reload }: { busy: boolean; reload(): void }) {
   const { busy: asking, act } = useAction(reload)
-  const install = async (source: string): Promise<string> => {
-    await call('POST', '/api/update', { body: { source } })
-    return 'The update is fetched; the board restarts when it is written'
+  const [file, setFile] = useState<File>()
+  const [sent, setSent] = useState<number>()
+  async function install(source: string): Promise<string> {
+    if (!file) {
+      await call('POST', '/api/update', { body: { source } })
+      return 'The update is fetched; the board restarts when it is written'
+    }
+    try {
+      await upload('/api/update', file, setSent)
+    } finally {
+      setSent(undefined)
+    }
+    await call('POST', '/api/update', { body: { size: file.size } })
+    return 'The update is uploaded; the board restarts when it is written'
   }
   return (
     <form
@@ -37,15 +50,24 @@ function Install({ busy, reload }: { busy: boolean; reload(): void }) {
         id="update-source"
         name="source"
         type="url"
-        required
+        required={!file}
+        disabled={file !== undefined}
         pattern="https?://.+"
         placeholder="https://…/os-node.update"
         autocapitalize="none"
         spellcheck={false}
       />
+      <input
+        type="file"
+        aria-label="Update file"
+        accept=".update"
+        disabled={!may('admin')}
+        onChange={event => setFile(event.currentTarget.files?.[0])}
+      />
       <button type="submit" class="plain" disabled={busy || asking || !may('admin')}>
         Install
       </button>
+      <Sent percent={sent} />
     </form>
   )
 }

@@ -41,6 +41,8 @@ const BODIES: Record<string, unknown> = {
   'POST /api/backup': {},
   'PUT /api/restore': { offset: 0, data: 'YQ==' },
   'POST /api/restore': { size: 1 },
+  'POST /api/wifi': { ssid: 'garden' },
+  'PUT /api/update': { offset: 0, data: 'YQ==' },
   'POST /api/update': { source: 'https://example.org/x.update' },
   'POST /api/transport': { medium: 'udp' },
   'POST /api/outputs': { name: 'pump', value: 1 },
