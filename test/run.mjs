@@ -143,11 +143,8 @@ if (chosen.length === 0 && (only || source || args.length > 0)) {
 // a second run would rebuild under the running tests of the first
 const PID = join(root, '.build/test.pid')
 const other = existsSync(PID) ? Number(readFileSync(PID, 'utf8')) : 0
-if (
-  other > 0 &&
-  existsSync(`/proc/${other}/cmdline`) &&
-  readFileSync(`/proc/${other}/cmdline`, 'utf8').includes('run.mjs')
-)
+const command = `/proc/${other}/cmdline`
+if (other > 0 && existsSync(command) && readFileSync(command, 'utf8').includes('run.mjs'))
   stop(`tests run in this folder already (process ${other}); wait for them, or stop them with: kill ${other}`, 2)
 mkdirSync(join(root, '.build'), { recursive: true })
 writeFileSync(PID, `${process.pid}`)
@@ -160,7 +157,9 @@ process.on('exit', () => {
 
 const needs = new Map(chosen.map(file => [file, needsOf(file)]))
 install([...new Set([...needs.values()].flat())])
-const build = spawnSync(process.execPath, ['build.mjs', '--install', '--quiet', only ? `--tests=${only}` : '--tests'], {
+// long tests make packages and images from dist: it must be whole before the first of them
+const parts = [only ? `--tests=${only}` : '--tests', ...(long ? ['--quic'] : [])]
+const build = spawnSync(process.execPath, ['build.mjs', '--install', '--quiet', ...parts], {
   cwd: root,
   stdio: 'inherit',
 })

@@ -169,7 +169,7 @@ const builtAt = Number(process.env.SOURCE_DATE_EPOCH ?? 0) * 1000 || Date.now()
 function quicFor(tests) {
   const [major, minor] = process.versions.openssl.split('.').map(Number)
   if (options.start && (major < 3 || (major === 3 && minor < 5))) return []
-  return tests || options.start ? [process.arch] : Object.keys(PROCESSORS)
+  return (tests && !options.quic) || options.start ? [process.arch] : Object.keys(PROCESSORS)
 }
 
 async function bundle({ tests = false, types = true } = {}) {
@@ -311,7 +311,8 @@ export async function main() {
   else if (options.native) {
     installAddons(DIST, await buildAddons(root, say))
     writeManifest(DIST, version)
-  } else if (options.quic) installAddons(DIST, await buildQuic(root, Object.keys(PROCESSORS), say), 'quic.node')
+  } else if (options.quic && tests === undefined)
+    installAddons(DIST, await buildQuic(root, Object.keys(PROCESSORS), say), 'quic.node')
   else if (options.sanitize) await sanitized()
   else if (start && isMade(root, inputs(root))) say('dist is of these sources')
   else {

@@ -35,7 +35,7 @@ With --image:
 
 The addon is compiled to dist/native, and into the bundle, for each processor that has a compiler here:
   --native          builds only the addon
-  --quic            builds only the QUIC library
+  --quic            builds only the QUIC library; with --tests, builds all, and that library for every processor
   --sanitize        builds only the addon with address and undefined-behaviour sanitizers, and prints its folder
 
 Examples:

@@ -7,7 +7,7 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { BOARDS, done, nodeFor } from '../lib/board-nodes'
+import { BOARDS, nodeFor } from '../lib/board-nodes'
 import { removeDir, root, tempDir, until } from '../lib/gateway'
 
 /** in the machine: the paths of what it has besides its buses */
@@ -212,7 +212,6 @@ function ports(dir: string): string[] {
 
 /** Runs the test file `test` in the machine with both Nodes; resolves what the console said. */
 export async function onArm(test: string, environment: string, ms: number): Promise<string> {
-  await done(process.execPath, ['build.mjs', '--quiet'])
   const base = (await load('image/system.mjs')).baseSystem(root, () => {})
   const [release] = readdirSync(join(base, 'usr/lib/modules'))
   const dir = tempDir()

@@ -5,16 +5,13 @@ import assert from 'node:assert/strict'
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { before, test } from 'node:test'
-import { BOARDS, done, nodeFor, type Ran, run } from '../../lib/board-nodes'
+import { test } from 'node:test'
+import { BOARDS, nodeFor, type Ran, run } from '../../lib/board-nodes'
 import { removeDir, root } from '../../lib/gateway'
 
 const UNITS = ['native/native-loader', 'native/embedded-addon', 'native/socket', 'native/native-thread']
 const QUIC = ['quic', 'quic-handshake', 'quic-streams'].map(name => `media/quic/${name}`)
 const FILES = [...UNITS, ...QUIC].map(name => join(root, '.build/test/unit', `${name}.test.js`))
-
-/** the build of the tests has no QUIC library for other processors */
-before(() => done(process.execPath, ['build.mjs', '--quic', '--quiet']))
 
 for (const board of BOARDS) {
   test(`one file works on ${board.arch}: the addon passes its tests on that processor, and the bundle unpacks it`, {
