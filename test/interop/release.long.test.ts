@@ -1,12 +1,13 @@
-// A release without images: the content of its folder, that its signature is valid and covers every file, that two builds give equal
-// bytes, and what it refuses. The images are those of test/image.
+// A release without images: the content of its folder, that its signature is valid and covers every file, that two of them and two builds
+// give equal bytes, and what it refuses. The images are those of test/image.
 // Needs: boards debs openssl
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import { before, test } from 'node:test'
-import { root, tempDir } from '../lib/gateway'
+import { buildCommit } from '../lib/build-commit'
+import { removeDir, root, tempDir } from '../lib/gateway'
 
 interface Maker {
   makeRelease(root: string, about: object): string[]
@@ -22,9 +23,14 @@ const version = (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as
 const about = { version, builtAt: Date.parse('2026-01-02T03:04:05Z'), key, boards: [], archs: ['armhf'], say: () => {} }
 const make = (out: string, more: object = {}, from = root): string[] =>
   makeRelease(from, { ...about, out: join(dir, out), ...more })
+const filesBelow = (folder: string): string[] =>
+  readdirSync(folder, { withFileTypes: true, recursive: true })
+    .filter(entry => entry.isFile())
+    .map(entry => relative(folder, join(entry.parentPath ?? entry.path, entry.name)))
+    .sort()
 const bytesOf = (out: string) => (name: string) => readFileSync(join(dir, out, name))
 
-test('tarball, package, NOTICE and bill of materials are signed, and two builds give equal bytes', () => {
+test('tarball, package, NOTICE and bill of materials are signed, and two releases have equal bytes', () => {
   const files = make('one')
   assert.deepEqual(
     files,
@@ -44,6 +50,19 @@ test('tarball, package, NOTICE and bill of materials are signed, and two builds 
   assert.match(execFileSync('openssl', [...verify, '-sigfile', 'SHA256SUMS.sig'], here), /Verified Successfully/)
   make('two')
   assert.deepEqual(files.map(bytesOf('two')), files.map(bytesOf('one')))
+})
+
+test('two builds of a commit in two folders give equal bytes', t => {
+  const [one, two] = ['one', 'two'].map(name => {
+    const folder = mkdtempSync(join(root, '.build', `same-${name}-`))
+    t.after(() => removeDir(folder))
+    buildCommit('HEAD', folder, { SOURCE_DATE_EPOCH: '1767323045' })
+    return join(folder, 'dist')
+  }) as [string, string]
+  const files = filesBelow(one)
+  assert.ok(files.includes('os-node.js') && files.includes('native/linux-arm/quic.node'), files.join(' '))
+  assert.deepEqual(filesBelow(two), files)
+  for (const file of files) assert.ok(readFileSync(join(one, file)).equals(readFileSync(join(two, file))), file)
 })
 
 test('a missing addon, a missing or foreign key, an unknown board and a used folder are refused', () => {

@@ -1,8 +1,7 @@
 // An earlier version of this project, built from its commit: its bundle, and its Debian package. Built once, and kept in .build.
 // Needs: history
-import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { buildCommit } from './build-commit'
 import { root } from './gateway'
 
 /** the first with the SD image, of 23 November 2026 */
@@ -18,15 +17,7 @@ interface Maker {
 /** The folder of the earlier version, with its dist/. */
 async function folderOfOlder(): Promise<string> {
   const { madeOnce } = (await import(join(root, 'src/build/node-runtime.mjs'))) as Runtime
-  return madeOnce(join(root, '.build', `older-${OLDER}`), fresh => {
-    const run = (program: string, args: string[], more: object = {}) =>
-      execFileSync(program, args, { cwd: root, stdio: ['pipe', 'pipe', 'inherit'], maxBuffer: 1 << 28, ...more })
-    run('tar', ['-x', '-C', fresh], { input: run('git', ['archive', OLDER]) })
-    // its list of packages has those below its own folder, by links, which must be in one file system
-    for (const name of ['node_modules', '.cache'].filter(name => existsSync(join(root, name))))
-      run('cp', ['-al', name, fresh])
-    run(process.execPath, ['build.mjs', '--quiet', '--no-types'], { cwd: fresh })
-  })
+  return madeOnce(join(root, '.build', `older-${OLDER}`), fresh => buildCommit(OLDER, fresh))
 }
 
 /** The bundle of the earlier version. */
