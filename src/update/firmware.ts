@@ -65,6 +65,7 @@ export function firmwareChooser(first: number, file = FILE, module = MODULE, bui
   }
 
   return {
+    keepsTry: false,
     refusal() {
       const known = parameter('known')
       if (known === '')

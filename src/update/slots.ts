@@ -32,6 +32,8 @@ export interface Slots {
   readonly board: string
   readonly version: string
   readonly built_at: number
+  /** see Chooser */
+  readonly keepsTry: boolean
   /** why the boot loader of this board cannot try a slot, and what to do */
   refusal(): Refusal | undefined
   choice(): SlotChoice
@@ -82,6 +84,7 @@ export function openSlots(
     board: said.get('board') ?? '',
     version: said.get('version') ?? '',
     built_at: Number(said.get('built') ?? 0),
+    keepsTry: chooser.keepsTry,
     refusal: () => chooser.refusal(),
     choice() {
       const { active, trying } = chooser.read()
