@@ -218,7 +218,7 @@ export class Gateway {
     this.guard = new Guard({
       ...options.supervision,
       ...{ config, clock, logger: logger.child('guard') },
-      // the same steps as for a reading, without a source (D14)
+      // the same steps as for a reading, without a source (decision 0046)
       pass: async () => {
         this.intake.token()
         await this.uplinks.token()

@@ -36,7 +36,7 @@ import type { ViewCounts } from './view'
 import { WindowDamage } from './window-damage'
 import { windowRange } from './windowfile'
 
-/** D5: a window contains up to 32 k packets or 6 MB */
+/** decision 0012: a window contains up to 32 k packets or 6 MB */
 const WINDOW_PACKETS = 32_768
 export const WINDOW_BYTES = 6 * 1024 * 1024
 const COUNT_WAIT_MS = 20_000

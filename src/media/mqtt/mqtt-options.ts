@@ -1,4 +1,4 @@
-// Options of the MQTT medium in Config.json (D19). Invalid ones are refused with the key.
+// Options of the MQTT medium in Config.json (decision 0021). Invalid ones are refused with the key.
 import * as v from 'valibot'
 import { choice, flag, int, maybe, maybeInt, optionalText, section } from '../../config/fields'
 import { tlsOption } from '../tls/tls-options'
@@ -56,7 +56,7 @@ export const mqttOptions = v.looseObject({
   ),
   shared: maybe(
     v.pipe(v.string(), v.regex(/^[^/+#\0]+$/, 'a name without / + #')),
-    'name of a group of receivers that share the packets between them (D15)',
+    'name of a group of receivers that share the packets between them (decision 0021)',
     { side: 'listen' },
   ),
   max_in_flight: int(256, 'packets sent, or received, that are not acknowledged yet', { min: 1, max: 65_535 }),
