@@ -12,13 +12,12 @@ export const update: Verb<object> = {
   examples: [
     'os-node update os-node-rpi-4-0.2.0.update',
     'os-node update https://example.org/os-node-rpi-4-0.2.0.update',
-    'os-node update /data/new.update --no-restart',
   ],
   options: {
     source: { type: 'string', value: 'FILE|URL', required: true, help: 'the update' },
     'no-restart': {
       type: 'boolean',
-      help: 'do not restart; the next restart tries the update, a power cycle may not',
+      help: 'do not restart: the next restart tries it, a power cycle may not',
     },
   },
   operands: ['source'],
