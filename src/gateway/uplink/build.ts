@@ -14,7 +14,7 @@ import type { Identity } from '../identity'
 import type { PoolWish } from '../ids'
 import type { LinkDeps } from '../link-deps'
 import { type ServerSessions, sendingSessions } from '../sessions'
-import { probedMedium } from './probed'
+import { probedMedium } from './probed-medium'
 import { UpstreamRequests } from './requests'
 import { Uplink, type UplinkParts } from './uplink'
 
