@@ -23,10 +23,10 @@ async function folderOfOlder(): Promise<string> {
 /** The bundle of the earlier version. */
 export const olderBundle = async (): Promise<string> => join(await folderOfOlder(), 'dist/os-node.js')
 
-/** Makes the Debian package of the earlier version for amd64 in `out`; returns its path. */
-export async function olderPackage(version: string, builtAt: number, out: string): Promise<string> {
+/** Makes the Debian package of the earlier version for `arch` in `out`; returns its path. */
+export async function olderPackage(version: string, builtAt: number, out: string, arch: string): Promise<string> {
   const folder = await folderOfOlder()
   const { makePackages } = (await import(join(folder, 'src/build/deb.mjs'))) as Maker
-  const [path] = makePackages(folder, { version, builtAt, archs: ['amd64'], quick: true, out, say: () => undefined })
+  const [path] = makePackages(folder, { version, builtAt, archs: [arch], quick: true, out, say: () => undefined })
   return path!
 }
