@@ -2,6 +2,7 @@
 // section whose data has another shape (a library node has less data) is shown in the general form.
 import { duration, readingText } from '../units/display'
 import { cellText, rowsText, textOf } from './formats'
+import { logText } from './log-text'
 import { type Dict, isDict, type Plain } from './plain'
 
 const dict = (value: Plain | undefined): Dict => (isDict(value) ? value : {})
@@ -19,6 +20,13 @@ const parts = (...texts: (string | readonly string[])[]): string =>
 function counted(name: string, value: Plain | undefined): string {
   const counts = Object.entries(dict(value)).filter(([, n]) => n !== 0 && n !== null && typeof n !== 'object')
   return counts.length === 0 ? '' : `${name}: ${counts.map(([what, n]) => `${what} ${cellText(n)}`).join(', ')}`
+}
+
+/** The log as in `status`, and why it is degraded. */
+function logLine(log: Dict): string {
+  if (typeof log.records !== 'number') return ''
+  const text = logText(log as unknown as Parameters<typeof logText>[0], Date.now())
+  return log.state === 'degraded' ? `${text}; degraded: ${cellText(log.reason)}` : text
 }
 
 function identityText(data: Dict): string {
@@ -85,7 +93,7 @@ function pipelineText(data: Dict): string {
     newest.length > 0 ? rowsText(newest) : '',
     texts.length > 0 ? rowsText(texts) : '',
     typeof reason === 'string' ? reason : '',
-    [counted('intake', intake), counted('received', received), counted('dropped', dropped), counted('log', log)].filter(
+    [counted('intake', intake), counted('received', received), counted('dropped', dropped), logLine(dict(log))].filter(
       Boolean,
     ),
     textOf(settings),

@@ -1,4 +1,5 @@
 // status: the state of the gateway. Without a running one it uses the files: identity, and the first and last record.
+import { logText } from '../../display'
 import type { ForwardingReport, GatewayStatus, LinkStatus } from '../../gateway/status'
 import { counted, rangesText } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
@@ -67,12 +68,6 @@ function hints(links: Links, paint: Paint): string[] {
   return [...of].map(([hint, names]) => paint.warn(`${names.join(', ')}: ${hint}`))
 }
 
-/** How full the log is, and the age of its oldest record. */
-const fill = ({ bytes, max_bytes, oldest = null }: LogSummary, now: number): string =>
-  max_bytes
-    ? ` (${Math.round((bytes / max_bytes) * 100)} % full${oldest === null ? '' : `, oldest ${duration((now - oldest) / 1000)}`})`
-    : ''
-
 /** The links' further counters and measurements. */
 const details = (links: Links): string[] =>
   links.flatMap(([name, { detail = {} }]) => {
@@ -89,8 +84,7 @@ function text(status: ShownStatus, via: Via | undefined, paint: Paint, now = Dat
     via === 'gateway'
       ? `running for ${duration(status.uptime_s)}; time ${time.quality}${Math.abs(time.offset_ms) >= 1000 ? ` (${Math.round(time.offset_ms / 1000)} s off the system clock)` : ''}; NTP ${time.ntp?.state ?? 'unknown'}`
       : paint.warn('no gateway is running'),
-    `log: ${counted(log.records, 'record')}, ${bytesText(log.bytes)}${fill(log, now)}, ${log.pending ?? 0} not on flash yet, ` +
-      `lost ${log.lost + (log.damaged ?? 0)}, written today ${bytesText(log.bytes_written_today)}`,
+    logText(log, now),
   ]
   const bad = (line: string) => lines.push(paint.bad(line))
   const warn = (line: string) => lines.push(paint.warn(line))
