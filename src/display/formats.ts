@@ -3,7 +3,7 @@
 
 import { timeText } from '../lib/clock'
 import { OsError } from '../lib/errors'
-import { numberText } from '../units/display'
+import { isMoment, numberText } from '../units/display'
 import { type Dict, isDict, type Plain } from './plain'
 import { textWidth } from './width'
 
@@ -54,14 +54,9 @@ export function cellText(value: Plain | undefined): string {
   return typeof value === 'number' ? numberText(value) : visible(String(value))
 }
 
-/** names of points in time, which are UNIX milliseconds */
-const MOMENT = /(^|_)(at|since|until|last_sync)$/
-
 /** The same for a named value: a point in time as a date, which people can compare with a clock. */
-function namedText(name: string, value: Plain | undefined): string {
-  const moment = typeof value === 'number' && value > 1e12 && value < 4e12 && MOMENT.test(name)
-  return moment ? timeText(value) : cellText(value)
-}
+const namedText = (name: string, value: Plain | undefined): string =>
+  isMoment(name, value) ? timeText(value) : cellText(value)
 
 /** Rows as columns, each as wide as its widest cell. */
 export function rowsText(rows: readonly Dict[]): string[] {

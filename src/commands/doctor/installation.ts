@@ -4,7 +4,7 @@ import { counted } from '../../lib/counted'
 import { ERRORS } from '../../lib/errors'
 import { viewProblem } from '../../storage'
 import { PORTS, type ServerDriver } from '../../storage/server/setup'
-import { bytesText } from '../../units/display'
+import { bytesText, duration } from '../../units/display'
 import { type Checks, failed, ok, skipped, warning, worst } from './finding'
 
 const UNASSIGNED = 4_294_967_295
@@ -28,7 +28,7 @@ export const INSTALLATION_CHECKS: Checks = {
 
   async gateway({ context, machine }) {
     const status = context.gateway?.status()
-    if (status) return ok(`runs (${status.role}) for ${status.uptime_s} s`)
+    if (status) return ok(`runs (${status.role}) for ${duration(status.uptime_s)}`)
     const owner = await machine.owner(context.config.dataDir)
     if (!owner || owner.role === 'command') return ok('not running on this data directory')
     // queried from outside: its time to answer is over

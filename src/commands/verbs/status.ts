@@ -72,7 +72,11 @@ function hints(links: Links, paint: Paint): string[] {
 const details = (links: Links): string[] =>
   links.flatMap(([name, { detail = {} }]) => {
     const counted = Object.entries(detail).filter(([, n]) => n !== 0)
-    return counted.length === 0 ? [] : [`${name}: ${counted.map(([what, n]) => `${what} ${numberText(n)}`).join(', ')}`]
+    return counted.length === 0
+      ? []
+      : [
+          `${name}: ${counted.map(([what, n]) => `${what} ${what === 'receive_buffer' ? bytesText(n) : numberText(n)}`).join(', ')}`,
+        ]
   })
 
 function text(status: ShownStatus, via: Via | undefined, paint: Paint, now = Date.now()): string {
