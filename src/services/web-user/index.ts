@@ -140,7 +140,7 @@ export class WebUserService implements Service {
       },
       add: {
         summary: 'add a user',
-        example: 'bob --role operator --password SECRET',
+        example: 'bob --role operator --password-stdin',
         options: { ...USER, role: { ...USER.role!, default: 'viewer' } },
         operands: ['username'],
         run: async options => {
