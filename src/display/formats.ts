@@ -58,11 +58,15 @@ export function cellText(value: Plain | undefined): string {
 const namedText = (name: string, value: Plain | undefined): string =>
   isMoment(name, value) ? timeText(value) : cellText(value)
 
-/** Rows as columns, each as wide as its widest cell. */
+/** Rows as columns. */
 export function rowsText(rows: readonly Dict[]): string[] {
   const columns = columnsOf(rows)
-  const table = [columns.map(visible), ...rows.map(row => columns.map(column => namedText(column, row[column])))]
-  const widths = columns.map((_, k) => table.reduce((most, cells) => Math.max(most, textWidth(cells[k]!)), 0))
+  return aligned([columns.map(visible), ...rows.map(row => columns.map(column => namedText(column, row[column])))])
+}
+
+/** Lines of a table, each column as wide as its widest cell. */
+export function aligned(table: readonly (readonly string[])[]): string[] {
+  const widths = (table[0] ?? []).map((_, k) => table.reduce((most, cells) => Math.max(most, textWidth(cells[k]!)), 0))
   return table.map(cells =>
     cells
       .map((cell, k) => cell + ' '.repeat(widths[k]! - textWidth(cell)))

@@ -1,5 +1,5 @@
 // status: the state of the gateway. Without a running one it uses the files: identity, and the first and last record.
-import { logText } from '../../display'
+import { aligned, logText } from '../../display'
 import type { ForwardingReport, GatewayStatus, LinkStatus } from '../../gateway/status'
 import { counted, rangesText } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
@@ -39,18 +39,10 @@ function colour(paint: Paint, state: string): string {
 }
 
 /** Aligns columns to their widest cell; the first row is the header. */
-export function columns(rows: readonly (readonly string[])[], paint: Paint): string {
-  const widths = rows[0]?.map((_, k) => Math.max(...rows.map(row => row[k]?.length ?? 0))) ?? []
-  return rows
-    .map((row, n) => {
-      const line = row
-        .map((cell, k) => cell.padEnd(widths[k] ?? 0))
-        .join('  ')
-        .trimEnd()
-      return n === 0 ? paint.dim(line) : line
-    })
+export const columns = (rows: readonly (readonly string[])[], paint: Paint): string =>
+  aligned(rows)
+    .map((line, n) => (n === 0 ? paint.dim(line) : line))
     .join('\n')
-}
 
 type Links = readonly (readonly [string, LinkStatus])[]
 
