@@ -24,7 +24,11 @@ export const bluetoothOptions = object({
     'addresses (a4:c1:38:8d:18:b2) or advertised names of the devices with a Nordic UART service',
   ),
   adapter: text('hci0', 'the adapter, as ls /sys/class/bluetooth shows it'),
-  framing: choice(['uart', 'cobs'], 'uart', 'uart: STX packet ETX (D8); cobs: for peers that are os-node too'),
+  framing: choice(
+    ['uart', 'cobs'],
+    'uart',
+    'uart: STX packet ETX, understood by every peer; cobs: for os-node at both ends',
+  ),
   max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 32, max: 4096 }),
   extended_scan: flag(false, 'scan as Bluetooth 5 does, where the adapter can'),
   find_timeout_ms: int(15_000, 'time limit to hear a peer', { min: 1000, max: 60_000 }),

@@ -56,7 +56,7 @@ export const mqttOptions = v.looseObject({
   ),
   shared: maybe(
     v.pipe(v.string(), v.regex(/^[^/+#\0]+$/, 'a name without / + #')),
-    'name of a group of receivers that share the packets between them (D15)',
+    'name of a group of receivers that share the packets between them',
     { side: 'listen' },
   ),
   max_in_flight: int(256, 'packets sent, or received, that are not acknowledged yet', { min: 1, max: 65_535 }),
