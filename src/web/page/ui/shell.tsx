@@ -25,7 +25,7 @@ function Connection() {
   const { connection, problem, streaming } = useStore(live)
   const { state } = useStore(session)
   const kind = state === 'out' ? 'closed' : connection
-  const text = { closed: 'signed out', opening: 'connecting', up: 'live', away: 'away' }[kind]
+  const text = { closed: 'signed out', opening: 'connecting', up: 'live', away: 'offline' }[kind]
   return (
     <p class="connection" data-state={kind} title={problem || (streaming ? 'events' : '')}>
       <span class="dot" aria-hidden="true" />
