@@ -1,5 +1,6 @@
 // The built-in sections as text for a terminal: most important values first, counters only if they are not zero. A
 // section whose data has another shape (a library node has less data) is shown in the general form.
+import { isAssigned } from '../lib/assigned-id'
 import { duration, readingText } from '../units/display'
 import { cellText, rowsText, textOf } from './formats'
 import { logText } from './log-text'
@@ -34,7 +35,7 @@ function identityText(data: Dict): string {
   const { quality, offset_ms } = dict(time)
   return textOf({
     ...others,
-    assigned_id: assigned_id === 4294967295 ? 'none yet (os-node ensure-id requests one)' : (assigned_id ?? null),
+    assigned_id: isAssigned(assigned_id) ? assigned_id : 'none yet (os-node ensure-id requests one)',
     ...(typeof uptime_s === 'number' && { uptime: duration(uptime_s) }),
     ...(isDict(time) && { time: `${quality}, ${offset_ms} ms off the system clock` }),
   })

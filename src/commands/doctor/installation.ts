@@ -1,5 +1,6 @@
 // Checks of the installation: configuration, data directory, log, identity, safe mode, access to the page.
 import { coreProblem } from '../../cores'
+import { isAssigned } from '../../lib/assigned-id'
 import { counted } from '../../lib/counted'
 import { ERRORS } from '../../lib/errors'
 import { viewProblem } from '../../storage'
@@ -7,7 +8,6 @@ import { PORTS, type ServerDriver } from '../../storage/server/setup'
 import { bytesText, duration } from '../../units/display'
 import { type Checks, failed, ok, skipped, warning, worst } from './finding'
 
-const UNASSIGNED = 4_294_967_295
 const MIB = 1 << 20
 const LEAST_NODE = [20, 19] as const
 
@@ -89,7 +89,7 @@ export const INSTALLATION_CHECKS: Checks = {
         `${name} gets no id: the upstream answers ${refused}`,
         'see the status of the upstream: its ids may be used up, or limited for one address',
       )
-    if (assigned_id > 0 && assigned_id < UNASSIGNED) return ok(`${name}, id ${assigned_id}`)
+    if (isAssigned(assigned_id)) return ok(`${name}, id ${assigned_id}`)
     return warning(
       `${name} has no id yet`,
       `a gateway requests one from its upstream; else os-node ensure-id --host ${server.server_host} --port ${server.server_port}`,

@@ -1,6 +1,7 @@
 // status: the state of the gateway. Without a running one it uses the files: identity, and the first and last record.
 import { aligned, logText } from '../../display'
 import type { ForwardingReport, GatewayStatus, LinkStatus } from '../../gateway/status'
+import { isAssigned } from '../../lib/assigned-id'
 import { counted, rangesText } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { mendDisk } from '../../lib/writable'
@@ -73,8 +74,7 @@ const details = (links: Links): string[] =>
 
 function text(status: ShownStatus, via: Via | undefined, paint: Paint, now = Date.now()): string {
   const { identity, log, time, dropped } = status
-  const id =
-    identity.assigned_id === 4294967295 || identity.assigned_id === 0 ? 'no id yet' : `id ${identity.assigned_id}`
+  const id = isAssigned(identity.assigned_id) ? `id ${identity.assigned_id}` : 'no id yet'
   const lines = [
     `${paint.bold(identity.device_id || '(device without a name)')}, ${id}, os-node ${status.version}`,
     via === 'gateway'
