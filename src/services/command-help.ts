@@ -8,9 +8,9 @@ export const summaries = (commands: Record<string, CliHandler>): Record<string, 
   commands: Object.fromEntries(Object.entries(commands).map(([name, { summary }]) => [name, summary])),
 })
 
-export const listed = (called: string, commands: Record<string, CliHandler>): string =>
+export const listed = (name: string, called: string, commands: Record<string, CliHandler>): string =>
   [
-    `Commands of ${called.replace('plugin-cmd ', '')}:`,
+    `Commands of ${name}:`,
     table(Object.entries(commands).map(([command, { summary }]) => [command, summary])),
     '',
     `os-node ${called} COMMAND --help: options of one of them`,

@@ -207,7 +207,8 @@ export class ServiceManager implements ServiceManagerLike {
     const [command = '', ...args] = argv
     const called = io.called ?? `plugin-cmd ${name}`
     const handler = Object.hasOwn(commands, command) ? commands[command] : undefined
-    if (command === '--help' || command === '-h') return { text: listed(called, commands), value: summaries(commands) }
+    if (command === '--help' || command === '-h')
+      return { text: listed(name, called, commands), value: summaries(commands) }
     if (!handler) {
       const known = Object.keys(commands)
       const meant = nearest(command, known)

@@ -38,7 +38,7 @@ export const tuiRender: Verb<Record<string, Plain>> = {
   examples: ['os-node tui render', 'os-node tui render --section identity,db', 'os-node tui render --format tree'],
   options: {
     section: SECTIONS,
-    format: { type: 'string', value: 'FORMAT', help: 'text (default; with --json: json), json, html, table or tree' },
+    format: { type: 'string', value: 'FORMAT', help: 'text (default), json, html, table or tree' },
   },
   operands: ['section'],
   where: 'either',
