@@ -1,6 +1,7 @@
 // The built-in sections as text for a terminal: most important values first, counters only if they are not zero. A
 // section whose data has another shape (a library node has less data) is shown in the general form.
 import { isAssigned } from '../lib/assigned-id'
+import { systemClock } from '../lib/clock'
 import { duration, readingText } from '../units/display'
 import { cellText, rowsText, textOf } from './formats'
 import { logText } from './log-text'
@@ -26,7 +27,7 @@ function counted(name: string, value: Plain | undefined): string {
 /** The log as in `status`, and why it is degraded. */
 function logLine(log: Dict): string {
   if (typeof log.records !== 'number') return ''
-  const text = logText(log as unknown as Parameters<typeof logText>[0], Date.now())
+  const text = logText(log as unknown as Parameters<typeof logText>[0], systemClock.wall())
   return log.state === 'degraded' ? `${text}; degraded: ${cellText(log.reason)}` : text
 }
 
