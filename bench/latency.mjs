@@ -89,7 +89,7 @@ async function counting(port) {
 async function gateway(aid, sources, uplink, wire = { bytes: 0 }) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-latency-'))
   const path = join(dir, 'Config.json')
-  // a machine without time synchronisation would delay its records for five minutes (D18)
+  // a machine without time synchronisation would delay its records for five minutes (decision 0044)
   const time = { hold_unsynced_s: 0 }
   const RESOURCES = { application_status: { mqtt: true } }
   const node = { assigned_id: aid, device_id: `bench${aid}`, RESOURCES }

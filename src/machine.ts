@@ -38,7 +38,7 @@ export async function hardware(
 export async function settled(config: ConfigStore, logger: Logger, occasion: 'start' | 'fault', hold: boolean) {
   const entries = config.config.gateway.sources ?? []
   if (!entries.some(({ type }) => type === 'gpio')) return []
-  const { settleOutputs } = await import('../drivers/gpio/safe')
+  const { settleOutputs } = await import('../drivers/gpio/fault-outputs')
   const items = await settleOutputs(entries, occasion, hold)
   for (const { source, name, value, reason } of items)
     if (value !== null) logger.info(`output ${source}.${name} set to ${value} (${occasion})`)

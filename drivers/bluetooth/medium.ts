@@ -1,4 +1,4 @@
-// Packets over the Nordic UART service in D8 framing. A sending medium has one peer and is down without it. A listening
+// Packets over the Nordic UART service in the framing of serial lines (decision 0029). A sending medium has one peer and is down without it. A listening
 // medium has any number of peers: it is up when the adapter is up, each peer connects and reconnects independently, and
 // missing peers are reported (degraded). Media that name the same peer share one connection.
 import type { Clock } from '../../src/lib/clock'

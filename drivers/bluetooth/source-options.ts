@@ -1,5 +1,5 @@
 // Options of the sources that read advertisements, as entries of gateway.sources[]. One source is one device, and its
-// channels are sent together (D7); any number of sources can share an adapter.
+// channels are sent together (decision 0025); any number of sources can share an adapter.
 import * as v from 'valibot'
 import { channelEntries, fixedChannels, interval, maxAge, sensorId, strict, whole } from '../kit/common-options'
 import { bleAddress } from './ad'

@@ -1,4 +1,4 @@
-// The CAN medium (D9): packets to and from peers over the kernel's ISO-TP; each peer has its own pair of CAN ids. It
+// The CAN medium (decision 0032): packets to and from peers over the kernel's ISO-TP; each peer has its own pair of CAN ids. It
 // sends to one peer and listens to all listed peers. Opening needs the interface and every peer's socket; a lost
 // interface loses all of them. A faulty bus, or a peer that does not accept packets, is `degraded`.
 import { asOsError, OsError } from '../../src/lib/errors'

@@ -1,5 +1,5 @@
 // Shared by all host sources: a group is scanned when it is opened and sampled at every read, in the order of the scan
-// (D7). Errors: nothing found (NOT_FOUND with the reason; the link is down and rarely retried); one sensor fails (its
+// (decision 0025). Errors: nothing found (NOT_FOUND with the reason; the link is down and rarely retried); one sensor fails (its
 // channel stays, status ERROR, no value); all sensors fail because their files are gone (LINK_DOWN: reopening scans
 // again).
 import { OsError } from '../../src/lib/errors'

@@ -1,5 +1,5 @@
 // DS18B20 and related sensors over the kernel's 1-Wire (w1_therm). A read starts a conversion and blocks up to 750 ms
-// in the kernel, so it runs in a separate thread, never in libuv's pool, which also syncs the log (D11). If the bus
+// in the kernel, so it runs in a separate thread, never in libuv's pool, which also syncs the log (decision 0024). If the bus
 // master has `therm_bulk_read` (Linux 5.10), all sensors of a bus convert simultaneously and are only read after that.
 //
 // Errors:

@@ -1,5 +1,5 @@
 // One channel of a source: raw value → scale and offset → status → reading. Pure. A missing value, or one that a rule
-// calls ERROR, keeps its place without a value (D7).
+// calls ERROR, keeps its place without a value (decision 0025).
 import { OsError } from '../../src/lib/errors'
 import type { RawReading, SourceReading } from '../../src/links/contracts'
 import type { FixedChannel, StatusRule } from './common-options'

@@ -1,4 +1,4 @@
-// LoRa (D10): SX1276, 77, 78 and 79 on the kernel's spidev, their DIO and reset lines on gpiod. All users of a radio
+// LoRa (decision 0035): SX1276, 77, 78 and 79 on the kernel's spidev, their DIO and reset lines on gpiod. All users of a radio
 // (uplink, receiver and dispatch with the same `spi`) share one opening and must have the same settings. The budget of
 // time on the air belongs to the radio and its band, outlives the links, and is stored in <data_dir>/lora. Errors: see
 // radio.ts, channel.ts and airtime-file.ts; options that the chip or the regulations do not allow: CONFIG_INVALID.

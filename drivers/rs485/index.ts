@@ -1,4 +1,4 @@
-// The RS485 medium (specification, "Transporter media"): packets in frames with LRC (D8) on two wires, between two
+// The RS485 medium (specification, "Transporter media"): packets in frames with LRC (decision 0029) on two wires, between two
 // ends, or as master or slave of a multi-drop bus. The kernel or the adapter switches the direction of the transceiver,
 // never this program, which would be too slow (R17).
 //

@@ -1,4 +1,4 @@
-// The UART medium (specification, "Transporter media"): packets in frames on a serial port (D8). An uplink, a receiver
+// The UART medium (specification, "Transporter media"): packets in frames on a serial port (decision 0029). An uplink, a receiver
 // and dispatch on the same port share it. Errors: see drivers/serial.
 import { OsError } from '../../src/lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../src/links/contracts'

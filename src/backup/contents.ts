@@ -10,7 +10,7 @@ import { type Files, realPath } from '../lib/files'
 const UPSTREAM = 'upstream/'
 
 /** of this run or machine: not replaced by a restore either */
-const OF_THE_MACHINE = /^(os-node\.(lock|sock).*|native|parts|\.parts-.*|\.writable|restore)$/
+const OF_THE_MACHINE = /^(os-node\.(lock|sock).*|.*\.cache|native|parts|\.parts-.*|\.writable|restore|update-upload)$/
 /** created again, or must not be restored from an older state */
 const NOT_KEPT =
   /^(starts\.json|frozen\.json|plugin-starts\.json|config\.(last-good|earlier)\.json|restored\.json|cores\.json|device_registry|secure_sessions.*)$/

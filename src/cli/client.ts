@@ -1,4 +1,4 @@
-// Talks to a running gateway over its control socket (D17). While it works on a request, the gateway reports that every
+// Talks to a running gateway over its control socket (decision 0011). While it works on a request, the gateway reports that every
 // few seconds; a gateway that is silent for half a minute is reported as TIMEOUT, a lost connection as NO_GATEWAY.
 
 import { connect, type Socket } from 'node:net'

@@ -1,4 +1,4 @@
-// The data of the display sections (D17): from a running gateway, queried over its control socket at each update, or
+// The data of the display sections (decision 0011): from a running gateway, queried over its control socket at each update, or
 // from this process and the files while none runs. A gateway that starts or stops in between is noticed at the next
 // update.
 import type { DisplayFormat, Plain, SectionFilter, SectionInfo, SectionReader } from '../display'

@@ -95,7 +95,7 @@ function strayLists(schema: AnySchema, tree: Tree, document: Document | undefine
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || /^(::ffff:)?127\.\d+\.\d+\.\d+$/.test(host)
 
-/** Without auth everything is open to anyone who reaches the page (D13), so it must be local. */
+/** Without auth everything is open to anyone who reaches the page (decision 0050), so it must be local. */
 function openPage(config: Config, document: Document | undefined): Fault[] {
   const { host } = config.RESOURCES.service_plugins.web_user
   if (config.web_user.auth_enabled || isLoopback(host)) return []

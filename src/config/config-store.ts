@@ -86,7 +86,7 @@ export class ConfigStore {
   }
 
   /**
-   * Finds and reads the configuration (D14 order). Throws CONFIG_SYNTAX (file, line, column) or CONFIG_INVALID (key,
+   * Finds and reads the configuration in the order of decision 0048. Throws CONFIG_SYNTAX (file, line, column) or CONFIG_INVALID (key,
    * line, allowed values) if the file is broken and there is no last good copy.
    */
   static load(options: LoadOptions = {}): ConfigStore {

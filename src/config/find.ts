@@ -1,4 +1,4 @@
-// Finds Config.json and the data directory (D14). The first existing place is used; an explicit path (--config,
+// Finds Config.json and the data directory (decision 0048). The first existing place is used; an explicit path (--config,
 // OS_NODE_CONFIG) must exist, otherwise the error says so, and no other file is used.
 //
 // In the project's own folder ./Config.json is a tracked file, which no command may change: there the gateway's file is

@@ -1,5 +1,5 @@
 // Converts older spellings to ours: `OpenSynaptic_Setting` for `Node_Setting`, the reference's spellings for no id, and
-// its place of the web_user switches under RESOURCES.service_plugins (D13). A value in our place has priority. The file
+// its place of the web_user switches under RESOURCES.service_plugins (decision 0050). A value in our place has priority. The file
 // itself is not rewritten.
 import { UNASSIGNED } from '../lib/assigned-id'
 import { isObject } from '../lib/objects'

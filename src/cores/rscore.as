@@ -1,4 +1,4 @@
-// The bytes of the native core (D12), in AssemblyScript: frames of a whole batch from the cells that stage.ts wrote, and the slots
+// The bytes of the native core (decision 0064), in AssemblyScript: frames of a whole batch from the cells that stage.ts wrote, and the slots
 // of a whole batch of received frames. It keeps nothing between two calls, allocates nothing and knows no templates. `node
 // test/lib/rscore-compiler.mjs` makes rscore.wasm of it; a test compares the two.
 

@@ -1,5 +1,5 @@
 // The interface by which a client reads sections: from the registry of this process, or from a running gateway over its
-// control socket (D17). Both give the same answers.
+// control socket (decision 0011). Both give the same answers.
 import type { DisplayFormat } from './formats'
 import type { Plain } from './plain'
 import type { ProviderMetadata } from './provider'

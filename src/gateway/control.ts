@@ -1,4 +1,4 @@
-// The control socket of a running gateway (D17): JSON lines over `<data>/os-node.sock`, for members of its group (mode 0660).
+// The control socket of a running gateway (decision 0011): JSON lines over `<data>/os-node.sock`, for members of its group (mode 0660).
 // A request is {id, command, options} or {id, argv}; the answer is {id, ok, result | error, exit_code}. A command with many
 // rows sends {id, row} lines first, at the reader's pace. While a command runs, {id, working: true} is sent every few
 // seconds, so that a client can tell a slow answer from a dead gateway.

@@ -37,7 +37,7 @@ import { Guard } from './guard/guard'
 import { Reloader, type ReloadReport } from './guard/reload'
 import type { GuardLevel } from './guard/resources'
 import { statusLine } from './guard/status-line'
-import { works } from './guard/works'
+import { works } from './guard/trial-health'
 import { Identity } from './identity'
 import { type DeviceIds, idsFor } from './ids'
 import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
@@ -53,8 +53,8 @@ import { ReceiveSession } from './receive/receiver-session'
 import { Receivers } from './receive/receivers'
 import { statusOf } from './report'
 import { restoreMemory } from './restore'
-import { Restored } from './restored'
 import { receivingSessions } from './sessions'
+import { Restored } from './start-from-backup'
 import type { GatewayStatus } from './status'
 import { stopGateway } from './stop'
 import { TimeKeeper } from './time/gateway-time'
@@ -218,7 +218,7 @@ export class Gateway {
     this.guard = new Guard({
       ...options.supervision,
       ...{ config, clock, logger: logger.child('guard') },
-      // the same steps as for a reading, without a source (D14)
+      // the same steps as for a reading, without a source (decision 0046)
       pass: async () => {
         this.intake.token()
         await this.uplinks.token()

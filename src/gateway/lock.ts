@@ -1,4 +1,4 @@
-// One process owns a data directory (D17). The lock file identifies the owner by pid, start time of that pid and boot id, so
+// One process owns a data directory (decision 0011). The lock file identifies the owner by pid, start time of that pid and boot id, so
 // that a pid reused after a crash or reboot is not mistaken for the owner. A lock whose owner has ended is taken over; if two
 // processes try this simultaneously, only one succeeds.
 // Errors: a running owner is LOCKED with its pid. If the file cannot be written, a gateway uses a socket as its lock

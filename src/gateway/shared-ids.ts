@@ -1,5 +1,5 @@
 // The ids of `serve` if `security_settings.id_lease.store` is "postgresql": one allocator in the database, shared by any
-// number of receivers (D15, D20). Requests, received packets and ACKs are sent there in batches, one batch at a time.
+// number of receivers (decision 0067). Requests, received packets and ACKs are sent there in batches, one batch at a time.
 //
 // Errors: while the database is unreachable, a device that requests an id is answered NACK ID_ALLOC_FAILED and the status
 // shows the reason. Devices with an id continue, since their packets need no allocator, and their activity is written later.

@@ -52,7 +52,7 @@ export interface UplinkReport extends SecureReport {
   ignored: { ready: number; channel_ack: number; bad_key: number }
 }
 
-/** The active uplink (D6). */
+/** The active uplink (decision 0019). */
 export interface ForwardingReport {
   /** null: none could send yet */
   uplink: string | null
@@ -62,7 +62,7 @@ export interface ForwardingReport {
   reason?: string
   cursor: number
   backlog: number
-  /** facts with an unconfirmed time wait for a time sync, at most this many seconds (D18) */
+  /** facts with an unconfirmed time wait for a time sync, at most this many seconds (decision 0044) */
   held_s?: number
   /** part of the backlog: facts too large for the uplinks active since; they wait for an uplink with larger packets */
   aside?: number

@@ -1,4 +1,4 @@
-// Exponential backoff with full jitter, reset only after a stable minute (D7, R11): a peer that accepts and then
+// Exponential backoff with full jitter, reset only after a stable minute (decision 0045, R11): a peer that accepts and then
 // disconnects causes growing delays, not a storm. If the peer worked in the last ten minutes, or is on this machine,
 // delays stay below five seconds, so that a short outage ends quickly. A first failure is treated the same way, because
 // after a power cut the peer restarts together with this machine.

@@ -1,6 +1,6 @@
 // The contracts of every bus, medium and sensor. A medium transports packets, a source produces readings, a line
 // transports bytes. None of them decides when to retry: it opens or throws, and reports when it is lost; the supervisor
-// changes the states (D7). An unplugged device, a dead server or a missing driver is a state, never an exit.
+// changes the states (decision 0045). An unplugged device, a dead server or a missing driver is a state, never an exit.
 import type { GenericSchema } from 'valibot'
 import type { Clock } from '../lib/clock'
 import type { Logger } from '../lib/logger'

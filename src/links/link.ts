@@ -1,4 +1,4 @@
-// One link: the state machine around something that can be opened and lost (D7, R11). It opens, retries with growing
+// One link: the state machine around something that can be opened and lost (decision 0045, R11). It opens, retries with growing
 // delays, and ignores events of a previous opening. Opening and closing never overlap: both use one chain. Errors: open
 // fails (→ down, retried); close fails (logged, counted); open hangs (closed after a deadline); close hangs (abandoned
 // after a deadline). None of them throws to the outside.

@@ -1,5 +1,5 @@
 // Native names (chip labels, interface names, topics) are converted to names of [A-Za-z0-9_-] once, when a link or a
-// sensor is created (D7). Two native names with the same result are refused: readings of two sensors must never mix
+// sensor is created. Two native names with the same result are refused: readings of two sensors must never mix
 // under one name.
 import { OsError } from '../lib/errors'
 

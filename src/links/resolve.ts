@@ -1,4 +1,4 @@
-// Host names to addresses without getaddrinfo (D11: it would occupy the pool that serves fdatasync) and without
+// Host names to addresses without getaddrinfo (decision 0024: it would occupy the pool that serves fdatasync) and without
 // repeated queries: IP literals and localhost directly, /etc/hosts, then DNS through c-ares. An answer is cached until
 // it expires; if DNS fails, or reports that the name no longer exists, the last address stays in use (R13) and is
 // resolved again half a minute later. Fails only if a name was never resolved: NETWORK.

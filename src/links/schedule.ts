@@ -1,4 +1,4 @@
-// Reads one source at its interval (D7): without drift, on the grid set when it came up; reads never overlap, and
+// Reads one source at its interval (decision 0045): without drift, on the grid set when it came up; reads never overlap, and
 // missed ones are not made up for. Errors: a read hangs (link degraded, counted, all other sources continue; its late
 // readings are still passed on); a read throws (the group is lost, the link reopens); the receiver of readings throws
 // (logged and counted, the source continues).

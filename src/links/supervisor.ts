@@ -1,4 +1,4 @@
-// The owner of every medium, source and line (D7): it opens and retries them, reads the sources and reports the states.
+// The owner of every medium, source and line (decision 0045): it opens and retries them, reads the sources and reports the states.
 // Links fail independently: each has its own state machine (link.ts) and schedule (schedule.ts). Nothing a driver does
 // ends the program; an error of a listener is logged.
 

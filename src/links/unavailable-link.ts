@@ -1,5 +1,5 @@
 // A link that cannot be created: no driver for its type, or invalid options. The supervisor has it under its name, so
-// that every user interface shows it `down` with the reason (D7). It never opens; correcting the configuration replaces
+// that every user interface shows it `down` with the reason (decision 0045). It never opens; correcting the configuration replaces
 // it with the real one.
 import type { LinkCounters, Openable, OpenableEvents } from './contracts'
 

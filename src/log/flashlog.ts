@@ -1,8 +1,8 @@
-// The flash log: the database of a gateway (D4). Facts, cursors and clock changes are records in one append-only set of
+// The flash log: the database of a gateway (decision 0008). Facts, cursors and clock changes are records in one append-only set of
 // files; a record gets its seq immediately and is on flash after the next group commit.
 //
 // Errors: a disk that refuses writes makes the log degraded, never silent or stopped. Damage found at the start or while
-// reading is cut out, kept in a separate folder and listed in the loss ledger. Only one process may open a log (D17).
+// reading is cut out, kept in a separate folder and listed in the loss ledger. Only one process may open a log (decision 0011).
 import { checkNames, namesOf } from '../lib/checked'
 import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
@@ -188,7 +188,7 @@ export class FlashLog {
     return this.#state.counters.get(name)
   }
 
-  /** Records that the clock was set; earlier facts of this boot are off by `offsetMs` (D18). */
+  /** Records that the clock was set; earlier facts of this boot are off by `offsetMs` (decision 0044). */
   appendClock(change: ClockChange, quality: RecordTimeQuality = 'synced'): number {
     this.setQuality(quality)
     return this.#append(() => this.#encoder.clock(change), quality)

@@ -1,4 +1,4 @@
-// Options of a log; names and defaults follow gateway.log of Config.json (D4).
+// Options of a log; names and defaults follow gateway.log of Config.json (decision 0008).
 import { type Clock, systemClock } from '../lib/clock'
 import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'

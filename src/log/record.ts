@@ -1,7 +1,7 @@
 // The log record in memory. format.ts defines its bytes; encode.ts writes them, decode.ts reads them.
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 
-/** How reliable a time is; `unknown` is the time of another machine, taken unchanged (D18). */
+/** How reliable a time is; `unknown` is the time of another machine, taken unchanged (decision 0044). */
 export type RecordTimeQuality = 'unknown' | 'unsynced' | 'synced'
 
 export type RecordKind = 'fact' | 'boot' | 'clock' | 'cursor' | 'loss' | 'packet'

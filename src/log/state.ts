@@ -20,7 +20,7 @@ const listed = ({ base, last, facts, created, size, lastFact }: Segment): Listed
 
 export class LogState {
   readonly cursors = new Map<string, number>()
-  /** the cursors that are on flash: only they allow segments to be dropped (D24) */
+  /** the cursors that are on flash: only they allow segments to be dropped (decision 0008) */
   readonly kept = new Map<string, number>()
   /** cursors that wait for a commit, with the seq of their record */
   #moved: { name: string; seq: number; record: number }[] = []

@@ -1,4 +1,4 @@
-// The packet's uuid (D5): the same content of the same device at the same time gives the same uuid on every machine, so that
+// The packet's uuid (decision 0012): the same content of the same device at the same time gives the same uuid on every machine, so that
 // a duplicate packet is one row in every database. The definition never changes:
 //   SHA-256 of "os-node packet 1" and then device id, t_raw (f64), state, u32 sensor count, per sensor id, status, unit,
 //   u8 1 + value (f64) or u8 0, u32 extras count, per extra (sorted by key) key and text;

@@ -1,5 +1,5 @@
 // Shared by TCP and MQTT: connecting with a deadline, writing with back-pressure, the meaning of the system's errors.
-// Addresses only, so that Node never calls getaddrinfo (D11).
+// Addresses only, so that Node never calls getaddrinfo (decision 0024).
 import { connect, type Socket } from 'node:net'
 import { errno, OsError } from '../lib/errors'
 import { type HostAddress, hostPort } from '../links/resolve'

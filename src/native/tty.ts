@@ -1,5 +1,5 @@
 // A serial port opened, configured and closed by the addon on a separate thread, so that a driver that waits for its
-// hardware blocks neither this process nor libuv's pool, which belongs to the log (D11). The owner of the port reads
+// hardware blocks neither this process nor libuv's pool, which belongs to the log (decision 0024). The owner of the port reads
 // and writes the bytes, without blocking, on a duplicate descriptor.
 //
 // Errors: those of native-thread.ts (TIMEOUT: the driver did not answer in time; BUS_STUCK: it still does not) and of

@@ -1,4 +1,4 @@
-// Packets of a node in batches (D12), on the native core with engine_settings.tx_batch_enabled: transmitBatch makes its
+// Packets of a node in batches (decision 0064), on the native core with engine_settings.tx_batch_enabled: transmitBatch makes its
 // items in parts, and enqueue collects readings until there are tx_batch_max_items or the oldest is tx_batch_window_ms
 // old. Otherwise each packet is made immediately.
 //

@@ -224,7 +224,7 @@ export class NodeBase {
   get coreName(): Core['name'] {
     return this.#core.name
   }
-  /** rows that the last transmit refused, with the reason (D3) */
+  /** rows that the last transmit refused, with the reason (decision 0006) */
   get lastRejected(): readonly RejectedRow[] {
     return this.#transmitter.lastRejected
   }
@@ -300,7 +300,7 @@ export class NodeBase {
     return this.#batches.enqueue(reading)
   }
 
-  /** Of the last batch; null if there was none, as always on the pure core (D12). */
+  /** Of the last batch; null if there was none, as always on the pure core (decision 0064). */
   getLastBatchMetrics(): BatchMetrics | null {
     return this.#batches.metrics
   }

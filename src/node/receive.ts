@@ -1,4 +1,4 @@
-// Decodes a peer's packets: any frame, in order or late (D6), from any implementation, to the fact dict of the
+// Decodes a peer's packets: any frame, in order or late (decision 0016), from any implementation, to the fact dict of the
 // specification. Templates are only in memory. Nothing here throws for any bytes: a packet that cannot be decoded is
 // `{error, __packet_meta__}`; only relay throws RELAY_UNDECODABLE.
 import type { Fusion } from '../pipeline/fuse'
@@ -32,7 +32,7 @@ export class NodeReceiver {
     return this.#reported(this.#receive(raw))
   }
 
-  /** For the protocol, which knows the key: a packet received before is `duplicate` in its metadata (D16). */
+  /** For the protocol, which knows the key: a packet received before is `duplicate` in its metadata (decision 0018). */
   decodeOnce(raw: Uint8Array, key?: Uint8Array): DecodedPacket {
     const received = this.#receive(raw, key)
     if (received.kind === 'fact') {

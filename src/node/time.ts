@@ -1,4 +1,4 @@
-// The time of a packet on the wire (D18), in milliseconds. A caller's `t` is used unchanged, unless it is below the
+// The time of a packet on the wire (decision 0044), in milliseconds. A caller's `t` is used unchanged, unless it is below the
 // threshold (no valid date) and there is no secure session with the peer: then the last server time is used, else this
 // machine's clock, in whole seconds. It never waits for a server. Throws BAD_TIME for an invalid time.
 import type { Clock } from '../lib/clock'

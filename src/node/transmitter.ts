@@ -37,7 +37,7 @@ export class NodeTransmitter {
     this.#parts = parts
   }
 
-  /** rows that the last transmit refused, with the reason (D3) */
+  /** rows that the last transmit refused, with the reason (decision 0006) */
   get lastRejected(): readonly RejectedRow[] {
     return this.#rejected ?? this.#parts.core.lastRejected
   }

@@ -13,7 +13,7 @@ export type TransmitResult = readonly [
 ]
 
 export interface TransmitOptions {
-  /** UNIX seconds; from 1e11 on milliseconds. Left out: now, in milliseconds on the wire (D18) */
+  /** UNIX seconds; from 1e11 on milliseconds. Left out: now, in milliseconds on the wire (decision 0044) */
   t?: number
   /** sends a zero time, which the receiver replaces with its own */
   no_timestamp?: boolean

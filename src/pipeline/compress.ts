@@ -1,6 +1,6 @@
 // Engine: fact dict ↔ compressed text. Works alone: `new Engine()`. In dialect `attribute` text and facts equal the
 // reference's to the byte. In dialect `ucum` units are canonical UCUM, a value is sent in the unit that preserves it
-// (D3), and state `E` with value `00` is a failed sensor without a value (X34). compress throws BAD_TEXT for a fact
+// (decision 0006), and state `E` with value `00` is a failed sensor without a value (X34). compress throws BAD_TEXT for a fact
 // without id or with a negative time, E_PRECISION and BAD_READING for a value that cannot be preserved; decompress
 // throws BAD_TEXT.
 

@@ -1,12 +1,12 @@
 // Shared by the two cores. A core turns readings into finished packets; pycore is TypeScript, with rscore WebAssembly
-// makes the bytes of a batch. Both give identical bytes for every input (D12).
+// makes the bytes of a batch. Both give identical bytes for every input (decision 0064).
 import type { Engine } from './compress'
 import type { Reading } from './fact'
 import type { Fusion } from './fuse'
 
 export type Strategy = 'FULL' | 'DIFF'
 
-/** A row that was not sent, with the reason (D3). */
+/** A row that was not sent, with the reason (decision 0006). */
 export interface RejectedRow {
   readonly index: number
   readonly code: 'BAD_READING' | 'BAD_ID' | 'UNKNOWN_UNIT' | 'E_PRECISION' | 'PACKET_TOO_LARGE'
@@ -37,7 +37,7 @@ export interface Core {
   /** rows refused by the last call; empty if all were sent */
   readonly lastRejected: readonly RejectedRow[]
   /**
-   * Readings → one finished packet that is never overwritten while it is reachable (D12). Throws ALL_READINGS_REFUSED,
+   * Readings → one finished packet that is never overwritten while it is reachable (decision 0064). Throws ALL_READINGS_REFUSED,
    * BAD_ID, BAD_TIME.
    */
   transmitFast(...input: PacketInput): Buffer

@@ -17,9 +17,9 @@ export interface SensorFact {
   id: string
   /** sensor status as received, for example 'OK' */
   status: string
-  /** canonical UCUM unit (D2); in dialect `attribute` the name of a physical attribute */
+  /** canonical UCUM unit (decision 0005); in dialect `attribute` the name of a physical attribute */
   unit: string
-  /** in that unit; null = the sensor failed and keeps its place (D7) */
+  /** in that unit; null = the sensor failed and keeps its place (decision 0025) */
   value: number | null
 }
 

@@ -76,7 +76,7 @@ export class Fusion {
     let store = this.#send.get(aid)
     if (store) return store
     const sticky = this.policy.diffBase === 'sticky'
-    // the last run used these TIDs: with sticky they count as used before, and send only FULL for a while (D6)
+    // the last run used these TIDs: with sticky they count as used before, and send only FULL for a while (decision 0016)
     store = new SendStore(this.maxTid, sticky ? this.maxTid + 1 : 1)
     for (const kept of this.registry?.load(aid) ?? []) {
       if (kept.tid < 1 || kept.tid > this.maxTid) continue

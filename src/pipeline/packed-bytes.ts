@@ -1,4 +1,4 @@
-// Numbers and texts as bytes, for packed templates (packed.ts). Errors: truncated bytes throw a RangeError.
+// Numbers and texts as bytes, for packed templates (packed-templates.ts). Errors: truncated bytes throw a RangeError.
 
 /** Appends to one growing buffer; `bytes()` is valid until the next start(). */
 export class PackedWriter {

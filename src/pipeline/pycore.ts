@@ -1,4 +1,4 @@
-// The pure core (D12): readings → finished packet through plans, with the same bytes as Standardizer → Engine → Fusion.
+// The pure core (decision 0064): readings → finished packet through plans, with the same bytes as Standardizer → Engine → Fusion.
 // Bad rows are dropped and listed in lastRejected; if all rows are bad it throws ALL_READINGS_REFUSED; a bad
 // device id, state or time throws. A template changes only after its packet is complete.
 import { OsError } from '../lib/errors'

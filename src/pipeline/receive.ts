@@ -21,13 +21,13 @@ export interface PacketMeta {
   tid: string | null
   template_learned: boolean
   server_stamped: boolean
-  /** older than the newest frame of its template (D6) */
+  /** older than the newest frame of its template (decision 0016) */
   late?: boolean
   /** further in the future than receiver.max_future_s (X36) */
   future?: true
   /** values of a template from before an unclean stop: values that are not in the frame are missing (X33) */
   template_rebuilt?: true
-  /** received before (D16); only if the caller looks that up, which Node does for the protocol */
+  /** received before (decision 0018); only if the caller looks that up, which Node does for the protocol */
   duplicate?: boolean
   /** AIDs of the route if there are several, source last (X15) */
   routes?: readonly number[]

@@ -103,7 +103,7 @@ export class ReceiverMemory {
     return this.memory.bareAids()
   }
 
-  /** Clean stop: writes every template and the mark that lets the next run use them (D4). */
+  /** Clean stop: writes every template and the mark that lets the next run use them (decision 0017). */
   save(): void {
     if (this.spill) {
       this.registry?.flush(this.memory.toKeep)

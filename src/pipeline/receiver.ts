@@ -1,4 +1,4 @@
-// The gateway's receiver (D6): frame → fact record in canonical units. Frames may arrive late, twice or not at all:
+// The gateway's receiver (decision 0016): frame → fact record in canonical units. Frames may arrive late, twice or not at all:
 // - A late FULL is decoded from its own text and not learned.
 // - A late DIFF or HEART is decoded on the newest kept state that is not newer than the frame.
 // - A frame with the same time as the newest one is not late and builds on it (whole seconds).

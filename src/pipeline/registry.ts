@@ -1,5 +1,5 @@
 // Templates on disk: `<registry>/<d1d2>/<d3d4>/<aid>.json`, d = the AID with ten digits. A file is written when a
-// template is learned, and at stop, never because values changed (D4). A stop leaves a mark with the newest time of
+// template is learned, and at stop, never because values changed (decision 0017). A stop leaves a mark with the newest time of
 // every template; without the mark, or for a template that it does not contain, slot values are not used and are null:
 // the template counts as missing until a FULL. Reading the mark removes it (if that fails it is not used), so only a
 // clean stop of this run makes the values usable again. A file that cannot be read or parsed counts as missing; a

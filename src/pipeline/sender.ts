@@ -1,4 +1,4 @@
-// The uplink's encoder (D6): one per (uplink, source AID), never shared.
+// The uplink's encoder (decision 0016): one per (uplink, source AID), never shared.
 // - A DIFF contains every slot changed since the newest acknowledged packet of its template, or since the template's
 //   first FULL of this run, so a receiver that gets frames in order decodes correctly after any loss.
 // - A key frame (FULL) is sent after a number of packets or seconds, on first use and on request; it may be lost, so it
@@ -25,7 +25,7 @@ export interface UplinkEncoderOptions {
   aid: number
   /** `sticky` for links that may lose frames, `last` for ordered reliable ones */
   diffBase?: 'sticky' | 'last'
-  /** `full` sends only FULL (shared subscriptions, D15) */
+  /** `full` sends only FULL (shared subscriptions, decision 0021) */
   frames?: 'auto' | 'full'
   fullEvery?: number
   fullIntervalS?: number

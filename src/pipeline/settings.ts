@@ -32,7 +32,7 @@ export const record = (value: unknown): Record<string, unknown> =>
 const invalid = (key: string, must: string, value: unknown): OsError =>
   new OsError('CONFIG_INVALID', `engine_settings.${key} must be ${must}, not ${JSON.stringify(value)}`)
 
-/** Throws CONFIG_INVALID unless 0 ≤ precision ≤ 10 and whole (D3). */
+/** Throws CONFIG_INVALID unless 0 ≤ precision ≤ 10 and whole (decision 0006). */
 export function checkPrecision(precision: unknown): number {
   if (typeof precision === 'number' && Number.isInteger(precision) && precision >= 0 && precision <= 10)
     return precision
@@ -45,7 +45,7 @@ function natural(key: string, value: unknown, fallback: number): number {
   throw invalid(key, 'a number from 0', value)
 }
 
-/** `last` gives the reference's bytes without key frames; `sticky` sends them by count and time (D6). */
+/** `last` gives the reference's bytes without key frames; `sticky` sends them by count and time (decision 0016). */
 function policyOf(engine: Record<string, unknown>): DiffPolicy {
   const { diff_base = 'last', full_every, full_interval_seconds } = engine
   if (diff_base === 'last') return REFERENCE_POLICY

@@ -1,4 +1,4 @@
-// Memory for packets (D12): a packet is a view of a chunk that is never written again; a chunk is freed with its last
+// Memory for packets (decision 0064): a packet is a view of a chunk that is never written again; a chunk is freed with its last
 // packet.
 
 const CHUNK = 32 * 1024

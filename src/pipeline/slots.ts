@@ -1,4 +1,4 @@
-// A receiver's state of one template (D6): the slots after each of its last eight frames, in order of time, as numbers
+// A receiver's state of one template (decision 0016): the slots after each of its last eight frames, in order of time, as numbers
 // and shared descriptions of `state.unit`, so that decoding a DIFF copies a few numbers and makes no text.
 import { decodeInteger, NO_VALUE, NO_VALUE_TEXT, parseBase62, readBase62 } from '../wire/base62'
 import { stateName } from '../wire/symbols'
@@ -15,7 +15,7 @@ import {
   splitText,
 } from './text'
 
-/** states kept for each template (D6) */
+/** states kept for each template (decision 0016) */
 const KEPT_STATES = 8
 const ZERO = 0x30
 /** the row in which a late frame is decoded, never kept */

@@ -1,6 +1,6 @@
 // The standardizer's rules in dialect `attribute`: bit-identical to the reference. A value is rounded to `precision`
 // decimals, a unit becomes the name of a physical attribute, and everything that float() accepts is a number. As in the
-// reference, names are not checked and infinities are accepted; the sender decides what may be sent (D3, X16).
+// reference, names are not checked and infinities are accepted; the sender decides what may be sent (decision 0006, X16).
 
 import { resolveAttribute, resolveAttributeList } from '../units/attribute'
 import type { Resolved } from '../units/canonical'

@@ -1,5 +1,5 @@
-// Readings → fact: every unit to its canonical UCUM code, every value by value × factor + offset (D2). A bad row is
-// dropped with its reason and the others are sent (D3); a bad device id, status or time throws, because then nothing
+// Readings → fact: every unit to its canonical UCUM code, every value by value × factor + offset (decision 0005). A bad row is
+// dropped with its reason and the others are sent (decision 0006); a bad device id, status or time throws, because then nothing
 // can be sent. In dialect `attribute` standardize() is the reference's (standardize-attribute.ts), and the record form
 // is the same fact, checked for sending. Values stay float64: the range of the wire is checked here, but the wire code
 // does the rounding. Conversion of one row on the hot path: one map lookup and one multiply-add; conversions are
@@ -79,7 +79,7 @@ function readStandardizerSettings(configPath: string): StandardizerSettings {
 const inFixedPoint = (value: number, precision: number): boolean =>
   Math.abs(value) * 10 ** precision < FIXED_POINT_LIMIT
 
-/** Whether fixed point with this precision preserves a value: in range, and with no larger error than D3 allows. */
+/** Whether fixed point with this precision preserves a value: in range, and with no larger error than decision 0006 allows. */
 const fitsFixedPoint = (value: number, precision: number): boolean => value === 0 || survives(value, precision)
 
 /** The same, also trying the prefixed units that the wire may use instead. */
@@ -128,7 +128,7 @@ export class Standardizer {
 
   /**
    * Readings → fact dict `{id, s, t, t_raw?, …extras, s1_v, s1_u, s1_id, s1_s, …}`; N counts accepted rows. Without an
-   * explicit time `t_raw` is the clock's and `t` its seconds (D18). In dialect `attribute`: the reference's fact, with
+   * explicit time `t_raw` is the clock's and `t` its seconds (decision 0044). In dialect `attribute`: the reference's fact, with
    * only `t`. Throws BAD_ID, BAD_TIME, BAD_READING (no list).
    */
   standardize(
@@ -158,7 +158,7 @@ export class Standardizer {
 
   /**
    * The same in record form. A row may have a null value if its status is ERROR: the sensor failed and keeps its place
-   * (D7). Throws BAD_ID, BAD_TIME, BAD_READING (no list).
+   * (decision 0045). Throws BAD_ID, BAD_TIME, BAD_READING (no list).
    */
   standardizeToFact(
     device_id: string,

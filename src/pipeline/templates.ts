@@ -1,5 +1,5 @@
 // Templates of the sending side: the last content sent to the peer, slot by slot, and what the next DIFF must repeat
-// (D6). A sensor has two slots, its `state.unit` and its value; the value is stored as the fixed-point number, so that
+// (decision 0016). A sensor has two slots, its `state.unit` and its value; the value is stored as the fixed-point number, so that
 // comparisons are numeric. Every slot has the ordinal of the packet that last changed it: a DIFF contains the slots
 // changed after the base, which is the previous packet in `last`, the newest acknowledged one (or the first FULL) in
 // `sticky`. TIDs are assigned in turn; if none is free, the least recently used template is replaced (X12).

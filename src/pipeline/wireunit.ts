@@ -1,4 +1,4 @@
-// The unit in which a value is sent (D3): fixed point with few decimals must not lose small values. The canonical unit
+// The unit in which a value is sent (decision 0006): fixed point with few decimals must not lose small values. The canonical unit
 // is used while it keeps the relative error ≤ 1e-3, else the coarsest SI-prefixed one that does. Only the magnitude,
 // never the history, decides to which grid a value is rounded: a fact that is encoded again after a restart decodes to
 // the same number, so that duplicates are still recognized. The written unit stays the same (X35, plan.ts): a finer one
@@ -46,7 +46,7 @@ export interface WireChoice {
 const keptSteps = (precision: number): number =>
   precision > DECODED_DECIMALS ? 500 * (1 + POW10[DECODED_DECIMALS]! / POW10[precision]!) : 500
 
-/** Whether a non-zero wire value is decoded within D3's bound by every decoder. */
+/** Whether a non-zero wire value is decoded within the bound of decision 0006 by every decoder. */
 export function survives(x: number, precision: number): boolean {
   const n = roundHalfEven(x * POW10[precision]!)
   const back = unscale(n, precision)

@@ -1,4 +1,4 @@
-// Detects duplicate packets (D16): the same source AID, TS and hash of the decoded content among the last 4096 packets of
+// Detects duplicate packets (decision 0018): the same source AID, TS and hash of the decoded content among the last 4096 packets of
 // that device. Data is never refused for its age; older duplicates are merged later by their packet_uuid. After a start the
 // owner passes in the packets of its log. Bounded in devices (the least recently heard is evicted) and in bytes: if not all
 // devices can have 4096 entries, their memories become about equal in size. Cannot fail.

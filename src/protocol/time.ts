@@ -1,4 +1,4 @@
-// The node's own time (D16, D18): the operating system's clock plus an offset, a quality for every reading, and stamps that
+// The node's own time (decisions 0018 and 0044): the operating system's clock plus an offset, a quality for every reading, and stamps that
 // strictly increase per device. The OS clock is never set. The time never starts before the build time of the program or, if
 // the owner provides it, before the last correct time: a board without an RTC starts there.
 //
@@ -241,7 +241,7 @@ export class NodeClock implements Clock {
     return seconds >= this.#threshold
   }
 
-  /** A time in ms for a fact of that device: now, but later than its last stamp (D18). */
+  /** A time in ms for a fact of that device: now, but later than its last stamp (decision 0044). */
   stamp(device: string | number): number {
     const now = this.now()
     const last = this.#stamps.get(device) ?? Number.NEGATIVE_INFINITY
@@ -271,7 +271,7 @@ export class NodeClock implements Clock {
   }
 
   /**
-   * The node's time moved: stamps of this run with a bad quality are corrected by as much (D18), so the last ones are too.
+   * The node's time moved: stamps of this run with a bad quality are corrected by as much (decision 0044), so the last ones are too.
    * Otherwise a clock that was ahead would delay every later stamp. Other stamps stay: `synced` ends the corrections.
    */
   #moved(ms: number, synced: boolean): void {

@@ -3,6 +3,7 @@
 export type * from './contract'
 export { BUILTIN_NAMES, pluginFragments } from './defaults'
 export { httpPlugins } from './http'
+export { libraryWeb, makePlugins, managerOf, opensPage } from './make-plugins'
 export { ServiceManager } from './manager'
 export { type PluginItem, Plugins } from './plugins'
 export {
@@ -15,4 +16,3 @@ export {
   syncAllPluginDefaults,
 } from './registry'
 export { GatewayWeb, LocalWeb } from './web-user/service'
-export { libraryWeb, makePlugins, managerOf, opensPage } from './wiring'

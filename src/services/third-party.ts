@@ -1,5 +1,5 @@
 // Third-party plugins: files and folders of one directory, disabled by default. They run with all permissions of this
-// program, so files that other users can write are not loaded (trusted.ts).
+// program, so files that other users can write are not loaded (file-trust.ts).
 //
 // Errors: a missing directory contains no plugins; an unreadable one neither, which is reported. A file that cannot be
 // loaded, that is no plugin or whose plugin has another name is reported as that plugin's error. A plugin that ended the
@@ -17,8 +17,8 @@ import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
 import type { PluginDefinition, PluginTable } from './contract'
 import { BUILTIN_NAMES } from './defaults'
+import { distrust, watchRequire } from './file-trust'
 import { normalizePluginName } from './registry'
-import { distrust, watchRequire } from './trusted'
 
 interface Settings {
   enabled: boolean

@@ -16,7 +16,7 @@ import { systemTimers } from '../lib/timers'
 import type { LogSource } from '../log'
 import type { DatabaseOptions, DatabaseStatus } from './database-options'
 import type { IdQuestion, Question } from './messages'
-import { Missed, type StoredRange } from './missed'
+import { Missed, type StoredRange } from './missed-facts'
 import { serverProgram } from './program'
 import type { IdAnswer, IdWork } from './server/ids'
 import { PORTS, type ServerSetup, serverSetup } from './server/setup'
@@ -36,7 +36,7 @@ import type { ViewCounts } from './view'
 import { WindowDamage } from './window-damage'
 import { windowRange } from './windowfile'
 
-/** D5: a window contains up to 32 k packets or 6 MB */
+/** decision 0012: a window contains up to 32 k packets or 6 MB */
 const WINDOW_PACKETS = 32_768
 export const WINDOW_BYTES = 6 * 1024 * 1024
 const COUNT_WAIT_MS = 20_000

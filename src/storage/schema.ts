@@ -1,4 +1,4 @@
-// Tables of the SQL view, and the columns its queries read. packet_uuid is stored as 16 bytes (D5); os_sensors refers to its
+// Tables of the SQL view, and the columns its queries read. packet_uuid is stored as 16 bytes (decision 0012); os_sensors refers to its
 // packet by packet_seq, the seq of the packet's log record.
 
 // An attached :memory: database keeps its pages in place; the one that sql.js opens is in a virtual file system, which copies

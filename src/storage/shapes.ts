@@ -119,7 +119,7 @@ export const factOf = (
   ...(typeof extras === 'string' && { extras: JSON.parse(extras) as Record<string, string> }),
 })
 
-/** payload_json is created here, on read (D5). */
+/** payload_json is created here, on read (decision 0012). */
 export const recordOf = (fact: Fact, uuid: string, timestamp: number, created: number): PacketRecord => ({
   packet_uuid: uuid,
   device_id: fact.id,

@@ -1,5 +1,5 @@
 // The SQL view of the log in the worker thread: an open window in RAM for the newest records, and sealed windows in files
-// (D5). Rows have the seq of their log record as key, so later records have larger keys; the uuid merges a duplicate packet
+// (decision 0012). Rows have the seq of their log record as key, so later records have larger keys; the uuid merges a duplicate packet
 // to one row, across windows too. A full open window is sealed; without a folder its oldest packets are dropped.
 //
 // Errors: an unusable sealed file is reported, counted and left out. A window that cannot be written stays open, and its
@@ -311,7 +311,7 @@ export class SqlView {
 
   /**
    * The clock was set: corrects the times of that boot taken before a time source confirmed them, up to the record that made
-   * the time correct; uuids stay (D18). Sealed windows are corrected before the open one covers the record.
+   * the time correct; uuids stay (decision 0044). Sealed windows are corrected before the open one covers the record.
    */
   #correct(record: LogRecord): void {
     if (this.#writes) {

@@ -1,4 +1,4 @@
-// Any unit → its canonical unit and the conversion: value × factor + offset (D2). Every dimension has one spelling: a
+// Any unit → its canonical unit and the conversion: value × factor + offset (decision 0005). Every dimension has one spelling: a
 // named unit if the table has one, else base units in the order kg m s A K mol cd rad bit, positive powers first. `%`,
 // the parts per …, counts, arbitrary units and levels keep their own spelling. An unknown text gives null. Results are
 // cached, bounded, because a unit is resolved once and used for every reading.
@@ -52,7 +52,7 @@ export function canonicalOf(q: Quantity): Resolved {
   return { canonical, factor: tidy(q.factor), offset: q.offset }
 }
 
-/** The canonical unit of a UCUM expression or a common spelling, or null if it is unknown (D2). */
+/** The canonical unit of a UCUM expression or a common spelling, or null if it is unknown (decision 0005). */
 export const resolve = remembered((unit): Resolved | null => {
   const q = understand(unit)
   return q && canonicalOf(q)

@@ -1,4 +1,4 @@
-// Display units: one table from canonical units (D2) to those that people read, shared by the page, the terminal UI,
+// Display units: one table from canonical units (decision 0005) to those that people read, shared by the page, the terminal UI,
 // tables of commands, CSV files and plots. Stored and sent values stay canonical. A unit that is not in the table is
 // unchanged. Pure and without the UCUM tables, because the page in the browser uses this file too.
 

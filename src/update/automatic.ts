@@ -33,15 +33,6 @@ export function checkAutomatic(update: Update, slots: Slots, updates: LastUpdate
     })
 }
 
-/** Throws E_UPDATE_SOURCE from `until` (UNIX ms) on. */
-export function checkTime(until: number | undefined, now: number): void {
-  if (until === undefined || now < until) return
-  const end = new Date(until).toISOString().slice(11, 16)
-  throw new OsError('E_UPDATE_SOURCE', `the time for updates ended at ${end} UTC`, {
-    hint: 'the next window continues; a longer update_time in os-node.conf gives more time',
-  })
-}
-
 /** Message and hint in one line. */
 export function lineOf(error: unknown): string {
   const { message, hint } = asOsError(error)

@@ -9,7 +9,7 @@ import { execFileSync } from 'node:child_process'
 import { closeSync, fsyncSync, ftruncateSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { orElse } from '../lib/errors'
-import type { Chooser } from './chooser'
+import type { Chooser } from './slot-chooser'
 
 const FILE = '/boot/autoboot.txt'
 const MODULE = '/sys/module/os_node_tryboot/parameters'
@@ -65,6 +65,7 @@ export function firmwareChooser(first: number, file = FILE, module = MODULE, bui
   }
 
   return {
+    keepsTry: false,
     refusal() {
       const known = parameter('known')
       if (known === '')

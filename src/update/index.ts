@@ -22,7 +22,7 @@ import {
 import { join } from 'node:path'
 import { asOsError, OsError, orElse } from '../lib/errors'
 import { bytesText } from '../units/display'
-import { checkAutomatic, checked, checkText, checkTime, type LastCheck, lineOf, runsAlready } from './automatic'
+import { checkAutomatic, checked, checkText, type LastCheck, lineOf, runsAlready } from './automatic'
 import { disksText, removableDisks } from './disks'
 import { readUpdate } from './file'
 import { type Installed, type InstallProgress, installUpdate } from './install'
@@ -30,8 +30,8 @@ import { askForReset, heldAtStart, kernelButton } from './reset-button'
 import { scheduleOf, type UpdateSchedule, windowEnd } from './schedule'
 import { openSlots, type Slots, versionOn } from './slots'
 import { mountStick, newestOn, openOn, updatesOn } from './stick'
-import { beginTrial, confirm, giveUp, type LastUpdate, LastUpdates, RecordFile, settle } from './trial'
-import { openRegular, openSource, type UpdateSource } from './update-source'
+import { beginTrial, confirm, giveUp, type LastUpdate, LastUpdates, noteRestart, RecordFile, settle } from './trial'
+import { checkTime, openRegular, openSource, type UpdateSource } from './update-source'
 import { takeUplink } from './uplink'
 
 export * as backup from '../backup'
@@ -182,7 +182,12 @@ interface Attempt {
 
 /** Installs the update of a file or URL. Rejects with NO_SLOTS, E_UPDATE, E_UPDATE_SOURCE. */
 export async function update(name: string, restart: boolean, print: (line: string) => void): Promise<object> {
-  return { ok: true, ...(await attempt(openSlots(), { open: () => openSource(name), restart, print })) }
+  return { ok: true, ...(await attempt(openSlots(), { open: () => openSource(name, Date.now), restart, print })) }
+}
+
+function restartForTrial(): void {
+  noteRestart(UPDATES)
+  execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
 }
 
 /** Undefined: the source has the running version, and no user requested it. */
@@ -193,7 +198,7 @@ async function attempt(slots: Slots, one: Attempt): Promise<Installed | undefine
     publish(slots)
     if (installed && one.restart) {
       one.print('the board restarts and tries it; it rolls back unless the gateway works')
-      execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
+      restartForTrial()
     }
     return installed
   } catch (error) {
@@ -244,12 +249,18 @@ async function scheduled(slots: Slots): Promise<number> {
     return 0
   }
   const { url } = schedule
-  const one = { open: () => openSource(url), print: console.log, restart: false, automatic: true, until }
+  const one = {
+    open: () => openSource(url, Date.now, until),
+    print: console.log,
+    restart: false,
+    automatic: true,
+    until,
+  }
   const check = await checked(url, () => attempt(slots, one), Date.now)
   CHECK.write(check)
   publish(slots)
   console.log(checkText(check))
-  if (check.result === 'installed') execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
+  if (check.result === 'installed') restartForTrial()
   return check.result === 'interrupted' ? AGAIN : check.result === 'refused' ? 1 : 0
 }
 
@@ -302,7 +313,7 @@ async function fromStick(slots: Slots, name: string): Promise<number> {
       ? `${check.detail} is installed: the board restarts and tries it; remove the stick`
       : `USB stick: not installed: ${check.detail}`,
   )
-  if (check.result === 'installed') execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
+  if (check.result === 'installed') restartForTrial()
   return check.result === 'installed' ? 0 : 1
 }
 
@@ -320,7 +331,7 @@ async function openRequested(): Promise<UpdateSource> {
     return source
   }
   if (!/^https?:\/\/[\x21-\x7e]{1,2000}$/.test(text)) throw new OsError('E_UPDATE', 'the request contains no address')
-  return openSource(text)
+  return openSource(text, Date.now)
 }
 
 /** Restarts the board into a factory reset if the button is held; returns the exit code. */

@@ -7,6 +7,7 @@ import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from '
 import { OsError } from '../lib/errors'
 import { chunksOf } from './chunks'
 import { isNewer, type Update, type UpdatePart, type WantedChunk } from './file'
+import { dropCache } from './flash'
 import type { SlotName, Slots } from './slots'
 import type { UpdateSource } from './update-source'
 
@@ -103,8 +104,9 @@ class PartWriter {
     fsyncSync(this.#fd)
   }
 
-  /** Compares the card's current content, with the final start, with the hash of the complete part. */
-  verify(report: (bytes: number) => void): void {
+  /** Compares the card's current content, with the final start, with the hash of the complete part, whose partition is `device`. */
+  verify(device: string, report: (bytes: number) => void): void {
+    dropCache(device)
     const whole = createHash('sha256').update(this.#first)
     const window = Buffer.allocUnsafe(4 * 2 ** 20)
     for (let at = this.#first.length; at < this.#part.size; ) {
@@ -208,7 +210,9 @@ export async function installUpdate(
     if (writers.every(({ writer }) => writer.fetchedTo < size)) await source.read(size - 1, 1)
     before = 0
     for (const { part, writer } of writers) {
-      writer.verify(at => report({ step: 'verify', done: (before + at) / whole, fetched_bytes: source.received() }))
+      writer.verify(slots.other[part.name], at =>
+        report({ step: 'verify', done: (before + at) / whole, fetched_bytes: source.received() }),
+      )
       before += part.size
     }
     const { partition_at } = update.list

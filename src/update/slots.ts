@@ -1,11 +1,11 @@
-// The two slots of the card; the firmware (firmware.ts), or U-Boot with a sector (chooser.ts), selects one. A slot is a boot
+// The two slots of the card; the firmware (firmware.ts), or U-Boot with a sector (slot-chooser.ts), selects one. A slot is a boot
 // partition and a root partition; the kernel's command line names the running one.
 // Errors: NO_SLOTS (not a system with slots), E_UPDATE (the sector cannot be read: the board starts slot A).
 import { closeSync, existsSync, openSync, readFileSync, readSync, realpathSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { OsError } from '../lib/errors'
-import { type Chooser, type Refusal, sectorChooser } from './chooser'
 import { firmwareChooser } from './firmware'
+import { type Chooser, type Refusal, sectorChooser } from './slot-chooser'
 
 export type SlotName = 'A' | 'B'
 
@@ -32,6 +32,8 @@ export interface Slots {
   readonly board: string
   readonly version: string
   readonly built_at: number
+  /** see Chooser */
+  readonly keepsTry: boolean
   /** why the boot loader of this board cannot try a slot, and what to do */
   refusal(): Refusal | undefined
   choice(): SlotChoice
@@ -82,6 +84,7 @@ export function openSlots(
     board: said.get('board') ?? '',
     version: said.get('version') ?? '',
     built_at: Number(said.get('built') ?? 0),
+    keepsTry: chooser.keepsTry,
     refusal: () => chooser.refusal(),
     choice() {
       const { active, trying } = chooser.read()

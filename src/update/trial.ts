@@ -14,6 +14,8 @@ export interface LastUpdate {
   readonly slot: SlotName
   readonly outcome: 'trial' | 'confirmed' | 'rolled back'
   readonly reason?: string
+  /** the board was restarted for the trial */
+  readonly restarted?: boolean
   /** UNIX ms by the clock of the board */
   readonly at: number
   /** UNIX seconds */
@@ -66,6 +68,12 @@ export function beginTrial(slots: Slots, updates: LastUpdates, installed: Instal
   slots.tryOnce(installed.slot)
 }
 
+/** To be called before the restart of a trial. */
+export function noteRestart(updates: LastUpdates): void {
+  const last = updates.read()
+  if (last?.outcome === 'trial') updates.write({ ...last, restarted: true })
+}
+
 /** Whether this start is a trial. */
 export const onTrial = (slots: Slots): boolean => slots.choice().active !== slots.running.name
 
@@ -86,11 +94,21 @@ export function giveUp(slots: Slots, updates: LastUpdates, now: number): boolean
   return true
 }
 
-/** At every start: a trial that ended without a report is rolled back, unless its slot was already made the active one. */
+/**
+ * At every start: a trial that ended without a report is rolled back, unless its slot was already made the active one. One that a power cut
+ * prevented is as well, but the board may install it again automatically.
+ */
 export function settle(slots: Slots, updates: LastUpdates, now: number): void {
   const last = updates.read()
   if (last?.outcome !== 'trial' || slots.choice().trying || onTrial(slots)) return
-  const reason = 'its system did not start, or the power was cut during the trial'
-  const confirmed = last.slot === slots.running.name
-  updates.write(confirmed ? { ...last, outcome: 'confirmed', at: now } : rolledBack(last, reason, now))
+  if (last.slot === slots.running.name) updates.write({ ...last, outcome: 'confirmed', at: now })
+  else if (last.restarted || slots.keepsTry)
+    updates.write(rolledBack(last, 'its system did not start, or the power was cut during the trial', now))
+  else
+    updates.write({
+      ...last,
+      outcome: 'rolled back',
+      reason: 'the power was cut before its trial; install it again',
+      at: now,
+    })
 }

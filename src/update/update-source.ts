@@ -19,9 +19,18 @@ const cutShort = (name: string): OsError =>
   new OsError('E_UPDATE', `${name} is truncated`, { hint: 'copy or download it again' })
 const cannot = (name: string, why: string): OsError => new OsError('E_UPDATE_SOURCE', `${name} cannot be read: ${why}`)
 
-/** Opens `name`, a path or an http or https URL. */
-export const openSource = (name: string): Promise<UpdateSource> =>
-  /^https?:\/\//i.test(name) ? Promise.resolve(fromUrl(name)) : fromFile(name)
+/** Throws E_UPDATE_SOURCE from `until` (UNIX ms) on. */
+export function checkTime(until: number | undefined, now: number): void {
+  if (until === undefined || now < until) return
+  const end = new Date(until).toISOString().slice(11, 16)
+  throw new OsError('E_UPDATE_SOURCE', `the time for updates ended at ${end} UTC`, {
+    hint: 'the next window continues; a longer update_time in os-node.conf gives more time',
+  })
+}
+
+/** Opens `name`, a path or an http or https URL that is read until `until` (UNIX ms) at most. */
+export const openSource = (name: string, now: () => number, until?: number): Promise<UpdateSource> =>
+  /^https?:\/\//i.test(name) ? Promise.resolve(fromUrl(name, now, { until })) : fromFile(name)
 
 async function fromFile(name: string): Promise<UpdateSource> {
   const file = await open(name, 'r').catch((error: Error) => {
@@ -62,11 +71,17 @@ const NEAR = 128 * 1024
 const RANGE = { first: 256 * 1024, most: 16 * 2 ** 20 }
 const TRIES = 5
 const SILENCE_MS = 30_000
+/** a slower server is dropped: it would prevent every other update */
+const SLOWEST = { bytes: 64 * 1024, ms: 300_000 }
 
 type Body = AsyncIterator<Uint8Array>
 
-/** `delay`: ms to wait before try `n`. */
-export function fromUrl(url: string, delay = (n: number): number => 1000 * 2 ** n): UpdateSource {
+/** `delay`: ms to wait before try `n`. `until`: UNIX ms. */
+export function fromUrl(
+  url: string,
+  now: () => number,
+  { delay = (n: number): number => 1000 * 2 ** n, until = undefined as number | undefined, slowest = SLOWEST } = {},
+): UpdateSource {
   let body: Body | undefined
   let stop = new AbortController()
   let pending: Uint8Array = new Uint8Array()
@@ -123,8 +138,20 @@ export function fromUrl(url: string, delay = (n: number): number => 1000 * 2 ** 
     async read(at, length) {
       const bytes = Buffer.alloc(length)
       let done = 0
+      let [since, had] = [now(), received]
       for (let failed = 0; done < length; ) {
         const wanted = at + done
+        const time = now()
+        checkTime(until, time)
+        if (time >= since + slowest.ms) {
+          if (received < had + slowest.bytes)
+            throw cannot(
+              url,
+              `the server sends less than ${slowest.bytes / 1024} KiB in ${slowest.ms / 60_000} minutes`,
+            )
+          since = time
+          had = received
+        }
         try {
           if (!body || wanted < position || (ranges && wanted - position > NEAR)) await request(wanted, RANGE.first)
           if ((await next()).length === 0) {

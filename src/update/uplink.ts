@@ -2,7 +2,8 @@
 // mqtts://gw7:secret@broker.example. The first start of the image writes it into the configuration, and so does each later
 // start after os-node.conf was changed; in between the uplink can be changed on the page.
 // Errors: BAD_ARGUMENT, CONFIG_INVALID.
-import { appendFileSync, chmodSync, chownSync, readFileSync, statSync } from 'node:fs'
+import { appendFileSync, chmodSync, readFileSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { asOsError, OsError, orElse } from '../lib/errors'
 
@@ -81,6 +82,24 @@ const PLACES = {
   report: '/run/os-node-setup.txt',
 }
 
+/** Runs `change` with the rights of the owner of the folder `of`, who could have put links there. */
+function asOwner(of: string, change: () => void): void {
+  const { uid, gid } = statSync(of)
+  if (process.getuid?.() !== 0 || uid === 0) {
+    change()
+    return
+  }
+  process.setgroups!([gid])
+  process.setegid!(gid)
+  process.seteuid!(uid)
+  try {
+    change()
+  } finally {
+    process.seteuid!(0)
+    process.setegid!(0)
+  }
+}
+
 /**
  * Writes the uplink of os-node.conf into the configuration. Errors are shown with the other refused lines. `places`: for
  * tests.
@@ -88,10 +107,11 @@ const PLACES = {
 export function takeUplink(places = PLACES): void {
   try {
     const address = readFileSync(places.wanted, 'utf8')
-    const { uid, gid, mode } = statSync(places.config)
-    atomicWrite(places.config, withUplink(readFileSync(places.config, 'utf8'), address))
-    chmodSync(places.config, mode)
-    chownSync(places.config, uid, gid)
+    asOwner(dirname(places.config), () => {
+      const { mode } = statSync(places.config)
+      atomicWrite(places.config, withUplink(readFileSync(places.config, 'utf8'), address))
+      chmodSync(places.config, mode)
+    })
     atomicWrite(places.taken, address)
     chmodSync(places.taken, 0o600)
   } catch (error) {

@@ -1,6 +1,6 @@
 // Authentication: the admin token, or a session opened with it or with a user's password, in the header X-Admin-Token
 // (or Authorization: Bearer). Wrong ones are rate limited by the gate; every sign-in, successful or not, is logged.
-// While auth is off, callers from this machine are the admin and others are refused (D13).
+// While auth is off, callers from this machine are the admin and others are refused (decision 0050).
 import type { IncomingMessage } from 'node:http'
 import { isLoopback } from '../config'
 import { asOsError, OsError } from '../lib/errors'
@@ -38,7 +38,7 @@ export class Access {
     private readonly loopback: boolean,
   ) {}
 
-  /** Auth can be off only on the loopback: on a network the token is required, whatever the configuration says (D13). */
+  /** Auth can be off only on the loopback: on a network the token is required, whatever the configuration says (decision 0050). */
   get #asks(): boolean {
     return !this.loopback || this.context.auth.enabled()
   }

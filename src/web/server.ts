@@ -125,7 +125,7 @@ export class WebServer {
     return buildDashboard(this.#context, this.facts(), sections, 'operator')
   }
 
-  /** Listens. Safe to call when it already listens. Throws PORT_BUSY, CONFIG_INVALID (D13) or NETWORK. */
+  /** Listens. Safe to call when it already listens. Throws PORT_BUSY, CONFIG_INVALID (decision 0050) or NETWORK. */
   start(): Promise<void> {
     return this.#turns.run(() => this.#start())
   }

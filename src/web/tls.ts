@@ -1,4 +1,4 @@
-// Encryption of the HTTP service (web_user.tls, D13): off, a self-signed certificate, or the configured files.
+// Encryption of the HTTP service (web_user.tls, decision 0050): off, a self-signed certificate, or the configured files.
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { ConfigStore } from '../config'

@@ -1,6 +1,6 @@
 // Base62 numbers, digits 0-9 a-z A-Z, most significant first: the text form of every value on the wire, a fixed-point
 // number times 10^precision in 64 bits. The text functions are bit-identical to the reference's arithmetic, including
-// its 64-bit overflow (the pipeline refuses values that must not overflow, D3); decoding throws BAD_TEXT. The buffer
+// its 64-bit overflow (the pipeline refuses values that must not overflow, decision 0006); decoding throws BAD_TEXT. The buffer
 // functions are for the hot path: they use the caller's buffer and allocate nothing.
 import { WireError } from './error'
 import { pyFloat } from './number'

@@ -1,5 +1,5 @@
 // The specification's session cipher: a key from (AID, timestamp) and an XOR over the body. It is obfuscation, kept for
-// compatibility with peers (D16); the medium's TLS provides secrecy. Nothing here can fail.
+// compatibility with peers; the medium's TLS provides secrecy. Nothing here can fail.
 import { createHash } from 'node:crypto'
 
 const U64 = (1n << 64n) - 1n

@@ -1,5 +1,5 @@
 // Packets on a serial line in the reference's form: `02 packet 03` on UART, `02 packet LRC 03` on RS485, LRC = byte sum
-// mod 256. Neither is transparent: a stream needs the deframer of D8, which relies on checksums instead.
+// mod 256. Neither is transparent: a stream needs a deframer (decision 0029), which relies on checksums instead.
 
 const START = 0x02
 const STOP = 0x03

@@ -81,7 +81,7 @@ test(`${KILLS} kills of a gateway under load lose and duplicate nothing`, async 
   // the upstream also has what a kill took before the gateway's commit
   const inUpLog = up.logFacts()
   assertSame(inLog, inUpLog)
-  // a log may have what came again after 4,096 others of its device (D16); a view has it once
+  // a log may have what came again after 4,096 others of its device (decision 0018); a view has it once
   const once = (facts: typeof inLog): string[] => [...new Set(facts.map(keyOf))].sort()
   assert.deepEqual(inView, once(inLog))
   assert.deepEqual(above, once(inUpLog))

@@ -1,4 +1,4 @@
-// PUBACK after the commit (D19): a receiver with a persistent session is killed at any moment, repeatedly, while packets
+// PUBACK after the commit (decision 0021): a receiver with a persistent session is killed at any moment, repeatedly, while packets
 // stream in. Only the first packet of each template is a FULL and every other builds on the one before it, so one lost
 // packet, or one forgotten template, would affect all later ones. In the end every packet that the broker accepted is in
 // the log once, with the values that were sent.

@@ -192,18 +192,20 @@ test('the Wi-Fi of the page replaces that of os-node.conf, whatever editor wrote
     assert.ok(setWifi(board))
     assert.equal(
       board.read('boot/os-node.conf.new'),
-      'hostname=shed\n#wifi_ssid=example\n# by the page\nwifi_ssid=Gärten 2\nwifi_password=new secret\n# complete\n',
+      'hostname=shed\n#wifi_ssid=example\nwifi_country=US\n# by the page\nwifi_ssid=Gärten 2\nwifi_password=new secret\n# complete\n',
     )
     assert.match(board.read('log'), /systemctl reboot\n$/)
   }
   // the next one replaces those lines
   writeFileSync(join(board.dir, 'boot/os-node.conf'), board.read('boot/os-node.conf.new').replace('# complete\n', ''))
-  board.write('run/os-node/wifi-request', 'wifi_ssid=Open\n')
-  assert.ok(setWifi(board))
-  assert.equal(
-    board.read('boot/os-node.conf.new'),
-    'hostname=shed\n#wifi_ssid=example\n# by the page\nwifi_ssid=Open\n# complete\n',
-  )
+  for (const [request, lines] of [
+    ['wifi_ssid=Open\n', 'wifi_country=US\n# by the page\nwifi_ssid=Open\n'],
+    ['wifi_ssid=Open\nwifi_country=DE\n', '# by the page\nwifi_ssid=Open\nwifi_country=DE\n'],
+  ] as const) {
+    board.write('run/os-node/wifi-request', request)
+    assert.ok(setWifi(board))
+    assert.equal(board.read('boot/os-node.conf.new'), `hostname=shed\n#wifi_ssid=example\n${lines}# complete\n`)
+  }
 })
 
 test('a request without a Wi-Fi, or a start partition that cannot be written, changes nothing, and the reason is kept for the page', () => {

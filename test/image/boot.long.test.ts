@@ -304,7 +304,8 @@ if (!QUARTER) {
     const at = old.indexOf('-----BEGIN PRIVATE KEY-----')
     assert.ok(at > 0)
     const secret = old.subarray(at, at + 160)
-    board.write('factory-reset', 'keep\n')
+    // as a phone writes it
+    board.write('factory-reset', '\ufeffKeep\r\n')
     board.write('os-node-login.txt', 'an old secret')
     board.fillFreeSpace('an old secret\n')
     board.pins = whole

@@ -238,6 +238,16 @@ test('the files next to an image have the fields of Imager, and the same bytes f
   assert.match(first[0]!, /"url": "os-node-rpi-4-1\.2\.3\.img\.xz"/)
 })
 
+test('the last line of os-node.conf stays where a phone ended it without a line end, with and without new settings', () => {
+  for (const line of ['timezone: Europe/Berlin', 'hostname: greenhouse-1']) {
+    const start = tempDir()
+    writeFileSync(join(start, 'os-node.conf'), `${shipped}wifi_password=a secret`)
+    const { added } = boot(cloud(line), start)
+    assert.match(added, /^wifi_password=a secret\n/)
+    assert.equal(boot({}, start).added, added)
+  }
+})
+
 test('the files of Imager are removed after the lines made from them were flushed, each file by name: a sync of everything does not flush the cache of the card', () => {
   const start = tempDir()
   for (const [name, text] of Object.entries({ ...cloud('hostname: greenhouse-1'), 'os-node.conf': shipped }))

@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { orElse } from '../../src/lib/errors'
-import { sectorChooser } from '../../src/update/chooser'
+import { sectorChooser } from '../../src/update/slot-chooser'
 import { root } from '../lib/gateway'
 import { type Board, type Machine, PLACES } from './board'
 import { cardReader, type Start, startOf } from './boot-sim'

@@ -1,5 +1,5 @@
 // How far an update of the emulated board is, by what it writes to its card: blocks of a slot, then the sector of the slot chooser
-// (src/update/chooser.ts), which U-Boot counts down before it starts a try, and which the confirmation resets. Slots are written by updates only.
+// (src/update/slot-chooser.ts), which U-Boot counts down before it starts a try, and which the confirmation resets. Slots are written by updates only.
 import { MIB, PLACES } from './board'
 
 export type Phase = 'no update' | 'writing' | 'trial'

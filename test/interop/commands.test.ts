@@ -1,4 +1,4 @@
-// D17: every command through a running gateway and without one, with the built file: the same keys and exit code, and `via`
+// Every command through a running gateway and without one, with the built file: the same keys and exit code, and `via`
 // says which way was used. And behaviour that only a real process shows: the token of a first start, repair-config under
 // a running gateway, watch until Ctrl-C, demo.
 import assert from 'node:assert/strict'

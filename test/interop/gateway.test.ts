@@ -1,4 +1,4 @@
-// A gateway as its users see it: every command through a running gateway and without one (D17), HTTP, peers without the
+// A gateway as its users see it: every command through a running gateway and without one (decision 0011), HTTP, peers without the
 // delivery exchange, and invalid input.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'

@@ -1,4 +1,4 @@
-// Plugins in real processes: every verb through a running gateway and without one (D17), a third-party plugin that does
+// Plugins in real processes: every verb through a running gateway and without one (decision 0011), a third-party plugin that does
 // everything to end the gateway, safe mode, and a forwarded packet.
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'

@@ -15,7 +15,7 @@ import { Tap } from '../lib/tap'
 interface Settings {
   requireSecure?: { gateway?: boolean; upstream?: boolean }
   delivery?: 'best_effort'
-  /** seconds that readings wait for a time that no source provides (D18) */
+  /** seconds that readings wait for a time that no source provides (decision 0044) */
   holdUnsyncedS?: number
 }
 

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
-import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { nativeOrNull } from '../../src/native'
@@ -211,6 +211,18 @@ test('the units of the packages are valid; those that open Bluetooth adapters an
     const { status, stdout } = spawnSync('systemd-analyze', security, { encoding: 'utf8' })
     assert.equal(status, 0, stdout)
   }
+})
+
+test('no unit of the packages or the image takes its environment from a file that the gateway could write', () => {
+  const folders = ['rootfs', 'src/build/image/root'].map(name => join(root, name, 'usr/lib/systemd/system'))
+  const files = folders.flatMap(folder =>
+    readdirSync(folder, { withFileTypes: true, recursive: true })
+      .filter(entry => entry.isFile())
+      .map(entry => join(entry.parentPath ?? entry.path, entry.name)),
+  )
+  assert.ok(files.length > 20)
+  for (const file of files)
+    assert.doesNotMatch(readFileSync(file, 'utf8'), /^EnvironmentFile=-?\/(etc\/os-node|var|data)\//m, file)
 })
 
 test('clock-synced creates its file once busybox or timedatectl reports that the clock is synchronized', t => {

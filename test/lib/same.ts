@@ -5,15 +5,15 @@ import { keyOf, kills, type LoggedFact, sensorsOf } from './gateway'
 const sorted = (facts: LoggedFact[]): LoggedFact[] =>
   [...facts].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0))
 
-/** The wire keeps at least three digits (D3). */
+/** The wire keeps at least three digits (decision 0006). */
 const close = (a: number | null, b: number | null): boolean =>
   a === b || (a !== null && b !== null && Math.abs(a - b) <= 1.001e-3 * Math.abs(a))
 
-/** Packets per device that a receiver recognises as duplicates (D16). */
+/** Packets per device that a receiver recognises as duplicates (decision 0018). */
 const REMEMBERED = 4096
 
 /**
- * Facts of one millisecond get rising times (D18), so those of a killed process are up to this many ms later than its
+ * Facts of one millisecond get rising times (decision 0044), so those of a killed process are up to this many ms later than its
  * kill. No process starts in less.
  */
 const AHEAD_MS = 100
@@ -49,7 +49,7 @@ function assertSameFact(sent: LoggedFact, got: LoggedFact): void {
 
 /**
  * Facts between the last stored one before a kill and the kill are not compared: a killed sender may have sent them without
- * storing them (D24). `got` is in the order of the receiver's log: a fact sent again after the receiver forgot it is there
+ * storing them (decision 0008). `got` is in the order of the receiver's log: a fact sent again after the receiver forgot it is there
  * twice, with the same values.
  */
 export function assertSame(sent: LoggedFact[], got: LoggedFact[]): void {

@@ -1,4 +1,4 @@
-// A fleet (D15): 2,000 simulated gateways with separate addresses, in front of three receivers and one PostgreSQL. UDP is balanced by
+// A fleet (decision 0067): 2,000 simulated gateways with separate addresses, in front of three receivers and one PostgreSQL. UDP is balanced by
 // nftables with a hash over the address, TCP by HAProxy, MQTT by a shared subscription at mosquitto. A receiver is killed, one is
 // added, the database server is restarted: nothing is lost or duplicated. All of it runs in its own network namespace.
 // Needs: nftables conntrack haproxy

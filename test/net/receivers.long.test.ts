@@ -1,4 +1,4 @@
-// Receivers in parallel (D15): two `serve` with PostgreSQL, which also has the ids. A gateway moves from one to the other over UDP, and
+// Receivers in parallel (decision 0067): two `serve` with PostgreSQL, which also has the ids. A gateway moves from one to the other over UDP, and
 // both share a subscription at a broker; one is killed. Over QUIC it moves by the rule of nftables in docs/deploy-upstream.md, in a
 // network namespace. Nothing is lost or duplicated, ids stay, a move costs one new key.
 // Needs: nftables conntrack openssl quic quicnode

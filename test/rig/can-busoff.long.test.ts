@@ -16,7 +16,7 @@ import { silentLogger } from '../../src/lib/logger'
 import type { LinkState } from '../../src/links/contracts'
 import { Supervisor } from '../../src/links/supervisor'
 import { canLink } from '../../src/native/can-link'
-import { root, until } from '../lib/gateway'
+import { root, tempDir, until } from '../lib/gateway'
 import { inTheRig, tool } from '../lib/rig'
 
 const PCI = '/sys/bus/pci/devices'
@@ -83,8 +83,18 @@ inTheRig(
     const got: string[] = []
     far.onPacket(packet => got.push(Buffer.from(packet).toString()))
     /** The actions of the unit os-node-can@, with the settings of its file. */
-    const canUp = (name: string, settings: Record<string, string>): { status: number | null; stderr: string } =>
-      spawnSync(join(root, 'rootfs/usr/lib/os-node/can-up'), [name], { env: settings, encoding: 'utf8' })
+    const file = join(tempDir(), 'can.conf')
+    const canUp = (name: string, settings: Record<string, string>): { status: number | null; stderr: string } => {
+      writeFileSync(
+        file,
+        Object.entries(settings)
+          .map(([key, value]) => `${key}=${value}\n`)
+          .join(''),
+      )
+      return spawnSync(join(root, 'rootfs/usr/lib/os-node/can-up'), [name, '/etc/os-node/none.conf', file], {
+        encoding: 'utf8',
+      })
+    }
     const details = (name: string): string => tool('ip', '-details', 'link', 'show', name)
     const state = (): string => supervisor.get('near')!.state.state
 
@@ -121,6 +131,7 @@ inTheRig(
       }
       assert.match(wrong({ BITRATE: '2000000' }), /can0: BITRATE is no number from 1000 to 1000000: 2000000/)
       assert.match(wrong({ BITRATE: '$(reboot)' }), /BITRATE is no number/)
+      assert.match(canUp('can9', { LD_PRELOAD: '/none' }).stderr, /ignored: LD_PRELOAD\n.*no such interface/)
       assert.match(wrong({ BITRATE: '500000', DBITRATE: '1000' }), /DBITRATE is no number from 500000/)
       assert.match(wrong({ RESTART_MS: '-1' }), /RESTART_MS/)
       assert.match(wrong({ SAMPLE_POINT: '875' }), /SAMPLE_POINT is no part of a bit/)

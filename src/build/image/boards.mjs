@@ -116,7 +116,7 @@ const BCM2712 = {
 
 /**
  * Board → `early`: modules of the early system, in this order; `console`: kernel consoles, the main one last; `chooser`: what
- * chooses the slot: the firmware by autoboot.txt, or U-Boot by the sector of src/update/chooser.ts; `options`: further parameters of the
+ * chooses the slot: the firmware by autoboot.txt, or U-Boot by the sector of src/update/slot-chooser.ts; `options`: further parameters of the
  * kernel's command line; `config` and `boot`: config.txt and further files of a boot partition; `startConfig` and `start`: the same for the
  * start partition; `addresses`: where U-Boot loads kernel, device tree and early system, and the watchdog's registers (boot.cmd); `chip`: its
  * overlays go next to the kernel that the firmware starts; `overlays`: those enabled without --overlays, `ownOverlays`: the same for a kernel

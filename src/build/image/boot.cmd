@@ -1,4 +1,4 @@
-# U-Boot: starts the slot that the sector at 64 KiB of the card names (src/update/chooser.ts). The number of trial starts is decremented
+# U-Boot: starts the slot that the sector at 64 KiB of the card names (src/update/slot-chooser.ts). The number of trial starts is decremented
 # before each, so one that hangs or panics is not repeated. If the sector cannot be read, slot A starts.
 # The image puts the addresses of its board before this script (src/build/image/boards.mjs): kernel, unpack (where it is unpacked to),
 # ramdisk, and fdt if the device tree has to be moved, wdog and rstc if the board has the watchdog of a Raspberry Pi 3. A trial start arms

@@ -12,11 +12,13 @@ export const update: Verb<object> = {
   examples: [
     'os-node update os-node-rpi-4-0.2.0.update',
     'os-node update https://example.org/os-node-rpi-4-0.2.0.update',
-    'os-node update /tmp/os-node-rpi-4-0.2.0.update --no-restart',
   ],
   options: {
     source: { type: 'string', value: 'FILE|URL', required: true, help: 'the update' },
-    'no-restart': { type: 'boolean', help: 'do not restart; the next start tries the update' },
+    'no-restart': {
+      type: 'boolean',
+      help: 'do not restart: the next restart tries it, a power cycle may not',
+    },
   },
   operands: ['source'],
   where: 'local',

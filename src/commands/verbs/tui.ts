@@ -1,5 +1,5 @@
 // The terminal UI on the command line. `tui render` and `tui sections` run where the data is; `tui interactive` and
-// `tui bios` run on the client's side and query a running gateway at each update (D17).
+// `tui bios` run on the client's side and query a running gateway at each update (decision 0011).
 
 import { type Plain, parseFormat, rowsText, type SectionInfo, sectionNames, textOf, treeText } from '../../display'
 import { OsError } from '../../lib/errors'

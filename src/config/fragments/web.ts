@@ -1,4 +1,4 @@
-// The HTTP service (D13): who may write, and where it listens.
+// The HTTP service (decision 0050): who may write, and where it listens.
 import * as v from 'valibot'
 import { atStart, flag, int, list, map, port, section, text } from '../fields'
 

@@ -1,6 +1,6 @@
 // Checks whether the links of a configuration can be created: the driver exists, it accepts the options, the units are known,
 // no other source has the same sensor ids. Called before a change is applied, and only for new or changed links: an existing
-// link that cannot be created (D7: its driver is missing) must not block other changes. Throws CONFIG_INVALID with the key
+// link that cannot be created (its driver is missing) must not block other changes. Throws CONFIG_INVALID with the key
 // and the reason.
 import { isDeepStrictEqual } from 'node:util'
 import { type Config, type ConfigStore, isLoopback } from '../../config'

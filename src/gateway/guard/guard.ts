@@ -48,7 +48,7 @@ interface GuardParts extends Supervision {
   pass(): Promise<void>
   /** one status line */
   line(): string
-  /** whether the gateway works: see works.ts */
+  /** whether the gateway works: see trial-health.ts */
   works(): boolean
   level(level: GuardLevel, reason: string): void
 }

@@ -1,4 +1,4 @@
-// The progress token (D14, R23): every few seconds it passes loop → intake → log buffer → uplink scheduler and returns. While
+// The progress token (decision 0046, R23): every few seconds it passes loop → intake → log buffer → uplink scheduler and returns. While
 // it returns the gateway works, even if it is idle, links are down or the disk is slow.
 //
 // Errors: a token that throws or does not return is logged and not counted. After `stallMs` without a token the gateway has

@@ -1,4 +1,4 @@
-// Decides whether a group of a source is logged (D7): always without a deadband; with one, if a value changed by at least
+// Decides whether a group of a source is logged (decision 0025): always without a deadband; with one, if a value changed by at least
 // that much since the last record, if a status changed, or if a minute has passed, so that a steady value differs from a
 // silent source.
 import type { SourceReading } from '../../links/contracts'

@@ -1,4 +1,4 @@
-// Splits a group of readings into packets that fit the smallest uplink (D6). The split of a device and its sensors is reused
+// Splits a group of readings into packets that fit the smallest uplink (decision 0020). The split of a device and its sensors is reused
 // for every later sample, so that each part keeps its template. It changes when the packet size limit changes, and becomes
 // finer when a part no longer fits (a longer status).
 //

@@ -1,8 +1,8 @@
 // The only entry of local readings into the log, for sources, CLI and HTTP (`gateway.submit`). Readings become a fact with
-// canonical units and a strictly increasing time per device (D18), and the fact is logged.
+// canonical units and a strictly increasing time per device (decision 0044), and the fact is logged.
 //
 // Errors: a row that is not a valid reading, or that no uplink can carry, is refused with its reason and counted; the other
-// rows are logged (D3). If no row is left, the caller gets ALL_READINGS_REFUSED or PACKET_TOO_LARGE. A log that cannot write
+// rows are logged (decision 0006). If no row is left, the caller gets ALL_READINGS_REFUSED or PACKET_TOO_LARGE. A log that cannot write
 // keeps records in RAM and reports it in its own state.
 import { counted } from '../../lib/counted'
 import { OsError } from '../../lib/errors'
@@ -29,7 +29,7 @@ interface IntakeOptions {
 export interface SubmitOptions {
   device_id?: string
   device_status?: string
-  /** UNIX seconds (or ms from 1e11 on); stamped if absent or below time_sync_threshold (D18) */
+  /** UNIX seconds (or ms from 1e11 on); stamped if absent or below time_sync_threshold (decision 0044) */
   t?: number
 }
 
@@ -88,7 +88,7 @@ export class Intake {
   }
 
   /**
-   * The intake's part of the progress token (D14): a reading takes the normal path up to the log buffer and is discarded.
+   * The intake's part of the progress token (decision 0046): a reading takes the normal path up to the log buffer and is discarded.
    * Throws if no reading would be accepted.
    */
   token(): void {

@@ -1,4 +1,4 @@
-// The addresses each AID sends from (D16). If an AID sends from a new address, the device has moved, or two devices have the
+// The addresses each AID sends from (decision 0018). If an AID sends from a new address, the device has moved, or two devices have the
 // same AID; either is counted and reported. The port is ignored, since each connection has a new one. Bounded: the AIDs
 // without packets for longest are evicted.
 import { LruMap } from '../../lib/lru-map'

@@ -1,4 +1,4 @@
-// receiver.allow (D16): which senders are accepted. An entry is an IP address, a range (`192.0.2.0/24`, `fd00::/8`), or, on
+// receiver.allow (decision 0022): which senders are accepted. An entry is an IP address, a range (`192.0.2.0/24`, `fd00::/8`), or, on
 // media without IP, an address exactly as the medium writes it. Any other entry admits no sender, and is logged once at the
 // start: a mistake must not open the receiver.
 import { BlockList, isIP } from 'node:net'

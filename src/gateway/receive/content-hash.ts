@@ -1,4 +1,4 @@
-// Hashes the content of a fact, so that duplicate packets are detected (D16). The hash covers the decoded fact, not the
+// Hashes the content of a fact, so that duplicate packets are detected (decision 0018). The hash covers the decoded fact, not the
 // bytes: a FULL and a DIFF of the same fact have the same hash, and it can be computed again from the log. Values are hashed
 // as they are encoded on the wire, so that a copy through another gateway, which may have rounded values in another unit, has
 // the same hash too.

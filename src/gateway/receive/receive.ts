@@ -1,9 +1,9 @@
 // Receives packets of other nodes: packets from every listening medium are decoded, logged, acknowledged after the commit,
 // and answered. Control packets are passed to the handshake manager; a reply that assigns an id waits until the allocation is
-// on flash (D16). ReceiveSession answers requests of secure sessions.
+// on flash (decision 0018). ReceiveSession answers requests of secure sessions.
 //
 // Errors (none stops the gateway): bytes that are no packet are counted `malformed`. A packet whose template is missing is
-// answered NEED_FULL and not acknowledged, so it is sent again as FULL (X9). A duplicate is one record (D16). A packet from a
+// answered NEED_FULL and not acknowledged, so it is sent again as FULL (X9). A duplicate is one record (decision 0018). A packet from a
 // device without the delivery exchange is logged and not acknowledged. A packet without a time is stamped and answered with
 // the time (X11). A packet from an address that receiver.allow does not name is dropped unread. A packet too large for the
 // log is counted `too_large` and acknowledged, or it would be retransmitted for ever.

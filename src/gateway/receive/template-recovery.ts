@@ -1,5 +1,5 @@
 // Restores templates after a crash, for packets of media that acknowledge automatically (MQTT). Such a medium does not repeat
-// acknowledged packets, so a DIFF that waits in the broker must decode even if this process was killed (D4 would drop the
+// acknowledged packets, so a DIFF that waits in the broker must decode even if this process was killed (decision 0017 would drop the
 // slot values, and the DIFF would be lost). Therefore the packet is logged with its fact, and after an unclean stop the
 // packets of the log are passed through the receiver again. It then has exactly its earlier state, since nothing is
 // acknowledged before its record is on flash, and unacknowledged packets are repeated in order. After a torn range the log may

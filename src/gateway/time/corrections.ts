@@ -1,4 +1,4 @@
-// Corrects earlier times by the clock records (D18): a fact stamped before a time source confirmed the time is off by the sum
+// Corrects earlier times by the clock records (decision 0044): a fact stamped before a time source confirmed the time is off by the sum
 // of the later steps, up to the step that made the time correct. The SQL view corrects its rows by the same rule; this module
 // is for readers of the log itself, such as the uplinks. Bounded: only the newest steps are kept in memory. After a start,
 // steps of the older log are read when a fact that old is needed, for example for an uplink with a long backlog.

@@ -1,4 +1,4 @@
-// The gateway's time (D18): the node's clock, its time source, its start value after a restart, and its log records. Created
+// The gateway's time (decision 0044): the node's clock, its time source, its start value after a restart, and its log records. Created
 // before the log, since the log's own times come from it: a board without an RTC begins at 1970. A step before the log is
 // open is not logged; nothing was stamped before it. It checks for jumps of the OS clock every second, queries the time
 // sources every minute and at each jump, and stores the last correct time for the next start.

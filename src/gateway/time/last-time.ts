@@ -1,4 +1,4 @@
-// The last time known to be correct, `<data>/last_time.json`: the start value of a board without an RTC (D18). Written once
+// The last time known to be correct, `<data>/last_time.json`: the start value of a board without an RTC (decision 0044). Written once
 // an hour and at a stop, and only while a time source confirms the time.
 // Errors: a file that cannot be read counts as missing. One that cannot be written only costs the better start value; the
 // newest log records give nearly the same time.

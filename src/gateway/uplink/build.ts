@@ -14,7 +14,7 @@ import type { Identity } from '../identity'
 import type { PoolWish } from '../ids'
 import type { LinkDeps } from '../link-deps'
 import { type ServerSessions, sendingSessions } from '../sessions'
-import { probedMedium } from './probed'
+import { probedMedium } from './probed-medium'
 import { UpstreamRequests } from './requests'
 import { Uplink, type UplinkParts } from './uplink'
 
@@ -98,7 +98,7 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
     if (state.state !== 'up' && state.state !== 'degraded') requests.stop()
     uplink.link(state)
   })
-  // X29: a peer that does not answer is probed again after 2 s, doubling to the limit of D7
+  // X29: a peer that does not answer is probed again after 2 s, doubling to the limit of every backoff
   if (plain) supervisor.add(medium, hostOf(settings))
   else {
     const probed = probedMedium(
@@ -135,7 +135,7 @@ const KEPT_MS = 50
 
 /**
  * How long a record of a time quality is held back. A record of an unsynced clock waits for the first sync, for a limited
- * time, and then until its correction is on flash (D18): after a power cut it would be sent again with another time, and be
+ * time, and then until its correction is on flash (decision 0044): after a power cut it would be sent again with another time, and be
  * another reading upstream.
  */
 export const holding =

@@ -18,7 +18,7 @@ import type { UplinkReport } from '../status'
 import type { Encoders, PackSettings } from './encoders'
 import type { Item } from './lane'
 import { Pace, type PaceSettings } from './pace'
-import { Probing } from './probed'
+import { Probing } from './probed-medium'
 import { UplinkSession } from './session'
 import {
   ANSWER_BYTES,

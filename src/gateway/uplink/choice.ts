@@ -1,4 +1,4 @@
-// Selects the active uplink (D6): the first usable one of the list. A lower one takes over after every higher one has been
+// Selects the active uplink (decision 0019): the first usable one of the list. A lower one takes over after every higher one has been
 // down for a while, so that a short loss changes nothing; a higher one becomes active again after it was stable for longer.
 // Pure.
 

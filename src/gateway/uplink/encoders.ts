@@ -1,4 +1,4 @@
-// The encoders of one uplink, one per source AID (D6), the TIDs each may use, and the recently sent frames, so that only a
+// The encoders of one uplink, one per source AID (decision 0016), the TIDs each may use, and the recently sent frames, so that only a
 // NACK for one of them is accepted (X7, X9). A frame is encrypted with the current session key of its AID. encode() throws
 // the errors of the encoder; then nothing has changed.
 import type { GatewayCores } from '../../cores'
@@ -138,7 +138,7 @@ export class Encoders {
     throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${limit}`)
   }
 
-  /** Encodes the same fact again: a FULL with its own time on a backlog TID, which changes no state (D6). */
+  /** Encodes the same fact again: a FULL with its own time on a backlog TID, which changes no state (decision 0016). */
   encodeAgain(fact: Fact): EncodedFrame {
     return this.#encoder(fact.aid).encodeFull(fact, undefined, this.#client.outboundKey(fact.aid))
   }

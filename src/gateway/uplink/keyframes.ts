@@ -1,4 +1,4 @@
-// Limits key frames on a medium with limited airtime (D6): all of them together may take only a share of it, so their
+// Limits key frames on a medium with limited airtime (decision 0036): all of them together may take only a share of it, so their
 // interval depends on their cost. More templates, longer FULLs or a smaller airtime share mean fewer key frames; forced ones
 // (first use, reconnect, NACK) are always sent. Pure; cannot fail.
 import { LruMap } from '../../lib/lru-map'

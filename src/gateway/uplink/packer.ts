@@ -83,7 +83,7 @@ export class Packer {
     }
   }
 
-  /** A FULL with its own time (D6). */
+  /** A FULL with its own time (decision 0016). */
   #late(fact: Fact, limit: number): EncodedFrame {
     const packet = this.#parts.encoders.encodeAgain(fact)
     if (packet.size > limit) throw new OsError('PACKET_TOO_LARGE', `${packet.size} bytes, the link carries ${limit}`)

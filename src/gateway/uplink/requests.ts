@@ -1,6 +1,6 @@
 // What a gateway requests of its upstream when a link is ready: a device id if it has none, the time (at each opening and
 // every ten minutes), and ids for its own nodes when few are left. An answer counts only with the number of an open request
-// and from the uplink's own address (D16). An unanswered id request is repeated every five seconds, a time request in the
+// and from the uplink's own address (decision 0018). An unanswered id request is repeated every five seconds, a time request in the
 // next round. A server time that differs from the node's is accepted when a second answer agrees, since control packets
 // have no checksum. A pool is requested with identical bytes until the answer arrives, so that the upstream repeats a
 // lost answer and no id is lost with it; it is acknowledged when it is on flash.

@@ -3,7 +3,7 @@
 // queue only knows it as outstanding. The cursor is the low-water mark: facts that it has passed and that must still be sent
 // are remembered, even over a restart. After a lost link the records after the cursor are sent again.
 //
-// Errors: a log that cannot commit. A record is sent as soon as it is appended (D24), so live data flows while the disk
+// Errors: a log that cannot commit. A record is sent as soon as it is appended (decision 0008), so live data flows while the disk
 // refuses (R3), and the upstream stores what this gateway cannot. The stored cursor only moves over committed records.
 import type { LogRecord } from '../../log'
 import { KEY_REQUEST_TID } from '../../pipeline/sender'
@@ -14,7 +14,7 @@ import { PassedFacts } from './passed-facts'
 import { RefusedSearch } from './refused-search'
 
 export interface SendQueueParts extends LanesParts {
-  /** corrects the time of a record that was stamped before a sync (D18) */
+  /** corrects the time of a record that was stamped before a sync (decision 0044) */
   correct?: (record: LogRecord) => void
   /** the AID under which own facts are sent; default: the one in the log */
   ownAid?: () => number

@@ -1,4 +1,4 @@
-// The TIDs a run may use (D6): a new run starts with TIDs that the last one did not use, so that a DIFF of this run never
+// The TIDs a run may use (decision 0016): a new run starts with TIDs that the last one did not use, so that a DIFF of this run never
 // meets a template of the last. The counter must therefore be on flash before a frame of a new template is sent; it is stored
 // some TIDs ahead, so that several templates need one commit only. After 199 TIDs are reused anyway, and the encoder sends
 // FULL only until one is acknowledged, so nothing needs to be stored.

@@ -1,4 +1,4 @@
-// One uplink (D6): a loop over three parts. While it is active it takes the next item from the send queue that all uplinks
+// One uplink (decision 0019): a loop over three parts. While it is active it takes the next item from the send queue that all uplinks
 // share, lets the packer build a packet, passes that to the channel, and settles the item when the channel has delivered it.
 // While another uplink is active its channel stays open, and as the secondary uplink it sends oversized facts. After a
 // restart, a lost link or a handover the records after the cursor are sent again.

@@ -1,4 +1,4 @@
-// All uplinks together (D6): an ordered list with one shared send queue. The first healthy one is active; the next takes over
+// All uplinks together (decision 0019): an ordered list with one shared send queue. The first healthy one is active; the next takes over
 // if the first has been down for a while, or without a key that it needs (X37), and hands back after that was stable again.
 // All of them stay open: a handover costs no handshake. Packets in flight at a handover may still arrive for a moment; the
 // others are sent again over the new active uplink.
@@ -100,7 +100,7 @@ export class Uplinks {
     return this.#active?.uplink ?? null
   }
 
-  /** Maximum packet size of every configured uplink: the limit for one group of readings as FULL (D6). */
+  /** Maximum packet size of every configured uplink: the limit for one group of readings as FULL (decision 0020). */
   get maxPacket(): number {
     return Math.min(...this.list.map(uplink => uplink.maxPacket), USUAL_PACKET)
   }
@@ -148,7 +148,7 @@ export class Uplinks {
     this.#secondary?.pump()
   }
 
-  /** A fact was appended: it is sent after the other facts of this turn were logged too (D24). */
+  /** A fact was appended: it is sent after the other facts of this turn were logged too (decision 0008). */
   appended(): void {
     if (this.#pumpsSoon) return
     this.#pumpsSoon = true
@@ -169,7 +169,7 @@ export class Uplinks {
     }
   }
 
-  /** The scheduler's part of the progress token (D14): settles after the scheduler ran, whatever the state of the uplinks. */
+  /** The scheduler's part of the progress token (decision 0046): settles after the scheduler ran, whatever the state of the uplinks. */
   token(): Promise<void> {
     this.#choose()
     this.pump()

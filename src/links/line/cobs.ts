@@ -1,4 +1,4 @@
-// Framing for lines with os-node at both ends (D8, `framing: "cobs"`): the packet and its CRC-16, byte-stuffed (COBS)
+// Framing for lines with os-node at both ends (decision 0029, `framing: "cobs"`): the packet and its CRC-16, byte-stuffed (COBS)
 // so that they contain no zero, with a zero at both ends. Transparent; it adds one byte in 254, and a lost byte costs
 // one packet. Errors: a frame with wrong stuffing or CRC, or one that is too long, is dropped.
 import { crc16 } from '../../wire/crc'

@@ -1,4 +1,4 @@
-// Bytes of a serial line → packets (D8): `02 packet 03` on UART, `02 packet LRC 03` on RS485. Neither is transparent,
+// Bytes of a serial line → packets (decision 0029): `02 packet 03` on UART, `02 packet LRC 03` on RS485. Neither is transparent,
 // so delimiters alone prove nothing. A data frame, a delivery frame or its answer is accepted if its CRC-16 (and the
 // LRC) is right; the outermost of such spans wins, and its inside is not examined again. A control packet is accepted
 // if it matches its layout exactly and is in no such span; an answer additionally needs an open request.

@@ -1,4 +1,4 @@
-// The exact layouts of control packets (docs/protocol.md section 2, D8). On a serial line a control packet has no
+// The exact layouts of control packets (docs/protocol.md section 2, decision 0029). On a serial line a control packet has no
 // checksum, so it is accepted only if its length and content match its layout to the last byte. Nothing here throws.
 import { controlSeq } from '../../protocol/control'
 import { isProbe, isProbeReply, PROBE_REPLY_SIZE, PROBE_SIZE } from '../../protocol/delivery'

@@ -1,4 +1,4 @@
-// A medium over a byte stream: packets in frames on a Line (D8). Serial drivers only need to pass in their port.
+// A medium over a byte stream: packets in frames on a Line (decision 0029). Serial drivers only need to pass in their port.
 //
 // Errors: the line itself reports that it cannot be opened or is lost; a failed write is `false` and counted; more
 // writes than the line accepts are refused, so that a stuck port needs no memory. Bytes that are no packet are ignored

@@ -1,4 +1,4 @@
-// Delayed acknowledgements (D19: PUBACK after the commit). mqtt.js answers a PUBLISH immediately; its answers are
+// Delayed acknowledgements (decision 0021: PUBACK after the commit). mqtt.js answers a PUBLISH immediately; its answers are
 // intercepted here and sent when the packet is settled, in the order of the packets, as MQTT requires. Packets that are
 // not settled when the connection ends were never acknowledged, so the broker sends them again.
 import type { Packet } from 'mqtt/lib/client'

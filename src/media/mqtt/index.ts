@@ -1,4 +1,4 @@
-// The MQTT medium (specification, "Transporter media"; D19): its declaration. Versions 3.1.1 and 5, QoS 0 to 2;
+// The MQTT medium (specification, "Transporter media"; decision 0021): its declaration. Versions 3.1.1 and 5, QoS 0 to 2;
 // topics.ts makes the topics, connection.ts is one connection, and each direction has its own file.
 import { randomBytes } from 'node:crypto'
 import { OsError } from '../../lib/errors'

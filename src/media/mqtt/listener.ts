@@ -1,4 +1,4 @@
-// Packets of other nodes from a broker (D19). The session outlives the connection, so that the broker stores packets
+// Packets of other nodes from a broker (decision 0021). The session outlives the connection, so that the broker stores packets
 // while we are away. A packet of QoS 1 or 2 is acknowledged when its origin is settled, so that the broker resends
 // packets that could not be stored. The topic identifies the sender, and answers go to the matching topic.
 //

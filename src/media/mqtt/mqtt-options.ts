@@ -1,4 +1,4 @@
-// Options of the MQTT medium in Config.json (D19). Invalid ones are refused with the key.
+// Options of the MQTT medium in Config.json (decision 0021). Invalid ones are refused with the key.
 import * as v from 'valibot'
 import { choice, flag, int, maxPacket, maybe, maybeInt, optionalText, section } from '../../config/fields'
 import { tlsOption } from '../tls/tls-options'

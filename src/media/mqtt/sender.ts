@@ -1,4 +1,4 @@
-// Publishes packets to a broker and receives answers from it (D19). At QoS 1 a packet counts as sent when the
+// Publishes packets to a broker and receives answers from it (decision 0021). At QoS 1 a packet counts as sent when the
 // broker has acknowledged it. Packets without acknowledgement when the connection breaks resolve false and are resent
 // from the log: nothing is stored here. Answers sent meanwhile are stored by the broker: one of them may refuse a packet that
 // it had acknowledged. The node's own state is retained too, with a last will. While this node has no id it publishes as

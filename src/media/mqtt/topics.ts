@@ -1,4 +1,4 @@
-// Topics from templates (D19): `<aid>` and `<install>` replace complete levels. A sender fills in its own values; a
+// Topics from templates (decision 0021): `<aid>` and `<install>` replace complete levels. A sender fills in its own values; a
 // receiver subscribes to all of them and derives from a packet's topic the sender and the topic for answers.
 
 /** `os/sensors/raw` and `os/sensors/#`: topics of the reference for publishing and subscribing */

@@ -53,7 +53,7 @@ export interface RequestOptions {
 
 /**
  * Sends one packet and waits for the first reply from that address that `accept` accepts. Returns null on a time-out or
- * if the peer cannot be reached; never throws. The kernel drops replies of other addresses (D16).
+ * if the peer cannot be reached; never throws. The kernel drops replies of other addresses (decision 0018).
  */
 export async function request(
   host: string,

@@ -1,5 +1,5 @@
 // The probe of the delivery exchange (X29): sent when a link is opened, again 2 s later, then after delays that double up to
-// 5 s (D7). Pure. A PONG counts if it has the number of a probe sent since the opening, however late it arrives; any other
+// 5 s (decision 0045). Pure. A PONG counts if it has the number of a probe sent since the opening, however late it arrives; any other
 // packet is ignored (null).
 import { COMMAND } from '../../wire/commands'
 import { controlSeq } from '../control'

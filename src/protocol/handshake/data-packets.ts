@@ -1,6 +1,6 @@
 // Answers a data packet: decodes it, notes its device as heard, and updates its sender's session. In strict mode every
 // candidate key is tried (X7), a frame that no key decrypts is answered BAD_KEY, one with a missing template NEED_FULL (X9),
-// and plaintext is refused if security is required (X8, D16).
+// and plaintext is refused if security is required (decision 0018, X8).
 //
 // Errors: a parser that throws gives an ERROR envelope. A packet with an error changes no state; the component does not
 // answer it, and strict mode answers it only if its CRC-16 is correct, so noise is never answered.

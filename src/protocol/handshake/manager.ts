@@ -171,7 +171,7 @@ export class HandshakeManager {
 
   /**
    * The timestamp check of the reference: compares with the newest accepted timestamp of that AID (as a number or its text);
-   * a missing one counts as 0. The receive path does not use it, since backlog and reordering are valid (D16, X10).
+   * a missing one counts as 0. The receive path does not use it, since backlog and reordering are valid (decision 0018, X10).
    */
   checkTimestamp(aid: number | string, timestamp: number | null): 'ACCEPT' | 'REPLAY' | 'OUT_OF_ORDER' {
     const ts = timestamp ?? 0
@@ -228,7 +228,7 @@ export class HandshakeManager {
 
   // ---- received packets
 
-  /** Whether an answer's seq belongs to an open request of this node (D8, D16). */
+  /** Whether an answer's seq belongs to an open request of this node (decisions 0029 and 0018). */
   isOpen(raw: Uint8Array): boolean {
     return this.#requester.age(raw) !== null
   }
@@ -301,7 +301,7 @@ export class HandshakeManager {
     this.sessions.save(true)
   }
 
-  /** True for an answer about time or identity without an open request to that address (D16). */
+  /** True for an answer about time or identity without an open request to that address (decision 0018). */
   #isStray(raw: Uint8Array, cmd: number, addr: unknown): boolean {
     if (cmd !== COMMAND.ID_ASSIGN && cmd !== COMMAND.ID_POOL_RES && cmd !== COMMAND.TIME_RESPONSE) return false
     if (this.#deps.strict?.trusts?.(addr) === false) return true

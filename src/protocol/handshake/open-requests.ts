@@ -1,4 +1,4 @@
-// The open requests of this node (D16, S13): an answer about time or identity counts only with the seq of one of them, and
+// The open requests of this node (decision 0018, S13): an answer about time or identity counts only with the seq of one of them, and
 // only once. The caller checks the address. Bounded; a request without an answer is forgotten after a minute.
 
 import type { Clock } from '../../lib/clock'

@@ -46,7 +46,7 @@ export class Requester {
     return this.#request(COMMAND.TIME_RESPONSE, control.buildTimeRequest)
   }
 
-  /** Milliseconds since the request that this packet answers; null if none is open (D8, D16). */
+  /** Milliseconds since the request that this packet answers; null if none is open (decisions 0029 and 0018). */
   age(raw: Uint8Array): number | null {
     return this.#open.age(control.controlSeq(raw), raw[0] ?? 0)
   }

@@ -69,7 +69,7 @@ export interface HandshakeDeps {
   sequence?: SequenceCounter
   /** server times up to this are invalid, seconds; no key is derived from a timestamp up to this */
   timeSyncThreshold?: number
-  /** D16: ID_ASSIGN, ID_POOL_RES and TIME_RESPONSE only count with the seq of an open request */
+  /** decision 0018: ID_ASSIGN, ID_POOL_RES and TIME_RESPONSE only count with the seq of an open request */
   requireOpenRequest?: boolean
   /** called with an accepted server time: UNIX seconds, and the round trip of the answer */
   onServerTime?: (seconds: number, rttMs: number) => void

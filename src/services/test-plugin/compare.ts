@@ -1,4 +1,4 @@
-// compare: sends the same readings through every built-in core, and shows the rates and whether the bytes are equal (D12:
+// compare: sends the same readings through every built-in core, and shows the rates and whether the bytes are equal (decision 0064:
 // both cores give identical bytes for every input). With one core only it reports that there is nothing to compare.
 import { breathe } from './checks'
 import { type CoreTable, coreMaker, namesOf, ucum, whyMissing } from './cores'

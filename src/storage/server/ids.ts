@@ -1,5 +1,5 @@
 // The ID allocator that several receivers share: tables os_ids, os_id_addresses and os_id_state of a PostgreSQL database
-// (D15, D20), created by postgres.ts. One call is one transaction, which first locks the only row of os_id_state: allocators
+// (decision 0067), created by postgres.ts. One call is one transaction, which first locks the only row of os_id_state: allocators
 // work one after another, in batches, so that no id is granted twice, and the quotas of X38 count over all receivers. Times
 // are UNIX seconds of the server's clock.
 //

@@ -106,7 +106,7 @@ export class ServerStore {
     this.#retained = today
   }
 
-  /** The clock was set: moves unconfirmed times of that boot; uuids stay (D18). */
+  /** The clock was set: moves unconfirmed times of that boot; uuids stay (decision 0044). */
   async #move(on: Connection, { boot, seq, quality, clock }: LogRecord): Promise<void> {
     const { offsetMs } = clock!
     await on.run(

@@ -1,5 +1,5 @@
 // The ID allocator that receivers share, against real PostgreSQL: several processes with several connections each in parallel, quotas
-// over all of them, leases, and an exhausted range (X5, X38, D15). The file is also the child: it runs as such when the variable is set.
+// over all of them, leases, and an exhausted range (decision 0067, X5, X38). The file is also the child: it runs as such when the variable is set.
 // Long: more devices and rounds
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'

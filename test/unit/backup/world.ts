@@ -32,6 +32,8 @@ export const NOT: Record<string, string> = {
   'config.last-good.json': '{"password":"hush"}',
   'upstream/secure_sessions.json': 'session-key',
   'half.tmp': 'x',
+  'os-node.127.cache': 'bytecode',
+  'update-upload': 'a half-uploaded update',
   'restore/old-1/x': 'x',
 }
 export const SECRET: Record<string, string> = {

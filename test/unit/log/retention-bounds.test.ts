@@ -278,7 +278,7 @@ test('when_full "refuse" keeps what no cursor has passed and refuses new facts u
   assert.equal(log.status().refused, 1)
   assert.equal(log.status().dropped, 0)
   const before = taken
-  // the uplink catches up: cursors are still accepted, and room returns once they are on the medium (D24)
+  // the uplink catches up: cursors are still accepted, and room returns once they are on the medium (decision 0008)
   log.appendCursor('main', log.lastSeq)
   assert.throws(() => log.appendFact(factOf(taken), LOCAL), { code: 'DISK_FULL' })
   assert.equal(log.status().dropped, 0)

@@ -1,4 +1,4 @@
-// Node as the facade of the protocol: time on the wire (D18), the state after a restart (X22), key frames on request (X9),
+// Node as the facade of the protocol: time on the wire (decision 0044), the state after a restart (X22), key frames on request (X9),
 // the optional parts of a packet, batches, roles, and the ids that a configuration may contain.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'

@@ -68,7 +68,7 @@ test('all options reach the driver, and a network medium without a peer sends to
   })
   const quiet = { topics: { state: '' } }
   const mqtt = { host: '', port: 1883, username: 'me', ...quiet }
-  assert.deepEqual(await options('MQTT'), mqtt, 'no default broker (D19), and no state of its own')
+  assert.deepEqual(await options('MQTT'), mqtt, 'no default broker (decision 0021), and no state of its own')
   assert.deepEqual(await options('UART'), { port: '/dev/ttyUSB0', framing: 'cobs', baudrate: 115200 })
   assert.equal((await options('Bluetooth')).port, 5454)
   assert.equal(world.last.name, 'dispatch-bluetooth')

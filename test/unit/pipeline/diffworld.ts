@@ -280,7 +280,7 @@ export class World {
   }
 
   /**
-   * Without acknowledgements a reused TID is only safe when one FULL of its first half minute arrives (D6), and not as one
+   * Without acknowledgements a reused TID is only safe when one FULL of its first half minute arrives (decision 0016), and not as one
    * older than the same content in the run before: a link that loses every such one is assumed to lose the others too, up to
    * the next FULL.
    */

@@ -1,6 +1,6 @@
 // Encode and decode are inverse in dialect `ucum`: a million random facts in all, over both paths (the uplink's encoder to the
 // gateway's receiver, the core to fusion), precision 0 to 10. Texts and units are decoded as sent, values exactly where they
-// are on the fixed-point grid and within D3 elsewhere; refused values could not have been preserved.
+// are on the fixed-point grid and within the bound of decision 0006 elsewhere; refused values could not have been preserved.
 // Long: the million; `npm test` runs a tenth of it
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -5,7 +5,16 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { autobootOf, firmwareChooser, parseAutoboot } from '../../../src/update/firmware'
 import { openSlots, type Slots } from '../../../src/update/slots'
-import { beginTrial, confirm, giveUp, LastUpdates, onTrial, settle } from '../../../src/update/trial'
+import {
+  beginTrial,
+  confirm,
+  giveUp,
+  LastUpdates,
+  noteRestart,
+  onTrial,
+  settle,
+  wasRolledBack,
+} from '../../../src/update/trial'
 import { type Reader, startOf } from '../../image/boot-sim'
 import { tempDir } from '../../lib/gateway'
 
@@ -109,6 +118,19 @@ test('a version that hangs, panics or reports failure is rolled back, and so is 
   assert.equal(pi.restart(false), 'A')
   assert.equal(pi.updates.read()!.outcome, 'rolled back')
   assert.deepEqual(pi.slots.choice(), { active: 'A' })
+})
+
+test('an update whose trial a power cut prevented may be installed again automatically, one that failed may not', () => {
+  const tried = { version: '1.0.3', built_at: 9 }
+  const cut = updated()
+  assert.equal(cut.restart(false), 'A')
+  assert.match(cut.updates.read()!.reason!, /power was cut before its trial/)
+  assert.equal(wasRolledBack(cut.updates, tried), false)
+  const panicked = updated()
+  noteRestart(panicked.updates)
+  assert.equal(panicked.restart(true), 'B')
+  assert.equal(panicked.restart(false), 'A')
+  assert.equal(wasRolledBack(panicked.updates, tried), true)
 })
 
 test('a board that cannot try a slot says why', () => {

@@ -12,7 +12,7 @@ import { openSource, type UpdateSource } from '../../../src/update/update-source
 import { at, bootOf, card, MIB, pack, pem, publicKey, rootOf, running } from '../../lib/update-card'
 
 async function install(slots: Slots, path: string, keys = pem(publicKey)) {
-  const opened = await openSource(path)
+  const opened = await openSource(path, Date.now)
   let end = 0
   const read: UpdateSource['read'] = (at, length) => {
     assert.ok(at >= end, 'a server without ranges would send the whole file again')
@@ -148,7 +148,10 @@ test('a refused update leaves the other slot unchanged', async () => {
     code: 'E_UPDATE',
     message: 'the kernel module os_node_tryboot is not loaded',
   })
-  await assert.rejects(openSource(at('nowhere.update')), { code: 'E_UPDATE_SOURCE', message: /nowhere\.update/ })
+  await assert.rejects(openSource(at('nowhere.update'), Date.now), {
+    code: 'E_UPDATE_SOURCE',
+    message: /nowhere\.update/,
+  })
   assert.ok(device('id-03').equals(before))
   assert.deepEqual(slots.choice(), { active: 'A' })
   // a second key: rotation

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { OsError } from '../../../src/lib/errors'
-import { checkAutomatic, checked, checkText, checkTime, runsAlready } from '../../../src/update/automatic'
+import { checkAutomatic, checked, checkText, runsAlready } from '../../../src/update/automatic'
 import { scheduleOf, windowEnd } from '../../../src/update/schedule'
 import { beginTrial, giveUp, LastUpdates, wasRolledBack } from '../../../src/update/trial'
+import { checkTime } from '../../../src/update/update-source'
 import { at, card, running } from '../../lib/update-card'
 
 const utc = (text: string): number => Date.parse(`${text}Z`)

@@ -11,7 +11,7 @@ const endOf = (req: IncomingMessage): number => Number(/-(\d+)$/.exec(req.header
 /** the range of the first request after a gap */
 const after = (at: number): string => `bytes=${at}-${at + 262_143}`
 
-async function serve(t: TestContext, answer: (req: IncomingMessage, res: ServerResponse) => void) {
+async function serve(t: TestContext, answer: (req: IncomingMessage, res: ServerResponse) => void, limits: object = {}) {
   const asked: string[] = []
   const server = createServer((req, res) => {
     asked.push(req.headers.range ?? '')
@@ -22,7 +22,10 @@ async function serve(t: TestContext, answer: (req: IncomingMessage, res: ServerR
     server.closeAllConnections()
     server.close()
   })
-  const source = fromUrl(`http://127.0.0.1:${(server.address() as AddressInfo).port}/x.update`, () => 1)
+  const source = fromUrl(`http://127.0.0.1:${(server.address() as AddressInfo).port}/x.update`, Date.now, {
+    delay: () => 1,
+    ...limits,
+  })
   t.after(() => source.close())
   return { source, asked }
 }
@@ -80,6 +83,19 @@ test('a broken connection is reopened where it broke; five failures in a row end
   const dead = await serve(t, (_, res) => res.destroy())
   await assert.rejects(dead.source.read(0, 10), { code: 'E_UPDATE_SOURCE', message: /x\.update cannot be read: / })
   assert.equal(dead.asked.length, 5)
+})
+
+test('a server that sends too slowly, or beyond the end of the window, is dropped', async t => {
+  const drip = (req: IncomingMessage, res: ServerResponse): void => {
+    res.writeHead(206)
+    let at = fromOf(req)
+    const timer = setInterval(() => res.write(BYTES.subarray(at, ++at)), 5)
+    res.on('close', () => clearInterval(timer))
+  }
+  const slow = await serve(t, drip, { slowest: { bytes: 1024, ms: 60 } })
+  await assert.rejects(slow.source.read(0, 1000), { code: 'E_UPDATE_SOURCE', message: /sends less than 1 KiB in/ })
+  const late = await serve(t, drip, { until: Date.now() + 60 })
+  await assert.rejects(late.source.read(0, 1000), { code: 'E_UPDATE_SOURCE', message: /the time for updates ended/ })
 })
 
 test('a server that refuses, and a file that is too short, are reported', async t => {

@@ -1,7 +1,17 @@
 // The uplink of os-node.conf: which addresses are accepted, and the configuration they give, which the gateway accepts.
 // Needs: linux rigtools
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { ConfigStore } from '../../../src/config'
@@ -102,6 +112,34 @@ test('the configuration has it first, with its medium on, replacing an earlier o
     gateway: { uplinks: [{ name: 'card', medium: 'TCP', host: 'a' }] },
     RESOURCES: { transport_status: { tcp: true } },
   })
+})
+
+test('a link in the place of the new file is not followed: the owner of the folder writes it', {
+  skip: process.getuid?.() === 0 ? false : 'needs root',
+}, () => {
+  const dir = tempDir()
+  chmodSync(dir, 0o755)
+  const etc = join(dir, 'etc')
+  mkdirSync(etc)
+  const target = join(dir, 'target')
+  writeFileSync(target, 'of root')
+  const places = {
+    wanted: join(dir, 'wanted'),
+    config: join(etc, 'Config.json'),
+    taken: join(dir, 'taken'),
+    report: join(dir, 'report'),
+  }
+  writeFileSync(places.wanted, 'udp://192.0.2.10:8080')
+  writeFileSync(places.config, '{}', { mode: 0o640 })
+  symlinkSync(target, `${places.config}.${process.pid}.tmp`)
+  for (const path of [etc, places.config]) chownSync(path, 65534, 65534)
+  assert.throws(() => takeUplink(places), { code: 'EACCES' })
+  assert.equal(readFileSync(target, 'utf8'), 'of root')
+  assert.equal(process.geteuid!(), 0)
+  rmSync(`${places.config}.${process.pid}.tmp`)
+  takeUplink(places)
+  const { uid, mode } = statSync(places.config)
+  assert.deepEqual([uid, mode & 0o777], [65534, 0o640])
 })
 
 test('a start applies it and keeps owner and permissions of the file; an invalid one is reported', () => {

@@ -1,7 +1,7 @@
 // Commands of the CLI, run by the gateway.
 import { call } from './api'
+import { quote } from './command-words'
 import type { JobInfo } from './types'
-import { quote } from './words'
 
 export const execute = (command: string, background = false): Promise<JobInfo> =>
   call<JobInfo>('POST', '/api/oscli/execute', { body: { command, background }, timeoutMs: 120_000 })

@@ -1,7 +1,7 @@
 // Outputs of the source type gpio: on_start, on_stop and on_fault, after a crash, a reload and a stop.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { settleOutputs } from '../../../../drivers/gpio/safe'
+import { settleOutputs } from '../../../../drivers/gpio/fault-outputs'
 import { OsError } from '../../../../src/lib/errors'
 import { events, FakeGpio, make } from './gpio-world'
 

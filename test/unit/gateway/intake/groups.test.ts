@@ -1,4 +1,4 @@
-// Sub-groups end to end (D6): a gateway with a medium of 60 bytes next to one of 1400. Every packet fits the smallest, the
+// Sub-groups end to end (decision 0020): a gateway with a medium of 60 bytes next to one of 1400. Every packet fits the smallest, the
 // split is the same for all values and statuses, a sensor that cannot fit is refused with its bytes, and another list of
 // uplinks splits anew.
 import assert from 'node:assert/strict'

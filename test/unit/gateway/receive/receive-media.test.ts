@@ -1,4 +1,4 @@
-// The same packet over two media at the same time (D16): one record, acknowledged on both after the commit, whatever
+// The same packet over two media at the same time (decision 0018): one record, acknowledged on both after the commit, whatever
 // frames the two paths used.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -1,4 +1,4 @@
-// Which uplink is active: takeover after a period of silence, handback after a period of stability (D6, R12).
+// Which uplink is active: takeover after a period of silence, handback after a period of stability (decision 0019, R12).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Candidate, choose } from '../../../../src/gateway/uplink/choice'

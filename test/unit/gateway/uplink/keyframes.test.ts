@@ -1,4 +1,4 @@
-// Key frames planned by airtime (D6), and the delivery exchange on a slow medium.
+// Key frames planned by airtime (decision 0036), and the delivery exchange on a slow medium.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { KeyFramePlan } from '../../../../src/gateway/uplink/keyframes'

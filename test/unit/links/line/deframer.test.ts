@@ -1,4 +1,4 @@
-// Packets from serial bytes (D8, R19): compared with a slow reference decoder that sees the complete stream, in any
+// Packets from serial bytes (decision 0029, R19): compared with a slow reference decoder that sees the complete stream, in any
 // chunking, mutated.
 // Long: more damaged frames
 import assert from 'node:assert/strict'
@@ -60,7 +60,7 @@ function deframe(framing: SerialFraming, chunks: Uint8Array[], idle = true): str
   return got
 }
 
-/** The rule of D8 implemented again, slowly: every start with its longest end, then the earliest first. */
+/** The rule of decision 0029 implemented again, slowly: every start with its longest end, then the earliest first. */
 function judge(framing: SerialFraming, bytes: Uint8Array): string[] {
   const extra = framing === 'rs485' ? 1 : 0
   const holds = (packet: Uint8Array, end: number): boolean => !extra || bytes[end] === lrc(packet)

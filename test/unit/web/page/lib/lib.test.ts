@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { timeLabels, timeSpace, timeSteps, valueLabels } from '../../../../../src/web/page/lib/axis'
+import { quote, wordsOf } from '../../../../../src/web/page/lib/command-words'
 import { afterSaving, fits, partsWith, shownValue, typedValue } from '../../../../../src/web/page/lib/edits'
 import { EventParser } from '../../../../../src/web/page/lib/eventparser'
 import { parseHex, parts, toHex } from '../../../../../src/web/page/lib/hex'
@@ -9,7 +10,6 @@ import { Newest } from '../../../../../src/web/page/lib/newest'
 import { comesIn, Meter, retryDelayMs } from '../../../../../src/web/page/lib/rates'
 import { lineOf, statisticsOf } from '../../../../../src/web/page/lib/stored'
 import type { Dashboard, LinkInfo, OptionField, Readings, Status } from '../../../../../src/web/page/lib/types'
-import { quote, wordsOf } from '../../../../../src/web/page/lib/words'
 
 test('after saving, unsaved input stays, and a refusal below a field is shown next to that field', () => {
   const edits = { 'gateway.uplinks': '[]', device_id: 'x', 'engine_settings.precision': '3' }

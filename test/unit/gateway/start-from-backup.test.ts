@@ -2,7 +2,7 @@
 // removed only when that is on the medium.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Restored } from '../../../src/gateway/restored'
+import { Restored } from '../../../src/gateway/start-from-backup'
 import { TidCounters } from '../../../src/gateway/uplink/tids'
 import { silentLogger } from '../../../src/lib/logger'
 import { FlashLog } from '../../../src/log'

@@ -5,8 +5,8 @@ import { type Node, type ParseError, parseTree, printParseErrorCode } from 'json
 import { isObject } from '../lib/objects'
 import { isFree, schemaAt } from './describe'
 import { getAt, safeName, type Tree } from './keys'
+import { NO_VALUE, tidy } from './lenient-json'
 import type { AnySchema } from './schema'
-import { NO_VALUE, tidy } from './tidy'
 
 interface Damage {
   readonly path: readonly (string | number)[]

@@ -11,6 +11,8 @@ export type Refusal = readonly [message: string, hint: string]
 
 /** Selects the slot at a start. Slots are numbers of boot partitions. */
 export interface Chooser {
+  /** a power cut before the try only postpones it; else the next start is an ordinary one */
+  readonly keepsTry: boolean
   refusal(): Refusal | undefined
   /** `trying` is 0 if the next start is no try */
   read(): { active: number; trying: number }
@@ -53,6 +55,7 @@ export function sectorChooser(first: number, disk: string): Chooser {
   }
 
   return {
+    keepsTry: true,
     refusal: () => undefined,
     read,
     tryOnce: trying => write(read().active, trying, 1),

@@ -1,7 +1,7 @@
 // The probes of an opening (X29): what is sent to a peer that answers, answers late, or never.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { Probing } from '../../../../src/gateway/uplink/probed'
+import { Probing } from '../../../../src/gateway/uplink/probed-medium'
 import type { Clock } from '../../../../src/lib/clock'
 import { SequenceCounter } from '../../../../src/protocol/control'
 import { DeliverySender } from '../../../../src/protocol/delivery'

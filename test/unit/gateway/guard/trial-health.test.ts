@@ -1,7 +1,7 @@
 // Whether a gateway does its work, for the trial of a new version.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { works } from '../../../../src/gateway/guard/works'
+import { works } from '../../../../src/gateway/guard/trial-health'
 
 type Status = Parameters<typeof works>[0]
 
