@@ -232,7 +232,7 @@ export class IdAllocator {
     this.#keeper.change({ set: idVal, record })
     this.#keeper.reclaim(now)
     this.#keeper.cutOffline(now)
-    this.#keeper.meter.tell(now)
+    this.#keeper.meter.report(now)
     return true
   }
 
@@ -287,7 +287,7 @@ export class IdAllocator {
     const now = this.#keeper.tick()
     const state = this.#keeper.load()
     this.#keeper.meter.effective(now)
-    this.#keeper.meter.tell(now)
+    this.#keeper.meter.report(now)
     return {
       total_allocated: state.entries.size,
       total_released: this.#range.left(state, now),
@@ -368,7 +368,7 @@ export class IdAllocator {
     this.#keeper.change({ set: id, record: { ...record, ...(grantedTo !== undefined && { granted_to: grantedTo }) } })
     this.#keeper.meter.arrived(now)
     this.#keeper.meter.effective(now)
-    this.#keeper.meter.tell(now)
+    this.#keeper.meter.report(now)
     return id
   }
 
