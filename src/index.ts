@@ -302,12 +302,12 @@ checkLibrary(Node, BareEngine, BareFusion, BareTransporters, BareCoreManager)
 
 export * from './checked-exports'
 export { createNativeChecks } from './cores'
+export { UNASSIGNED as UNASSIGNED_ID } from './lib/assigned-id'
 export { type ErrorCode, OsError } from './lib/errors'
 export type { Files } from './lib/files'
 export { FlashLog, type FlashLogOptions, LogFiles, type LogRecord, type LogSource } from './log'
 export type { NodeOptions } from './node/node'
 export type { BatchItem, BatchMetrics, DispatchPath, TransmitOptions, TransmitResult } from './node/types'
-export { UNASSIGNED_ID } from './node/types'
 export type { Core, RejectedRow, Strategy } from './pipeline/core'
 export type { Fact, FactDict, Reading, SensorFact } from './pipeline/fact'
 export type { FusionOptions, SessionKeys } from './pipeline/fuse'

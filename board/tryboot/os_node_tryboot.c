@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Tells the firmware of a Raspberry Pi to start the boot partition of [tryboot] in autoboot.txt, once, at the next restart. The kernel of
+// Informs the firmware of a Raspberry Pi to start the boot partition of [tryboot] in autoboot.txt, once, at the next restart. The kernel of
 // Debian does not pass `reboot "0 tryboot"` on. A panic or the watchdog does not pass here, so such a restart is an ordinary one.
 //   known: the firmware answers questions for its reboot flags (read only)
 //   armed: the next restart is a try

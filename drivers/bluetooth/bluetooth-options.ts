@@ -1,6 +1,6 @@
 // Options of the Bluetooth medium, as in Config.json: meaning, bounds and defaults.
 import { array, check, type InferOutput, maxLength, object, pipe, string } from 'valibot'
-import { choice, flag, int, maybe, optionalText, port, text } from '../../src/config/fields'
+import { choice, flag, int, maxPacket, maybe, optionalText, port, text } from '../../src/config/fields'
 
 /** a frame of 512 bytes is three notifications at the usual MTU of 247 */
 const DEFAULT_MAX_PACKET = 512
@@ -24,8 +24,12 @@ export const bluetoothOptions = object({
     'addresses (a4:c1:38:8d:18:b2) or advertised names of the devices with a Nordic UART service',
   ),
   adapter: text('hci0', 'the adapter, as ls /sys/class/bluetooth shows it'),
-  framing: choice(['uart', 'cobs'], 'uart', 'uart: STX packet ETX, for every peer; cobs: for os-node at both ends'),
-  max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 32, max: 4096 }),
+  framing: choice(
+    ['uart', 'cobs'],
+    'uart',
+    'uart: STX packet ETX, understood by every peer; cobs: for os-node at both ends',
+  ),
+  max_packet: maxPacket(DEFAULT_MAX_PACKET, 4096, 32),
   extended_scan: flag(false, 'scan as Bluetooth 5 does, where the adapter can'),
   find_timeout_ms: int(15_000, 'time limit to hear a peer', { min: 1000, max: 60_000 }),
   connect_timeout_ms: int(10_000, 'time limit for connecting, after the peer was heard', { min: 1000, max: 60_000 }),

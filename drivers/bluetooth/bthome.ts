@@ -71,10 +71,10 @@ export class BthomeDecoder implements Decoder {
     if (objects === 'repeat') return ''
     if (objects === 'replay') return 'an old advertisement sent again'
     if (typeof objects === 'string') return objects === 'wrong key' ? 'the bind_key does not fit' : objects
-    return this.#tell(objects, this.#isRepeat(objects, now), emit)
+    return this.#report(objects, this.#isRepeat(objects, now), emit)
   }
 
-  #tell(objects: Uint8Array, repeat: boolean, emit: Emit): Verdict {
+  #report(objects: Uint8Array, repeat: boolean, emit: Emit): Verdict {
     const seen = new Map<string, number>()
     const whole = eachObject(objects, (id, raw) => {
       const type = objectType(id)

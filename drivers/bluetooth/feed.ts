@@ -48,7 +48,7 @@ export class AdvertisementFeed implements Feed {
   #cancelAway: () => void = () => undefined
   #onHeard: () => void = () => undefined
   #raw = ''
-  readonly #emit: Emit = (key, value) => this.#tell(key, value)
+  readonly #emit: Emit = (key, value) => this.#publish(key, value)
 
   constructor(options: FeedOptions) {
     this.#options = options
@@ -98,15 +98,15 @@ export class AdvertisementFeed implements Feed {
     this.refusal = verdict
     if (verdict === '') this.#tally.frames++
     else this.#tally.refused++
-    if (rssi !== null) this.#tell('rssi', rssi)
-    this.#tell('presence', 1)
+    if (rssi !== null) this.#publish('rssi', rssi)
+    this.#publish('presence', 1)
     this.#waitAway()
     this.#onHeard()
   }
 
   #current: Uint8Array = new Uint8Array()
 
-  #tell(key: string, value: number | null): void {
+  #publish(key: string, value: number | null): void {
     if (this.heard.size < MOST_KEYS || this.heard.has(key)) {
       if (this.#raw === '') this.#raw = Buffer.from(this.#current).toString('hex')
       this.heard.set(key, { value, raw: this.#raw })
@@ -123,7 +123,7 @@ export class AdvertisementFeed implements Feed {
     this.#cancelAway = timers.after(awayMs, () => {
       this.#raw = ''
       this.#current = new Uint8Array()
-      this.#tell('presence', 0)
+      this.#publish('presence', 0)
       this.#waitAway()
     })
   }

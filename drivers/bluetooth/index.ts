@@ -1,6 +1,6 @@
 // Bluetooth Low Energy: packets over the Nordic UART service (this gateway is the central), and sources that read
 // advertisements: BTHome v2, iBeacon, Eddystone telemetry, Ruuvi. Declarations only; medium.ts, adapter.ts and feed.ts
-// describe the errors. Only the UDP substitute uses port 5454, if the options ask for it (decision 0037).
+// describe the errors. Only the UDP substitute uses port 5454, if the options name it (decision 0037).
 import type { GenericSchema } from 'valibot'
 import { OsError } from '../../src/lib/errors'
 import { systemTimers, type Timers } from '../../src/lib/timers'

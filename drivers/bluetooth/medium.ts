@@ -100,7 +100,7 @@ export class PeersMedium implements Medium {
         logger: logger.child(peer),
         backoff: RETRY,
         openTimeoutMs: options.findMs + options.connectMs + 5000,
-        onState: () => this.#tell(),
+        onState: () => this.#report(),
       })
       return { peer, medium, link }
     })
@@ -131,7 +131,7 @@ export class PeersMedium implements Medium {
       lost: reason => events.lost(reason),
       degraded: reason => {
         this.#silent = reason
-        this.#tell()
+        this.#report()
       },
     }
     this.#user = user
@@ -139,7 +139,7 @@ export class PeersMedium implements Medium {
     await adapter.join(user, { silenceMs })
     if (this.#user !== user) return adapter.leave(user)
     for (const { link } of this.#peers) link.enable()
-    this.#tell()
+    this.#report()
   }
 
   async close(): Promise<void> {
@@ -164,7 +164,7 @@ export class PeersMedium implements Medium {
     return this.#peers.filter(({ link }) => link.usable).length
   }
 
-  #tell(): void {
+  #report(): void {
     const missing = this.#peers.filter(({ link }) => !link.usable)
     if (missing.length === 0) {
       this.#events?.degraded('')

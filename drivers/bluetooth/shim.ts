@@ -1,5 +1,5 @@
 // The UDP substitute for Bluetooth of the reference: raw packets, one per datagram, to and from 127.0.0.1:5454. Used
-// only if the options ask for it (decision 0037). Errors: the port is in use (PORT_BUSY); no listener at the other end (counted,
+// only if the options name it (decision 0037). Errors: the port is in use (PORT_BUSY); no listener at the other end (counted,
 // degraded until a packet arrives).
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
 import { isIP } from 'node:net'

@@ -90,7 +90,7 @@ export class LoraChannel {
   next(now: number): Next {
     const { modem, duty } = this.#parts
     this.counters.given_up += this.queue.expire(now)
-    this.#tell(now)
+    this.#report(now)
     for (;;) {
       const job = this.queue.peek()
       if (!job) return { packet: null, afterMs: Number.POSITIVE_INFINITY }
@@ -173,7 +173,7 @@ export class LoraChannel {
     complain(`duty cycle used up until ${until} UTC (${rule} in band ${modem.band.name} MHz)`)
   }
 
-  #tell(now: number): void {
+  #report(now: number): void {
     if (this.#over === 0 || this.#parts.duty.readyAt(this.#over, now, DATA_SHARE) > now) return
     this.#over = 0
     this.#reportedUntil = Number.NEGATIVE_INFINITY

@@ -1,7 +1,7 @@
 // Options of the LoRa medium, as in Config.json: meaning, bounds and defaults. Both ends must agree on frequency,
 // bandwidth, spreading factor, coding rate, header, sync word and IQ.
 import { type InferOutput, metadata, object, optional, picklist, pipe } from 'valibot'
-import { choice, flag, int, maybe, maybeInt, num, text } from '../../src/config/fields'
+import { choice, flag, int, maxPacket, maybe, maybeInt, num, text } from '../../src/config/fields'
 import { pinSpec } from '../board/board-options'
 import { REGIONS } from './region'
 
@@ -68,7 +68,7 @@ export const loraOptions = object({
   lna_gain: int(0, '0: automatic; 1 (most) to 6', { max: 6 }),
   lna_boost: flag(true, '3 dB of sensitivity above 779 MHz for some more current'),
   listen_before_talk: flag(true, 'listens before each packet, and backs off while the channel is busy'),
-  max_packet: int(MAX_PACKET, 'bytes of the largest packet', { min: 32, max: MAX_PACKET }),
+  max_packet: maxPacket(MAX_PACKET, MAX_PACKET, 32),
   check_interval_ms: int(2000, 'how often registers and settings are compared', {
     min: 100,
     max: 60_000,

@@ -81,7 +81,7 @@ export class Membership {
     const others = waiting.get(this.key) ?? new Set()
     waiting.set(this.key, others.add(back))
     const end = this.#mine?.transport.onReturn?.(() => {
-      for (const tell of [...others]) tell()
+      for (const notify of [...others]) notify()
     })
     return () => {
       others.delete(back)

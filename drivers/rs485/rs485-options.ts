@@ -1,6 +1,6 @@
 // Options of the RS485 medium, as in Config.json: meaning, bounds and defaults.
 import * as v from 'valibot'
-import { choice, flag, int, list, maybeInt } from '../../src/config/fields'
+import { choice, flag, int, list, maxPacket, maybeInt } from '../../src/config/fields'
 import { serialEntries } from '../serial/serial-options'
 
 const aid = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(4_294_967_294))
@@ -35,7 +35,7 @@ export const rs485Options = v.object({
   poll_interval_ms: int(100, 'role master: delay between two polling rounds when no slave has more packets', {
     max: 60_000,
   }),
-  max_packet: int(256, 'bytes of the largest packet', { min: 64, max: 4096 }),
+  max_packet: maxPacket(256, 4096),
   gap_ms: maybeInt('silence that ends a packet; left out: from the baud rate', {
     min: 2,
     max: 5000,

@@ -1,6 +1,6 @@
 // Options of the UART medium, as in Config.json: meaning, bounds and defaults.
 import { type InferOutput, object } from 'valibot'
-import { choice, int, maybeInt } from '../../src/config/fields'
+import { choice, maxPacket, maybeInt } from '../../src/config/fields'
 import { serialEntries } from '../serial/serial-options'
 
 /** 1024 bytes are 90 ms at 115200 baud */
@@ -14,7 +14,7 @@ export const uartOptions = object({
     'uart',
     'uart: STX packet ETX, understood by every peer; cobs: for os-node at both ends',
   ),
-  max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 64, max: 16_384 }),
+  max_packet: maxPacket(DEFAULT_MAX_PACKET, 16_384),
   gap_ms: maybeInt('silence that ends a packet; left out: from the baud rate', {
     min: 2,
     max: 5000,

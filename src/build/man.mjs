@@ -12,8 +12,11 @@ const plain = text =>
 
 const optionsOf = rows => rows.map(([name, help]) => `.TP\n.B ${plain(name)}\n${plain(help)}`)
 
-function commandOf({ name, summary, description, options = {}, operands = [], aliases = [], examples }, optionRows) {
-  const words = operands.map(operand => options[operand]?.value ?? operand.toUpperCase())
+function commandOf(
+  { name, summary, description, options = {}, operands, aliases = [], examples },
+  { operandWords, optionRows },
+) {
+  const words = operandWords(operands, options)
   return [
     `.SS ${plain([name, ...words].join(' '))}`,
     plain(`${summary[0].toUpperCase()}${summary.slice(1)}.`),
@@ -33,10 +36,10 @@ export async function writeManual(root, dist, esbuild, common, { version, builtA
   const contents = `
     export { VERBS } from './src/commands'
     export { GLOBAL_OPTIONS } from './src/commands/verb'
-    export { optionRows } from './src/lib/option-help'`
+    export { operandWords, optionRows } from './src/lib/option-help'`
   const stdin = { contents, resolveDir: root, loader: 'ts' }
   await esbuild.build({ ...common, stdin, outfile, packages: 'external' })
-  const { VERBS, GLOBAL_OPTIONS, optionRows } = createRequire(import.meta.url)(outfile)
+  const { VERBS, GLOBAL_OPTIONS, operandWords, optionRows } = createRequire(import.meta.url)(outfile)
   const date = new Date(builtAt).toISOString().slice(0, 10)
   const page = [
     `.TH OS\\-NODE 1 ${date} "os\\-node ${version}" "User Commands"`,
@@ -53,7 +56,7 @@ export async function writeManual(root, dist, esbuild, common, { version, builtA
     '.SH OPTIONS OF EVERY COMMAND',
     ...optionsOf([...optionRows(GLOBAL_OPTIONS), ['--version', 'print the version']]),
     '.SH COMMANDS',
-    ...VERBS.flatMap(verb => commandOf(verb, optionRows)),
+    ...VERBS.flatMap(verb => commandOf(verb, { operandWords, optionRows })),
     '.SH EXIT STATUS',
     '0 done, 1 failed, 2 wrong usage, 3 configuration, 4 storage, 5 network or device.',
     '.SH FILES',

@@ -60,7 +60,7 @@ export interface CliDeps {
   context(setup: LocalSetup): Promise<CommandContext>
   /** reads a file named on the command line; `-` is stdin */
   read?(path: string): Promise<string>
-  /** asks for a secret; `what` is its name */
+  /** prompts for a secret; `what` is its name */
   secret?(what: string): Promise<string>
   readonly files?: Files
   readonly verbs?: readonly AnyVerb[]

@@ -1,5 +1,5 @@
 // Help for people, generated from the verbs' schemas, so that it always agrees with the parser.
-import { optionRows, table } from '../lib/option-help'
+import { operandWords, optionRows, table } from '../lib/option-help'
 import { type AnyVerb, GLOBAL_OPTIONS } from './verb'
 
 export function programHelp(verbs: readonly AnyVerb[], version: string): string {
@@ -36,21 +36,21 @@ export function shortHelp(verbs: readonly AnyVerb[], version: string): string {
     '',
     'Usage: os-node COMMAND [OPTIONS]',
     '',
-    table(shown.map(verb => [[verb.name, ...operandsOf(verb)].join(' '), verb.summary])),
+    table(shown.map(verb => [lineOf(verb), verb.summary])),
     '',
     'os-node --help lists every command, os-node COMMAND --help its options',
     '',
   ].join('\n')
 }
 
-const operandsOf = ({ operands = [], options = {} }: AnyVerb): string[] =>
-  operands.map(name => options[name]?.value ?? name.toUpperCase())
+/** The command with its operands. */
+const lineOf = ({ name, operands, options }: AnyVerb): string => [name, ...operandWords(operands, options)].join(' ')
 
 export function verbHelp(verb: AnyVerb): string {
   return [
     `os-node ${verb.name}: ${verb.summary}`,
     '',
-    `Usage: os-node ${[verb.name, ...operandsOf(verb)].join(' ')} [OPTIONS]`,
+    `Usage: os-node ${lineOf(verb)} [OPTIONS]`,
     ...(verb.aliases?.length ? [`Also: ${verb.aliases.join(', ')}`] : []),
     ...(verb.description ? ['', verb.description] : []),
     ...(verb.options ? ['', 'Options:', table(optionRows(verb.options))] : []),
@@ -74,7 +74,7 @@ export function groupHelp(verbs: readonly AnyVerb[], argv: readonly string[]): s
     `Usage: os-node ${first} COMMAND [OPTIONS]`,
     '',
     'Commands:',
-    table(group.map(verb => [[verb.name, ...operandsOf(verb)].join(' '), verb.summary])),
+    table(group.map(verb => [lineOf(verb), verb.summary])),
     '',
     `os-node ${group[0]!.name} --help: options and examples of one of them`,
     '',

@@ -266,7 +266,7 @@ export class ConfigStore {
     }
     this.#problem = undefined
     this.#report()
-    return this.#tell(before.config)
+    return this.#notify(before.config)
   }
 
   /**
@@ -287,7 +287,7 @@ export class ConfigStore {
     this.#snapshot = snapshot
     this.#problem = undefined
     this.#report()
-    this.#tell(before)
+    this.#notify(before)
     return { repaired: mended.repaired, backup }
   }
 
@@ -326,7 +326,7 @@ export class ConfigStore {
     return yield* changesOf(this.#schema, edits, before, after)
   }
 
-  #tell(before: Config): Changed[] {
+  #notify(before: Config): Changed[] {
     const changes = this.changesSince(before)
     for (const listener of changes.length > 0 ? this.#listeners : []) {
       try {
@@ -383,7 +383,7 @@ export class ConfigStore {
       this.#problem = undefined
       yield
       this.#report()
-      this.#tell(before)
+      this.#notify(before)
       yield
       return { before, after: checked.config }
     }

@@ -32,6 +32,10 @@ export interface NumberOptions extends More {
 export const int = (standard: number, help: string, { min = 0, max = 2 ** 53 - 1, ...meta }: NumberOptions = {}) =>
   v.optional(v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max), about<number>(help, meta)), standard)
 
+/** The option `max_packet` of a medium. */
+export const maxPacket = (standard: number, max: number, min = 64) =>
+  int(standard, 'bytes of the largest packet', { min, max })
+
 /** A finite number within bounds. */
 export const num = (standard: number, help: string, { min = 0, max = 1e15, ...meta }: NumberOptions = {}) =>
   v.optional(v.pipe(v.number(), v.finite(), v.minValue(min), v.maxValue(max), about<number>(help, meta)), standard)

@@ -1,13 +1,12 @@
 // Converts older spellings to ours: `OpenSynaptic_Setting` for `Node_Setting`, the reference's spellings for no id, and
 // its place of the web_user switches under RESOURCES.service_plugins (decision 0050). A value in our place has priority. The file
 // itself is not rewritten.
+import { UNASSIGNED } from '../lib/assigned-id'
 import { isObject } from '../lib/objects'
 import type { Tree } from './keys'
 
 /** Keys of web_user that the reference stores with the plugin. */
 const MOVED = ['auth_enabled', 'read_only', 'management_enabled', 'writable_config_prefixes', 'tls', 'ui'] as const
-
-const UNASSIGNED = 4_294_967_295
 
 export function normalize(raw: Tree): { tree: Tree; warnings: readonly string[] } {
   const warnings: string[] = []

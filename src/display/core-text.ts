@@ -1,7 +1,10 @@
 // The built-in sections as text for a terminal: most important values first, counters only if they are not zero. A
 // section whose data has another shape (a library node has less data) is shown in the general form.
+import { isAssigned } from '../lib/assigned-id'
+import { systemClock } from '../lib/clock'
 import { duration, readingText } from '../units/display'
 import { cellText, rowsText, textOf } from './formats'
+import { logText } from './log-text'
 import { type Dict, isDict, type Plain } from './plain'
 
 const dict = (value: Plain | undefined): Dict => (isDict(value) ? value : {})
@@ -21,12 +24,19 @@ function counted(name: string, value: Plain | undefined): string {
   return counts.length === 0 ? '' : `${name}: ${counts.map(([what, n]) => `${what} ${cellText(n)}`).join(', ')}`
 }
 
+/** The log as in `status`, and why it is degraded. */
+function logLine(log: Dict): string {
+  if (typeof log.records !== 'number') return ''
+  const text = logText(log as unknown as Parameters<typeof logText>[0], systemClock.wall())
+  return log.state === 'degraded' ? `${text}; degraded: ${cellText(log.reason)}` : text
+}
+
 function identityText(data: Dict): string {
   const { time, uptime_s, assigned_id, ...others } = data
   const { quality, offset_ms } = dict(time)
   return textOf({
     ...others,
-    assigned_id: assigned_id === 4294967295 ? 'none yet (os-node ensure-id requests one)' : (assigned_id ?? null),
+    assigned_id: isAssigned(assigned_id) ? assigned_id : 'none yet (os-node ensure-id requests one)',
     ...(typeof uptime_s === 'number' && { uptime: duration(uptime_s) }),
     ...(isDict(time) && { time: `${quality}, ${offset_ms} ms off the system clock` }),
   })
@@ -85,7 +95,7 @@ function pipelineText(data: Dict): string {
     newest.length > 0 ? rowsText(newest) : '',
     texts.length > 0 ? rowsText(texts) : '',
     typeof reason === 'string' ? reason : '',
-    [counted('intake', intake), counted('received', received), counted('dropped', dropped), counted('log', log)].filter(
+    [counted('intake', intake), counted('received', received), counted('dropped', dropped), logLine(dict(log))].filter(
       Boolean,
     ),
     textOf(settings),

@@ -3,7 +3,7 @@
 
 import { timeText } from '../lib/clock'
 import { OsError } from '../lib/errors'
-import { numberText } from '../units/display'
+import { isMoment, numberText } from '../units/display'
 import { type Dict, isDict, type Plain } from './plain'
 import { textWidth } from './width'
 
@@ -54,20 +54,19 @@ export function cellText(value: Plain | undefined): string {
   return typeof value === 'number' ? numberText(value) : visible(String(value))
 }
 
-/** names of points in time, which are UNIX milliseconds */
-const MOMENT = /(^|_)(at|since|until|last_sync)$/
-
 /** The same for a named value: a point in time as a date, which people can compare with a clock. */
-function namedText(name: string, value: Plain | undefined): string {
-  const moment = typeof value === 'number' && value > 1e12 && value < 4e12 && MOMENT.test(name)
-  return moment ? timeText(value) : cellText(value)
-}
+const namedText = (name: string, value: Plain | undefined): string =>
+  isMoment(name, value) ? timeText(value) : cellText(value)
 
-/** Rows as columns, each as wide as its widest cell. */
+/** Rows as columns. */
 export function rowsText(rows: readonly Dict[]): string[] {
   const columns = columnsOf(rows)
-  const table = [columns.map(visible), ...rows.map(row => columns.map(column => namedText(column, row[column])))]
-  const widths = columns.map((_, k) => table.reduce((most, cells) => Math.max(most, textWidth(cells[k]!)), 0))
+  return aligned([columns.map(visible), ...rows.map(row => columns.map(column => namedText(column, row[column])))])
+}
+
+/** Lines of a table, each column as wide as its widest cell. */
+export function aligned(table: readonly (readonly string[])[]): string[] {
+  const widths = (table[0] ?? []).map((_, k) => table.reduce((most, cells) => Math.max(most, textWidth(cells[k]!)), 0))
   return table.map(cells =>
     cells
       .map((cell, k) => cell + ' '.repeat(widths[k]! - textWidth(cell)))

@@ -5,9 +5,19 @@ import type { DisplayProvider } from './provider'
 import { DisplayRegistry, type RenderOptions, type SectionFilter } from './registry'
 import { coreSections } from './sections'
 
-export { DISPLAY_FORMATS, type DisplayFormat, parseFormat, rowsText, textOf, treeText, visible } from './formats'
+export {
+  aligned,
+  DISPLAY_FORMATS,
+  type DisplayFormat,
+  parseFormat,
+  rowsText,
+  textOf,
+  treeText,
+  visible,
+} from './formats'
 export { providerOf } from './from-section'
 export { filesSource, gatewaySource } from './gateway-source'
+export { logText } from './log-text'
 export { type Plain, plain } from './plain'
 export { DisplayProvider, type SectionData } from './provider'
 export { isCalled, namesOf, RegistryReader, type SectionInfo, type SectionReader, sectionNames } from './reader'

@@ -1,7 +1,7 @@
 // The control socket of a running gateway (decision 0011): JSON lines over `<data>/os-node.sock`, for members of its group (mode 0660).
 // A request is {id, command, options} or {id, argv}; the answer is {id, ok, result | error, exit_code}. A command with many
 // rows sends {id, row} lines first, at the reader's pace. While a command runs, {id, working: true} is sent every few
-// seconds, so that a client can tell a slow answer from a dead gateway.
+// seconds, so that a client can distinguish a slow answer from a dead gateway.
 // Errors: a line that is too long or not JSON is answered with an error. No input can stop the gateway. A client that
 // disconnects aborts its command.
 import { once } from 'node:events'

@@ -6,13 +6,12 @@
 import type { ConfigStore } from '../config/config-store'
 import { isDeviceName, newDeviceId } from '../config/device'
 import { installIdOf } from '../config/install'
+import { isAssigned, UNASSIGNED } from '../lib/assigned-id'
 import { asOsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import type { NodeIdentity } from '../links/contracts'
 import type { KeepLater } from './unsaved'
-
-export const UNASSIGNED = 4294967295
 
 export class Identity implements NodeIdentity {
   readonly #config: ConfigStore
@@ -36,7 +35,7 @@ export class Identity implements NodeIdentity {
     this.#logger = logger
     this.#files = files
     const id = Number(config.get('assigned_id'))
-    this.#assignedId = Number.isInteger(id) && id > 0 && id < UNASSIGNED ? id : UNASSIGNED
+    this.#assignedId = isAssigned(id) ? id : UNASSIGNED
     this.#deviceId = String(config.get('device_id') ?? '')
     if (!isDeviceName(this.#deviceId)) {
       this.#deviceId = newDeviceId()

@@ -71,13 +71,13 @@ export function createLogger({
     const storm = storms.get(key)
     if (storm && at - storm.since < collapseMs) {
       storm.repeats++
-      storm.timer ??= setTimeout(() => tell(storm), storm.since + collapseMs - at).unref()
+      storm.timer ??= setTimeout(() => report(storm), storm.since + collapseMs - at).unref()
       return
     }
     if (storms.size > 200) {
       for (const [k, s] of storms) if (at - s.since >= collapseMs) storms.delete(k)
       if (storms.size > 200) {
-        for (const other of storms.values()) tell(other)
+        for (const other of storms.values()) report(other)
         storms.clear()
       }
     }
@@ -87,7 +87,7 @@ export function createLogger({
     out(line)
   }
   /** Writes the repeats that are not written yet. */
-  const tell = (storm: Storm): void => {
+  const report = (storm: Storm): void => {
     clearTimeout(storm.timer)
     delete storm.timer
     const { repeats, line } = storm

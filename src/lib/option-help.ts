@@ -10,6 +10,13 @@ export function table(rows: readonly (readonly [string, string])[]): string {
 const placeholderOf = ({ type, value }: OptionSpec): string =>
   type === 'boolean' ? '' : ` ${value ?? (type === 'integer' || type === 'number' ? 'N' : 'TEXT')}`
 
+/** Operands after a command; one in brackets may be left out. */
+export const operandWords = (operands: readonly string[] = [], options: Readonly<Record<string, OptionSpec>> = {}) =>
+  operands.map(name => {
+    const { value = name.toUpperCase(), required } = options[name] ?? {}
+    return required ? value : `[${value}]`
+  })
+
 export const optionRows = (options: Readonly<Record<string, OptionSpec>>): [string, string][] =>
   Object.entries(options).map(([name, spec]) => {
     const more = [

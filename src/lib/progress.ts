@@ -11,8 +11,6 @@ export interface ProgressOutput {
 
 const EVERY_MS = 100
 
-export type ProgressBar = ReturnType<typeof progressBar>
-
 /** Does nothing without a terminal. */
 export function progressBar(
   output: ProgressOutput | undefined,

@@ -10,7 +10,7 @@
 //  12  u32 boot
 //  16  u64 first_seq: no record of this file has a smaller seq
 //  24  u64 end_seq: the range [first_seq, end_seq) is reserved for this file (always first_seq + RESERVE)
-//  32  u64 last seq written to the segment before, 0 when there is none: tells what a truncated file lost
+//  32  u64 last seq written to the segment before, 0 when there is none: shows what a truncated file lost
 //  40  u64 wall_ms when the file was made
 //  48  u64 reserved, 0
 //  56  …  JSON: the state at this point (cursors, counters, losses), so that older segments can go

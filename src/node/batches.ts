@@ -4,12 +4,13 @@
 //
 // Errors: in enqueue, the promise of an item that cannot be sent rejects, the others continue. transmitBatch throws at
 // the first such item, as it does without batches; packets made before it are lost.
+import { isAssigned } from '../lib/assigned-id'
 import type { Clock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import type { Timers } from '../lib/timers'
 import type { Reading } from '../pipeline/fact'
 import type { NodeTransmitter, Staged } from './transmitter'
-import { type BatchCall, type BatchItem, type BatchMetrics, type TransmitResult, UNASSIGNED_ID } from './types'
+import type { BatchCall, BatchItem, BatchMetrics, TransmitResult } from './types'
 
 interface Settings {
   readonly tx_batch_enabled: boolean
@@ -40,7 +41,7 @@ const itemOf = (item: Item): BatchItem =>
 
 /** The sender id of packets. Throws NO_ASSIGNED_ID. */
 export function senderId(aid: number, device: string): number {
-  if (Number.isInteger(aid) && aid > 0 && aid < UNASSIGNED_ID) return aid
+  if (isAssigned(aid)) return aid
   const problem = `[transmit] Device '${device}' has no assigned physical ID. Call ensure_id() first.`
   throw new OsError('NO_ASSIGNED_ID', problem)
 }

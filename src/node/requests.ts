@@ -4,6 +4,7 @@
 import { isIP } from 'node:net'
 import type { ConfigStore } from '../config/config-store'
 import { ensureDeviceId } from '../config/device'
+import { isAssigned } from '../lib/assigned-id'
 import { within } from '../lib/deadline'
 import { asOsError, OsError } from '../lib/errors'
 import { systemTimers } from '../lib/timers'
@@ -14,7 +15,7 @@ import { type DeviceRole, sendRefusal } from '../protocol/handshake/roles'
 import { addressText } from '../protocol/ids/service'
 import { COMMAND } from '../wire/commands'
 import { serverName, serverOf } from './transporters'
-import { type UdpRequest, UNASSIGNED_ID } from './types'
+import type { UdpRequest } from './types'
 
 type RequestLoop<T> = (
   send: (packet: Uint8Array) => void,
@@ -82,8 +83,7 @@ export class NodeRequests {
 
   /** Stores the id in Config.json. True if there is one; false with the reason in `lastError`. */
   async id(host: string, port: number, meta: Record<string, unknown> | null, timeout: number): Promise<boolean> {
-    const present = this.#store.get<number>('assigned_id')
-    if (present > 0 && present < UNASSIGNED_ID) return true
+    if (isAssigned(this.#store.get('assigned_id'))) return true
     let own: string
     try {
       own = ensureDeviceId(this.#store)

@@ -3,6 +3,7 @@
 // has no driver or is unknown. Names are case-insensitive. Nothing here throws.
 import type { ConfigStore } from '../config/config-store'
 import { installIdOf } from '../config/install'
+import { isAssigned } from '../lib/assigned-id'
 import { type Clock, systemClock } from '../lib/clock'
 import { type Logger, silentLogger } from '../lib/logger'
 import { systemTimers, type Timers } from '../lib/timers'
@@ -11,7 +12,6 @@ import { mediumEnabled } from '../links/enabled'
 import { MEDIA, type MediumInfo, mediumInfo, portOf, type Registry } from '../links/registry'
 import { type DeviceRole, sendRefusal } from '../protocol/handshake/roles'
 import { LazyTransporter, type Transporter } from './transporter'
-import { UNASSIGNED_ID } from './types'
 
 export type { Transporter } from './transporter'
 
@@ -36,7 +36,7 @@ function dispatchIdentity(config: ConfigStore, logger: Logger): NodeIdentity {
   return {
     get aid() {
       const id = config.get<unknown>('assigned_id')
-      return typeof id === 'number' && id > 0 && id < UNASSIGNED_ID ? id : null
+      return isAssigned(id) ? id : null
     },
     get installId() {
       installId ||= `${installIdOf(config.dataDir, logger)}-dispatch`

@@ -12,9 +12,6 @@ export type TransmitResult = readonly [
   strategy: 'FULL_PACKET' | 'DIFF_PACKET',
 ]
 
-/** 4294967295 means that no server has assigned an id yet. */
-export const UNASSIGNED_ID = 4294967295
-
 export interface TransmitOptions {
   /** UNIX seconds; from 1e11 on milliseconds. Left out: now, in milliseconds on the wire (decision 0044) */
   t?: number

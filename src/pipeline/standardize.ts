@@ -4,6 +4,7 @@
 // is the same fact, checked for sending. Values stay float64: the range of the wire is checked here, but the wire code
 // does the rounding. Conversion of one row on the hot path: one map lookup and one multiply-add; conversions are
 // cached, bounded.
+import { UNASSIGNED } from '../lib/assigned-id'
 import { checkArgument, checkNames, namesOf } from '../lib/checked'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
@@ -51,7 +52,6 @@ interface Stamp {
 
 const CANONICAL = { resolve, resolveList }
 const DEFAULT_PRECISION = 4
-const UNASSIGNED = 4_294_967_295
 const LARGEST_WIRE_TIME = 2 ** 48
 const FIXED_POINT_LIMIT = 2 ** 63
 const NONE: readonly RefusedAttributeRow[] = Object.freeze([])

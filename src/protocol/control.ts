@@ -48,7 +48,7 @@ export function buildIdAssign(seq: number, assignedId: number, serverTime: numbe
 /** Throws BAD_REQUEST if count is not 0…65535. */
 export function buildIdPoolRequest(seq: number, count = 10, meta: Record<string, unknown> | null = null): Uint8Array {
   if (!Number.isInteger(count) || count < 0 || count > 0xffff)
-    throw new OsError('BAD_REQUEST', `an ID pool request asks for 0 to 65535 ids, not ${count}`)
+    throw new OsError('BAD_REQUEST', `an ID pool request is for 0 to 65535 ids, not ${count}`)
   const json = encoder.encode(pythonJson(meta ?? {}))
   return packet(COMMAND.ID_POOL_REQ, seq, 2 + json.length)
     .u16(count)

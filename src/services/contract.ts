@@ -43,6 +43,8 @@ export interface CommandIo {
   readonly signal: AbortSignal
   /** prints a line immediately, for long-running commands */
   print(text: string): void
+  /** what was typed before the command, for its help: `port-forwarder`; absent: `plugin-cmd NAME` */
+  readonly called?: string
 }
 
 export interface CommandOutcome {

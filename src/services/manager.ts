@@ -205,8 +205,10 @@ export class ServiceManager implements ServiceManagerLike {
     const mounted = this.#find(name)
     const commands = this.#commands(name, mounted)
     const [command = '', ...args] = argv
+    const called = io.called ?? `plugin-cmd ${name}`
     const handler = Object.hasOwn(commands, command) ? commands[command] : undefined
-    if (command === '--help' || command === '-h') return { text: listed(name, commands), value: summaries(commands) }
+    if (command === '--help' || command === '-h')
+      return { text: listed(name, called, commands), value: summaries(commands) }
     if (!handler) {
       const known = Object.keys(commands)
       const meant = nearest(command, known)
@@ -214,11 +216,11 @@ export class ServiceManager implements ServiceManagerLike {
       const what =
         command === '' ? `${name} needs a command` : `${name} has no command ${JSON.stringify(command)}${guess}`
       throw new OsError('USAGE', `${what}: ${known.join(', ') || 'it has none'}`, {
-        hint: `see os-node plugin-cmd ${name} --help`,
+        hint: `see os-node ${called} --help`,
       })
     }
     const form: CommandForm = {
-      name: `plugin-cmd ${name} ${command}`,
+      name: `${called} ${command}`,
       options: { ...handler.options, help: HELP },
       ...(handler.operands && { operands: handler.operands }),
     }

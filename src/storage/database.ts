@@ -49,6 +49,8 @@ const YOUNG_MS = 60_000
 /** nor one that is large because of the summaries of many devices: a new one would read them all and be as large */
 const HEAP_GROWTH = 2
 
+const notConfigured = (): OsError => new OsError('DB_NOT_CONFIGURED', 'database not configured')
+
 export class Database {
   readonly #o: DatabaseOptions
   readonly #clock: Clock
@@ -111,7 +113,7 @@ export class Database {
   /** Starts the view. Throws DB_NOT_CONFIGURED if storage.sql is off or names a dialect that is not built in. */
   async connect(): Promise<void> {
     const { log, sql } = this.#o
-    if (sql?.enabled === false) throw new OsError('DB_NOT_CONFIGURED', 'database not configured')
+    if (sql?.enabled === false) throw notConfigured()
     if (this.dialect !== 'sqlite' && !this.#server) {
       throw new OsError('DB_NOT_CONFIGURED', `database not configured: dialect "${this.dialect}" does not exist`, {
         hint: 'set storage.sql.dialect to "sqlite", "postgresql" or "mysql"',
@@ -246,7 +248,7 @@ export class Database {
       return thread.hole && !again ? this.#ask(question, true) : answer
     }
     if (this.#state === 'starting') throw new OsError('DB_STARTING', 'database starting')
-    if (this.#state === 'closed') throw new OsError('DB_NOT_CONFIGURED', 'database not configured')
+    if (this.#state === 'closed') throw notConfigured()
     if (question.name !== 'ids') this.#refused++
     throw new OsError('DB_UNAVAILABLE', 'database unavailable', { details: { reason: this.#reason } })
   }

@@ -41,7 +41,7 @@ const SENSORS = `CREATE TABLE os_sensors (
 /** SQLite's name for the index of that key */
 const PACKETS_KEY = 'sqlite_autoindex_os_packets_1'
 /** packets between two progress reports */
-const TELL_EVERY = 2000
+const REPORT_EVERY = 2000
 
 interface ExportSource {
   readonly log: LogFiles
@@ -68,7 +68,7 @@ export interface ExportResult {
 export function writeCsv(
   source: ExportSource,
   path: string,
-  tell: (done: number, of: number) => void = () => undefined,
+  report: (done: number, of: number) => void = () => undefined,
 ): ExportResult {
   // rows of duplicate packets, found by sorting the uuids
   const again = new Set<number>()
@@ -100,7 +100,7 @@ export function writeCsv(
         line([iso, fact.tRaw, fact.id, fact.state, k + 1, id, status, value, unit, uuidText(uuid), createdAt])
         rows.os_sensors++
       }
-      if (++rows.os_packets % TELL_EVERY === 0) tell(rows.os_packets, packets.about)
+      if (++rows.os_packets % REPORT_EVERY === 0) report(rows.os_packets, packets.about)
     }
     out.flush()
     return { bytes, rows, windows: packets.windows, duplicates: again.size, left_out: [...packets.leftOut.values()] }
@@ -122,11 +122,11 @@ const CSV_HEAD =
     ',',
   )
 
-/** Writes `path`, which is replaced. `tell`: packets so far, and the approximate total. */
+/** Writes `path`, which is replaced. `report`: packets so far, and the approximate total. */
 export function writeExport(
   source: ExportSource,
   path: string,
-  tell: (done: number, of: number) => void = () => undefined,
+  report: (done: number, of: number) => void = () => undefined,
 ): ExportResult {
   const again = new Set<number>()
   for (;;) {
@@ -136,8 +136,8 @@ export function writeExport(
     const known = again.size
     try {
       const file = new SqliteFile(out)
-      const rows = writeRows(file, packets, keys, { without: again, display: source.display === true }, tell)
-      const index = writeIndex(file, keys, again, () => tell(rows.counts.os_packets, packets.about))
+      const rows = writeRows(file, packets, keys, { without: again, display: source.display === true }, report)
+      const index = writeIndex(file, keys, again, () => report(rows.counts.os_packets, packets.about))
       if (again.size > known) continue
       file.finish([
         { type: 'table', name: 'os_packets', table: 'os_packets', root: rows.packets, sql: PACKETS },
@@ -159,7 +159,7 @@ function writeRows(
   packets: AllPackets,
   keys: UuidKeys,
   { without, display }: { readonly without: ReadonlySet<number>; readonly display: boolean },
-  tell: (done: number, of: number) => void,
+  report: (done: number, of: number) => void,
 ) {
   const [packetTree, sensorTree] = [new BTree(file, 'table'), new BTree(file, 'table')]
   const counts = { os_packets: 0, os_sensors: 0 }
@@ -176,13 +176,13 @@ function writeRows(
       const row = encodeRecord([id, k + 1, sensor.id, sensor.status, value, unit])
       sensorTree.addRow(++counts.os_sensors, row)
     }
-    if (++counts.os_packets % TELL_EVERY === 0) tell(counts.os_packets, packets.about)
+    if (++counts.os_packets % REPORT_EVERY === 0) report(counts.os_packets, packets.about)
   }
   return { counts, packets: packetTree.finish(), sensors: sensorTree.finish() }
 }
 
 /** The index of the uuids; duplicate rows are added to `again`, except for the first of each. */
-function writeIndex(file: SqliteFile, keys: UuidKeys, again: Set<number>, tell: () => void): number {
+function writeIndex(file: SqliteFile, keys: UuidKeys, again: Set<number>, report: () => void): number {
   const tree = new BTree(file, 'index')
   let before: Buffer | undefined
   let count = 0
@@ -190,7 +190,7 @@ function writeIndex(file: SqliteFile, keys: UuidKeys, again: Set<number>, tell: 
     if (before?.equals(uuid)) again.add(row)
     else tree.addKey(encodeRecord([uuidText(uuid), row]))
     before = uuid
-    if (++count % TELL_EVERY === 0) tell()
+    if (++count % REPORT_EVERY === 0) report()
   }
   return tree.finish()
 }

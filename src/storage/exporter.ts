@@ -26,12 +26,12 @@ export interface ExportOptions {
   readonly path: string
   readonly signal?: AbortSignal
   /** packets so far, and the approximate total */
-  readonly tell?: (done: number, of: number) => void
+  readonly report?: (done: number, of: number) => void
 }
 
 /** Returns the file's absolute path, and a summary of its content. */
 export async function exportDatabase(options: ExportOptions): Promise<{ file: string } & ExportResult> {
-  const { force, display = false, dataDir, path, signal, tell } = options
+  const { force, display = false, dataDir, path, signal, report } = options
   const file = resolve(options.file)
   mayReplace(file, force)
   const part = `${file}.${process.pid}.part`
@@ -47,7 +47,7 @@ export async function exportDatabase(options: ExportOptions): Promise<{ file: st
     resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
   })
   try {
-    const result = await answerOf(worker, signal, tell).catch(error => {
+    const result = await answerOf(worker, signal, report).catch(error => {
       // the caller only knows the final name of the file
       error.message = error.message.replace(`${part}.keys`, file).replace(part, file)
       throw error
@@ -75,7 +75,7 @@ function mayReplace(file: string, force: boolean): void {
     throw new OsError('USAGE', `${file} already exists`, { hint: 'name another file, or replace it with --force' })
 }
 
-function answerOf(worker: Worker, signal?: AbortSignal, tell?: ExportOptions['tell']): Promise<ExportResult> {
+function answerOf(worker: Worker, signal?: AbortSignal, report?: ExportOptions['report']): Promise<ExportResult> {
   return new Promise((done, failed) => {
     const stop = (): void => failed(new OsError('TIMEOUT', 'stopped'))
     if (signal?.aborted) stop()
@@ -83,7 +83,7 @@ function answerOf(worker: Worker, signal?: AbortSignal, tell?: ExportOptions['te
     worker.on('error', error => failed(new OsError('STORAGE', `the export failed: ${error.message}`, { cause: error })))
     worker.on('exit', code => failed(new OsError('STORAGE', `the export ended with code ${code}`)))
     worker.on('message', (message: FromExport) => {
-      if ('done' in message) tell?.(message.done, message.of)
+      if ('done' in message) report?.(message.done, message.of)
       else if ('result' in message) done(message.result)
       else {
         const { code, message: text, hint } = message.failed

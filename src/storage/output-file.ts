@@ -17,7 +17,7 @@ export class OutFile {
   constructor(files: Files, path: string) {
     this.path = path
     this.#files = files
-    this.#fd = this.#tell(() => files.open(path, 'w'))
+    this.#fd = this.#report(() => files.open(path, 'w'))
   }
 
   /** At most one block per call. */
@@ -28,17 +28,17 @@ export class OutFile {
   }
 
   flush(): void {
-    this.#tell(() => this.#files.write(this.#fd!, this.#block, 0, this.#used))
+    this.#report(() => this.#files.write(this.#fd!, this.#block, 0, this.#used))
     this.#used = 0
   }
 
   /** Writes everything to the medium, then `first` over the start of the file. */
   finish(first: Uint8Array): void {
     this.flush()
-    this.#tell(() => this.#files.syncNow(this.#fd!))
+    this.#report(() => this.#files.syncNow(this.#fd!))
     this.close()
-    this.#fd = this.#tell(() => this.#files.open(this.path, 'r+'))
-    this.#tell(() => {
+    this.#fd = this.#report(() => this.#files.open(this.path, 'r+'))
+    this.#report(() => {
       this.#files.write(this.#fd!, first)
       this.#files.syncNow(this.#fd!)
     })
@@ -50,10 +50,10 @@ export class OutFile {
     if (this.#fd === undefined) return
     const fd = this.#fd
     this.#fd = undefined
-    this.#tell(() => this.#files.close(fd))
+    this.#report(() => this.#files.close(fd))
   }
 
-  #tell<T>(run: () => T): T {
+  #report<T>(run: () => T): T {
     try {
       return run()
     } catch (error) {

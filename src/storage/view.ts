@@ -112,7 +112,7 @@ export class SqlView {
     this.#sealed = sealed && new SealedWindows(sealed.folder, sealed.open, this.#open)
     this.#writes = sealed !== undefined && sealed.readOnly !== true
     if (!this.#writes) this.#rows.sums.drop()
-    this.#tell()
+    this.#report()
   }
 
   /** The next records begin at `from`; `foreign`: names of files of another log. */
@@ -122,7 +122,7 @@ export class SqlView {
     this.#corrected = 0
     this.#waiting = []
     this.#uncorrected = undefined
-    this.#tell()
+    this.#report()
   }
 
   /** Adds records of the log in order; a failed batch throws, and its unsealed part is left out. */
@@ -150,7 +150,7 @@ export class SqlView {
       this.#rows.changed(this.#open)
       throw error
     }
-    this.#tell()
+    this.#report()
   }
 
   /** Writes the open window as a file that covers the log up to `to`; does nothing if it is empty or cannot be written. */
@@ -199,7 +199,7 @@ export class SqlView {
    */
   retain(logFirst: number, now: number): void {
     this.#sealed?.retain(logFirst, this.#unsyncedNow ? 0 : now)
-    this.#tell()
+    this.#report()
   }
 
   /** size of the open window, including indexes */
@@ -287,7 +287,7 @@ export class SqlView {
     if (!(error instanceof BadWindow) || !this.#sealed) throw error
     this.#sealed.lost(error.file)
     this.hole = this.#writes
-    this.#tell()
+    this.#report()
   }
 
   #insert(record: LogRecord): void {
@@ -376,7 +376,7 @@ export class SqlView {
   }
 
   /** Updates the counts from the folder. */
-  #tell(): void {
+  #report(): void {
     if (!this.#sealed) return
     const { folder } = this.#sealed
     const problem = this.#uncorrected ?? this.#problem ?? folder.problem

@@ -96,11 +96,11 @@ async function runSqlWorker(): Promise<void> {
 function exported(
   { exports: { part, csv, display, dataDir, windows } }: ExportSetup,
   open: OpenDatabase,
-  tell: (done: number, of: number) => void,
+  report: (done: number, of: number) => void,
 ): FromExport {
   try {
     const log = new LogFiles(join(dataDir, 'log'), realFiles)
-    return { result: (csv ? writeCsv : writeExport)({ log, windows, files: realFiles, open, display }, part, tell) }
+    return { result: (csv ? writeCsv : writeExport)({ log, windows, files: realFiles, open, display }, part, report) }
   } catch (thrown) {
     const { code, message, hint } = asOsError(thrown, 'STORAGE')
     return { failed: { code, message, hint } }

@@ -135,7 +135,7 @@ function bios(state: TuiState, around: Around): TextLine[] {
   })
   const place = total > room ? `${from + 1}-${to} of ${total}` : ''
   const said = state.view === 'search' || state.digits || state.message || around.problem
-  const keys = ' ←→ section  ↑↓ scroll  m meta  s search  1-9 a all  r refresh  j json  q quit'
+  const keys = ' ←→↑↓  m providers  1-9 section  a all  s search  r refresh  j json  q quit'
   return [
     bar(title, note, columns),
     tabs(state, columns),

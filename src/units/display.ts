@@ -197,6 +197,13 @@ export function duration(seconds: number): string {
   return `${s} s`
 }
 
+/** names of points in time, which are UNIX milliseconds */
+const MOMENT = /(^|_)(at|since|until|last_sync|t_raw)$/
+
+/** Whether a named value is a point in time. */
+export const isMoment = (name: string, value: unknown): value is number =>
+  typeof value === 'number' && value > 1e12 && value < 4e12 && MOMENT.test(name)
+
 /** Values of `units` in the API and in exports. */
 export const UNIT_CHOICES = ['canonical', 'display'] as const
 

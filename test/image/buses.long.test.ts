@@ -64,7 +64,7 @@ function onTheBoard(): void {
     other.close()
   })
 
-  test('GPIO: a chip tells its lines; an output is read back; a line that is held is refused', async () => {
+  test('GPIO: a chip lists its lines; an output is read back; a line that is held is refused', async () => {
     const chip = ownChip()
     assert.equal(chip.info().lines, 8)
     const lines = await GpioLines.request(

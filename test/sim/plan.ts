@@ -296,7 +296,7 @@ export function planOf(
   // not with a SQL view, which then lacks what was dropped before it was stored
   const small = drawn.fork('upstream')
   const upstreamBytes = aim === 'upstream' && windowPackets === 0 ? small.pick([65_536, 98_304]) : 0
-  // each run of a gateway has a numbering of its own, which an upstream that stays must tell from that of the run before
+  // each run of a gateway has a numbering of its own, which an upstream that stays must distinguish from that of the run before
   const ports = drawn.fork('numbering')
   const again = has('ports', ports, 0.04)
   if (again) {

@@ -58,10 +58,10 @@ class Parser {
         if (kind === 'name') this.#statement(text)
       } catch (error) {
         if (error instanceof RangeError) {
-          this.#tell(line, error.message)
+          this.#report(line, error.message)
           break
         }
-        this.#tell(line, `${text}: ${(error as Error).message}`)
+        this.#report(line, `${text}: ${(error as Error).message}`)
         tokens.skipLine()
       }
     }
@@ -74,7 +74,7 @@ class Parser {
     return { messages: [...this.#messages.values()], problems: this.#problems }
   }
 
-  #tell(line: number | undefined, what: string): void {
+  #report(line: number | undefined, what: string): void {
     if (this.#problems.length < MAX_PROBLEMS) this.#problems.push(line === undefined ? what : `line ${line}: ${what}`)
   }
 
@@ -132,13 +132,13 @@ class Parser {
         this.#signal(message, known)
       } catch (error) {
         if (error instanceof RangeError) throw error
-        this.#tell(at, `signal of ${name}: ${(error as Error).message}`)
+        this.#report(at, `signal of ${name}: ${(error as Error).message}`)
         tokens.skipLine()
       }
     }
     if (written === INDEPENDENT) return
     if (this.#messages.has(written)) {
-      this.#tell(line, `${name} has the id of another message`)
+      this.#report(line, `${name} has the id of another message`)
       return
     }
     if (this.#messages.size >= MAX_MESSAGES) throw new RangeError(`more than ${MAX_MESSAGES} messages`)
@@ -306,7 +306,7 @@ class Parser {
     const good = message.signals.filter(signal => {
       const end = rootOf(signal, known)
       if (end !== undefined) return true
-      this.#tell(undefined, `${message.name}.${signal.name} is left out: it has no multiplexer`)
+      this.#report(undefined, `${message.name}.${signal.name} is left out: it has no multiplexer`)
       return false
     })
     message.signals.splice(0, message.signals.length, ...good)

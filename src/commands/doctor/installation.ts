@@ -1,13 +1,13 @@
 // Checks of the installation: configuration, data directory, log, identity, safe mode, access to the page.
 import { coreProblem } from '../../cores'
+import { isAssigned } from '../../lib/assigned-id'
 import { counted } from '../../lib/counted'
 import { ERRORS } from '../../lib/errors'
 import { viewProblem } from '../../storage'
 import { PORTS, type ServerDriver } from '../../storage/server/setup'
-import { bytesText } from '../../units/display'
+import { bytesText, duration } from '../../units/display'
 import { type Checks, failed, ok, skipped, warning, worst } from './finding'
 
-const UNASSIGNED = 4_294_967_295
 const MIB = 1 << 20
 const LEAST_NODE = [20, 19] as const
 
@@ -28,7 +28,7 @@ export const INSTALLATION_CHECKS: Checks = {
 
   async gateway({ context, machine }) {
     const status = context.gateway?.status()
-    if (status) return ok(`runs (${status.role}) for ${status.uptime_s} s`)
+    if (status) return ok(`runs (${status.role}) for ${duration(status.uptime_s)}`)
     const owner = await machine.owner(context.config.dataDir)
     if (!owner || owner.role === 'command') return ok('not running on this data directory')
     // queried from outside: its time to answer is over
@@ -89,7 +89,7 @@ export const INSTALLATION_CHECKS: Checks = {
         `${name} gets no id: the upstream answers ${refused}`,
         'see the status of the upstream: its ids may be used up, or limited for one address',
       )
-    if (assigned_id > 0 && assigned_id < UNASSIGNED) return ok(`${name}, id ${assigned_id}`)
+    if (isAssigned(assigned_id)) return ok(`${name}, id ${assigned_id}`)
     return warning(
       `${name} has no id yet`,
       `a gateway requests one from its upstream; else os-node ensure-id --host ${server.server_host} --port ${server.server_port}`,

@@ -45,7 +45,7 @@ export const dbExport: Verb<Exported> = {
       dataDir: config.dataDir,
       path: config.config.storage.sql.driver.path,
       signal,
-      tell: (done, of) => {
+      report: (done, of) => {
         if (systemClock.mono() - reportedAt < TELL_MS) return
         reportedAt = systemClock.mono()
         logger.info(`${done} of about ${counted(Math.max(done, of), 'packet')}`)

@@ -1,13 +1,9 @@
 // id-info, snapshot, pipeline-info, db-status: short summaries. In a running gateway with its counters; without one
 // from the files.
 import type { GatewayStatus } from '../../gateway/status'
+import { isAssigned } from '../../lib/assigned-id'
 import type { CommandContext } from '../context'
 import type { Paint, Verb, VerbResult } from '../verb'
-
-const UNASSIGNED = 4_294_967_295
-
-/** An id is missing when it is absent, 0 or 4294967295 (specification, "States and transitions"). */
-const assigned = (id: number): boolean => id > 0 && id < UNASSIGNED
 
 /** `name  value` lines; undefined values are skipped. */
 function pairs(rows: readonly (readonly [string, unknown])[], paint: Paint): string {
@@ -37,7 +33,7 @@ export const idInfo: Verb<IdInfo> = {
       value: {
         device_id,
         assigned_id,
-        assigned: assigned(assigned_id),
+        assigned: isAssigned(assigned_id),
         config_path: config.path,
         server: { host: server.server_host, port: server.server_port },
         ...(ids && { ids }),
@@ -45,7 +41,7 @@ export const idInfo: Verb<IdInfo> = {
     }
   },
   text({ device_id, assigned_id, config_path, server, ids }, paint) {
-    const has = assigned(assigned_id)
+    const has = isAssigned(assigned_id)
     const rows = [
       ['device', device_id || 'without a name'],
       ['id', has ? assigned_id : `none yet; os-node ensure-id requests one from ${server.host}:${server.port}`],

@@ -2,13 +2,13 @@
 // the requested one (specification, "CLI commands"). It works without an id (AID 0) and with separate templates, so
 // that it changes nothing in a running gateway. Refused rows are printed with the reason; exit 1 if none was accepted.
 import { plain, textOf } from '../../display'
+import { isAssigned } from '../../lib/assigned-id'
 import { readingsAsText } from '../../units/display'
 import type { CommandContext } from '../context'
 import type { OptionValues, Verb } from '../verb'
 import { READING_OPTIONS, readingsOf, readSensorsFile, refusedRows, refuseFile } from './transmit'
 
 const STAGES = ['standardize', 'compress', 'fuse', 'full'] as const
-const UNASSIGNED = 4_294_967_295
 
 async function stages({ config }: CommandContext, options: OptionValues): Promise<Record<string, unknown>> {
   const [{ Standardizer }, { Engine }, { Fusion }, { wireUnits }] = await Promise.all([
@@ -31,7 +31,7 @@ async function stages({ config }: CommandContext, options: OptionValues): Promis
   const text = engine.compress(fact)
   value.compress = text
   if (options.module === 'compress') return { ...value, ...refused }
-  const aid = assigned_id === UNASSIGNED ? 0 : assigned_id
+  const aid = isAssigned(assigned_id) ? assigned_id : 0
   const packet = new Fusion(null, { engine, localId: aid, registryDir: null }).runEngine(`${aid};${text}`, 'FULL')
   value.fuse = { hex: Buffer.from(packet).toString('hex'), length: packet.length }
   return { ...value, ...refused }

@@ -32,7 +32,7 @@ export const pluginTest: Verb = {
     'os-node plugin-test --suite audit --json',
   ],
   options: {
-    suite: { type: 'string', value: 'NAME', choices: SUITES, default: 'all', help: 'suite to run' },
+    suite: { type: 'string', value: 'SUITE', choices: SUITES, default: 'all', help: 'suite to run' },
     verbosity: { type: 'integer', value: 'N', min: 0, max: 2, help: '0 counts, 1 failures (default), 2 all' },
     ...STRESS_OPTIONS,
   },

@@ -92,10 +92,20 @@ async function withPassword(
   return { ...options, args: [...args.filter(word => word !== FROM_STDIN), `--password=${await secret('password')}`] }
 }
 
-async function runCommand(context: CommandContext, plugin: string, options: OptionValues): Promise<VerbResult> {
+async function runCommand(
+  context: CommandContext,
+  plugin: string,
+  options: OptionValues,
+  called?: string,
+): Promise<VerbResult> {
   const plugins = await context.plugins()
   const argv = [String(options.cmd ?? '--help'), ...wordsOf(options)]
-  const { value, rows, text, exitCode = 0 } = await plugins.command(plugin, argv, ioOf(context))
+  const {
+    value,
+    rows,
+    text,
+    exitCode = 0,
+  } = await plugins.command(plugin, argv, { ...ioOf(context), ...(called && { called }) })
   return { value: value ?? (text === undefined ? undefined : { text }), rows, text, exitCode }
 }
 
@@ -143,8 +153,8 @@ export const pluginLoad: Verb = {
   text: value => `${value.name} is ${value.running ? 'running' : 'loaded'}`,
 }
 
-/** Shared by the verbs that run a plugin's command; `operands`: the words before the command's own. */
-const delegated = (operands: readonly string[], pluginOf: (options: OptionValues) => string) =>
+/** Shared by the verbs that run a plugin's command; `operands`: the words before the command's own; `called`: the verb. */
+const delegated = (operands: readonly string[], pluginOf: (options: OptionValues) => string, called?: string) =>
   ({
     operands,
     where: 'either',
@@ -154,7 +164,7 @@ const delegated = (operands: readonly string[], pluginOf: (options: OptionValues
     endless: stays,
     read: reader(operands),
     prepare: (options, _read, secret) => withPassword(pluginOf(options), options, secret),
-    run: (context, options) => runCommand(context, pluginOf(options), options),
+    run: (context, options) => runCommand(context, pluginOf(options), options, called),
     text: (value: Record<string, Plain>) => textOf(value),
     rowText: (row: Plain) => textOf(row),
   }) satisfies Partial<Verb>
@@ -178,7 +188,7 @@ const verbOf = (
   ...verb,
   description: `Commands: ${commands}. COMMAND --help shows the options of one.`,
   options: { cmd: CMD, args: ARGS },
-  ...delegated(['cmd'], () => plugin),
+  ...delegated(['cmd'], () => plugin, verb.name),
 })
 
 export const webUser = verbOf('web_user', {

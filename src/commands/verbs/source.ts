@@ -2,7 +2,7 @@
 // a running gateway the gateway's own link is read; without one the source is opened for the test.
 import type { SourceItem, SourceTest } from '../../gateway/intake/test-source'
 import { resolve } from '../../units/canonical'
-import { valueText } from '../../units/display'
+import { readingText, valueText } from '../../units/display'
 import type { Verb } from '../verb'
 import { columns } from './status'
 
@@ -26,7 +26,7 @@ export const sourceList: Verb<{ sources: readonly SourceItem[] }> = {
       name,
       type,
       state,
-      interval_ms === undefined ? '' : `${interval_ms} ms`,
+      interval_ms === undefined ? '' : readingText(interval_ms / 1000, 's'),
       reason,
     ])
     return columns([['source', 'type', 'state', 'interval', ''], ...rows], paint)

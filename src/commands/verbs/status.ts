@@ -1,5 +1,7 @@
 // status: the state of the gateway. Without a running one it uses the files: identity, and the first and last record.
+import { aligned, logText } from '../../display'
 import type { ForwardingReport, GatewayStatus, LinkStatus } from '../../gateway/status'
+import { isAssigned } from '../../lib/assigned-id'
 import { counted, rangesText } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { mendDisk } from '../../lib/writable'
@@ -38,18 +40,10 @@ function colour(paint: Paint, state: string): string {
 }
 
 /** Aligns columns to their widest cell; the first row is the header. */
-export function columns(rows: readonly (readonly string[])[], paint: Paint): string {
-  const widths = rows[0]?.map((_, k) => Math.max(...rows.map(row => row[k]?.length ?? 0))) ?? []
-  return rows
-    .map((row, n) => {
-      const line = row
-        .map((cell, k) => cell.padEnd(widths[k] ?? 0))
-        .join('  ')
-        .trimEnd()
-      return n === 0 ? paint.dim(line) : line
-    })
+export const columns = (rows: readonly (readonly string[])[], paint: Paint): string =>
+  aligned(rows)
+    .map((line, n) => (n === 0 ? paint.dim(line) : line))
     .join('\n')
-}
 
 type Links = readonly (readonly [string, LinkStatus])[]
 
@@ -67,30 +61,26 @@ function hints(links: Links, paint: Paint): string[] {
   return [...of].map(([hint, names]) => paint.warn(`${names.join(', ')}: ${hint}`))
 }
 
-/** How full the log is, and the age of its oldest record. */
-const fill = ({ bytes, max_bytes, oldest = null }: LogSummary, now: number): string =>
-  max_bytes
-    ? ` (${Math.round((bytes / max_bytes) * 100)} % full${oldest === null ? '' : `, oldest ${duration((now - oldest) / 1000)}`})`
-    : ''
-
 /** The links' further counters and measurements. */
 const details = (links: Links): string[] =>
   links.flatMap(([name, { detail = {} }]) => {
     const counted = Object.entries(detail).filter(([, n]) => n !== 0)
-    return counted.length === 0 ? [] : [`${name}: ${counted.map(([what, n]) => `${what} ${numberText(n)}`).join(', ')}`]
+    return counted.length === 0
+      ? []
+      : [
+          `${name}: ${counted.map(([what, n]) => `${what} ${what === 'receive_buffer' ? bytesText(n) : numberText(n)}`).join(', ')}`,
+        ]
   })
 
 function text(status: ShownStatus, via: Via | undefined, paint: Paint, now = Date.now()): string {
   const { identity, log, time, dropped } = status
-  const id =
-    identity.assigned_id === 4294967295 || identity.assigned_id === 0 ? 'no id yet' : `id ${identity.assigned_id}`
+  const id = isAssigned(identity.assigned_id) ? `id ${identity.assigned_id}` : 'no id yet'
   const lines = [
     `${paint.bold(identity.device_id || '(device without a name)')}, ${id}, os-node ${status.version}`,
     via === 'gateway'
       ? `running for ${duration(status.uptime_s)}; time ${time.quality}${Math.abs(time.offset_ms) >= 1000 ? ` (${Math.round(time.offset_ms / 1000)} s off the system clock)` : ''}; NTP ${time.ntp?.state ?? 'unknown'}`
       : paint.warn('no gateway is running'),
-    `log: ${counted(log.records, 'record')}, ${bytesText(log.bytes)}${fill(log, now)}, ${log.pending ?? 0} not on flash yet, ` +
-      `lost ${log.lost + (log.damaged ?? 0)}, written today ${bytesText(log.bytes_written_today)}`,
+    logText(log, now),
   ]
   const bad = (line: string) => lines.push(paint.bad(line))
   const warn = (line: string) => lines.push(paint.warn(line))

@@ -5,7 +5,7 @@ import { type Plain, parseFormat, rowsText, type SectionInfo, sectionNames, text
 import { OsError } from '../../lib/errors'
 import { isObject } from '../../lib/objects'
 import type { CommandContext, TerminalUiLike } from '../context'
-import type { OptionSpec, Paint, Verb } from '../verb'
+import type { OptionSpec, Verb } from '../verb'
 
 const SECTIONS: OptionSpec = {
   type: 'string',
@@ -26,21 +26,23 @@ type Live = Verb<Record<string, unknown>, { interval?: number }>
 function drawn(format: unknown, data: Plain): string {
   if (typeof data === 'string') return data
   if (format === 'tree') return treeText(data)
+  if (format !== 'table') return textOf(data)
   const rows = Array.isArray(data) && data.every(isObject)
-  if (format === 'table' && rows && data.length !== 1) return rowsText(data as Record<string, Plain>[]).join('\n')
+  if (rows && data.length !== 1) return rowsText(data as Record<string, Plain>[]).join('\n')
   return JSON.stringify(data, null, 2)
 }
 
 export const tuiRender: Verb<Record<string, Plain>> = {
   name: 'tui render',
   summary: 'print the sections of the terminal UI once',
-  examples: ['os-node tui render', 'os-node tui render --section identity,db', 'os-node tui render --format text'],
+  examples: ['os-node tui render', 'os-node tui render --section identity,db', 'os-node tui render --format tree'],
   options: {
     section: SECTIONS,
-    format: { type: 'string', value: 'FORMAT', help: 'text (default; with --json: json), json, html, table or tree' },
+    format: { type: 'string', value: 'FORMAT', help: 'text (default), json, html, table or tree' },
   },
   operands: ['section'],
   where: 'either',
+  prepare: async options => (options.json || options.format !== undefined ? options : { ...options, format: 'text' }),
   async run(context, options) {
     const format = parseFormat(options.format)
     const sections = await (await context.display()).read(sectionNames(options.section), format)
@@ -51,14 +53,12 @@ export const tuiRender: Verb<Record<string, Plain>> = {
     }
   },
   text({ format, timestamp, ...sections }, paint) {
-    if (format === 'json') return JSON.stringify({ ...sections, timestamp }, null, 2)
-    const parts = Object.entries(sections)
-    const text = (data: Plain): string => (format === undefined ? textOf(data) : drawn(format, data))
-    return parts.map(([name, data]) => `${heading(name, paint)}${text(data)}`).join('\n\n')
+    if (format === undefined || format === 'json') return JSON.stringify({ ...sections, timestamp }, null, 2)
+    return Object.entries(sections)
+      .map(([name, data]) => `${paint.bold(name)}\n${drawn(format, data)}`)
+      .join('\n\n')
   },
 }
-
-const heading = (name: string, paint: Paint): string => `${paint.bold(name)}\n`
 
 const isMissing = (data: Plain): boolean => isObject(data) && data.code === 'NOT_FOUND' && 'error' in data
 

@@ -16,7 +16,7 @@ interface UnitAt {
   /** dotted key inside the entry */
   readonly key: string
   readonly unit: string
-  /** neighbouring text, which tells the measured quantity */
+  /** neighbouring text, which names the measured quantity */
   readonly near: string
 }
 

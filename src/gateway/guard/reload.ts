@@ -127,11 +127,11 @@ export class Reloader {
     this.#parts.settings?.()
     const links = await this.#parts.links()
     const report = { changed: changes.map(change => change.key), links, needs_restart: [...this.needsRestart()] }
-    this.#tell(report)
+    this.#report(report)
     return report
   }
 
-  #tell({ changed, links, needs_restart }: ReloadReport): void {
+  #report({ changed, links, needs_restart }: ReloadReport): void {
     const said = Object.entries(links).flatMap(([kind, applied]) =>
       (['added', 'removed', 'changed'] as const)
         .filter(what => applied[what].length > 0)

@@ -1,5 +1,5 @@
 // Early commits for media that acknowledge automatically. A broker limits its unacknowledged packets (mosquitto: 20) and does
-// not tell the limit: waiting ack_commit_ms per window would limit it to 200 packets a second. So the log commits immediately
+// not announce the limit: waiting ack_commit_ms per window would limit it to 200 packets a second. So the log commits immediately
 // if several packets wait and no more arrive. Cannot fail: the log handles a disk that refuses.
 import type { FlashLog } from '../../log'
 

@@ -4,6 +4,7 @@
 // next round. A server time that differs from the node's is accepted when a second answer agrees, since control packets
 // have no checksum. A pool is requested with identical bytes until the answer arrives, so that the upstream repeats a
 // lost answer and no id is lost with it; it is acknowledged when it is on flash.
+import { isAssigned } from '../../lib/assigned-id'
 import type { Clock } from '../../lib/clock'
 import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
@@ -21,7 +22,7 @@ import {
 } from '../../protocol/control'
 import { AGREEMENT_MS, type NodeClock } from '../../protocol/time'
 import { COMMAND } from '../../wire/commands'
-import { type Identity, UNASSIGNED } from '../identity'
+import type { Identity } from '../identity'
 import type { PoolWish } from '../ids'
 
 interface RequestsOptions {
@@ -162,7 +163,7 @@ export class UpstreamRequests {
   #assigned(packet: Uint8Array, seq: number): void {
     const { identity, send, logger, changed } = this.#options
     const { assignedId } = parseIdAssign(packet)
-    if (identity.assigned || assignedId === 0 || assignedId === UNASSIGNED) return
+    if (identity.assigned || !isAssigned(assignedId)) return
     this.#idSeq = 0
     identity.assign(assignedId)
     logger.info(`the upstream assigned id ${assignedId}`)

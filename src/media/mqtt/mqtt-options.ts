@@ -1,6 +1,6 @@
 // Options of the MQTT medium in Config.json (decision 0021). Invalid ones are refused with the key.
 import * as v from 'valibot'
-import { choice, flag, int, maybe, maybeInt, optionalText, section } from '../../config/fields'
+import { choice, flag, int, maxPacket, maybe, maybeInt, optionalText, section } from '../../config/fields'
 import { tlsOption } from '../tls/tls-options'
 import { levelsOf } from './topics'
 
@@ -60,7 +60,7 @@ export const mqttOptions = v.looseObject({
     { side: 'listen' },
   ),
   max_in_flight: int(256, 'packets sent, or received, that are not acknowledged yet', { min: 1, max: 65_535 }),
-  max_packet: int(65_535, 'bytes of the largest packet', { min: 64, max: 65_535 }),
+  max_packet: maxPacket(65_535, 65_535),
 })
 
 export type MqttOptions = v.InferOutput<typeof mqttOptions>

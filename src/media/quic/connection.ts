@@ -106,7 +106,7 @@ export class QuicConnection {
     this.#soon()
   }
 
-  /** Tells the peer and ends the connection. */
+  /** Informs the peer and ends the connection. */
   close(reason: string): void {
     if (this.#over) return
     this.#closing = reason

@@ -285,7 +285,7 @@ export class QuicListener extends PacketReceiver implements Medium {
   }
 
   /**
-   * Tells the peer of an unknown connection that it has ended. Never longer than the datagram it answers: no loops, no
+   * Informs the peer of an unknown connection that it has ended. Never longer than the datagram it answers: no loops, no
    * amplification.
    */
   #reset({ socket, secret }: Running, message: Buffer, from: RemoteInfo): void {

@@ -1,6 +1,6 @@
 // Options of the TCP medium, as in Config.json: meaning, bounds and defaults.
 import { type InferOutput, object } from 'valibot'
-import { choice, int, num, optionalText, port, text } from '../../config/fields'
+import { choice, int, maxPacket, num, optionalText, port, text } from '../../config/fields'
 import { tlsOption } from '../tls/tls-options'
 
 /** the length prefix of a packet has two bytes */
@@ -15,7 +15,7 @@ export const tcpOptions = object({
   host: optionalText('address of the peer'),
   port: port(8888),
   listen_host: text('0.0.0.0', 'address to listen on'),
-  max_packet: int(MAX_STREAM_PACKET, 'bytes of the largest packet', { min: 64, max: MAX_STREAM_PACKET }),
+  max_packet: maxPacket(MAX_STREAM_PACKET, MAX_STREAM_PACKET),
   tls: tlsOption('encryption: true, or its files and names'),
   delivery: optionalText('best_effort: a separate connection for each packet, as the reference does', {
     side: 'send',

@@ -1,6 +1,6 @@
 // Options of the UDP medium, as in Config.json: meaning, bounds and defaults.
 import { type InferOutput, object } from 'valibot'
-import { choice, int, optionalText, port, text } from '../../config/fields'
+import { choice, int, maxPacket, optionalText, port, text } from '../../config/fields'
 import type { Clock } from '../../lib/clock'
 import type { Logger } from '../../lib/logger'
 import type { HostResolver } from '../../links/resolve'
@@ -23,7 +23,7 @@ export const udpOptions = object({
   host: optionalText('address of the peer'),
   port: port(8080),
   listen_host: text('0.0.0.0', 'address to listen on'),
-  max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 64, max: MAX_DATAGRAM }),
+  max_packet: maxPacket(DEFAULT_MAX_PACKET, MAX_DATAGRAM),
   // the kernel grants at most net.core.rmem_max, and counts a small packet as 768 bytes of twice this size: 4 MiB are
   // 11,000 packets, a tenth of a second at 100,000/s
   receive_buffer_bytes: int(4 * 1024 * 1024, 'receive buffer in the kernel', {

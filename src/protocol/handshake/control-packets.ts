@@ -1,5 +1,6 @@
 // Handles each control packet (docs/protocol.md section 2), one case per command byte. Pure over its parameters; a packet
 // with an unknown command is answered NACK. Throws the errors of its parts; the manager turns them into an ERROR envelope.
+import { isAssigned } from '../../lib/assigned-id'
 import { COMMAND } from '../../wire/commands'
 import * as control from '../control'
 import type { DispatchResult, IdService } from '../ids/service'
@@ -18,8 +19,6 @@ interface ControlHandlerOptions {
   serverTime: () => number
   noteServerTime: (seconds: number, rttMs: number) => boolean
 }
-
-const UNASSIGNED = 0xffff_ffff
 
 export class ControlHandler {
   readonly #options: ControlHandlerOptions
@@ -86,7 +85,7 @@ export class ControlHandler {
   idAssign(raw: Uint8Array, ageMs: number): DispatchResult {
     const cmd = COMMAND.ID_ASSIGN
     const { seq, assignedId, serverTime } = control.parseIdAssign(raw)
-    if (assignedId === 0 || assignedId === UNASSIGNED) {
+    if (!isAssigned(assignedId)) {
       const hex = Buffer.from(raw.buffer, raw.byteOffset, raw.length).toString('hex')
       const response = control.buildNack(seq, 'INVALID_ID')
       return { type: 'CTRL', cmd, result: { status: 'INVALID', raw: hex, seq }, response }

@@ -9,6 +9,7 @@
 // slices; times are UNIX seconds.
 
 import { join } from 'node:path'
+import { isAssigned, UNASSIGNED } from '../../lib/assigned-id'
 import { checkNames } from '../../lib/checked'
 import { OsError } from '../../lib/errors'
 import { yieldToLoop } from '../../lib/yield'
@@ -17,7 +18,7 @@ import { type DeviceMeta, deviceKey, metaText } from './devicekey'
 import { FileIdStore } from './id-store'
 import { leasePolicy } from './lease'
 import { LeaseKeeper, RECLAIM_AT_ONCE } from './lease-keeper'
-import { IdRange, UNASSIGNED } from './range'
+import { IdRange } from './range'
 import { type IdEntry, type IdRecord, type IdState, ownText } from './state'
 import { type AllocatorStats, DEPS, type IdAllocatorDeps, type IdAllocatorOptions, OPTIONS } from './types'
 
@@ -25,7 +26,7 @@ export type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions }
 
 /**
  * Minimum time for which ids of a pool are reserved for their gateway, whatever the lease: the gateway assigns them later,
- * and no packet tells it how long they are valid.
+ * and no packet says how long they are valid.
  */
 export const POOL_HOLD_SECONDS = 30 * 86_400
 /** a heard device is written to the journal at most this often, or eight times per lease */
@@ -209,7 +210,7 @@ export class IdAllocator {
     const state = this.#keeper.load()
     const fresh = this.#range.left(state, now) === 0
     const until = now + goodForSeconds
-    const grant = ids.filter(id => Number.isInteger(id) && id > 0 && id < UNASSIGNED)
+    const grant = ids.filter(isAssigned)
     // all granted ids expire with the oldest part
     this.#keeper.change({ grant, until: fresh ? until : Math.min(until, state.granted_until), fresh })
   }
@@ -231,7 +232,7 @@ export class IdAllocator {
     this.#keeper.change({ set: idVal, record })
     this.#keeper.reclaim(now)
     this.#keeper.cutOffline(now)
-    this.#keeper.meter.tell(now)
+    this.#keeper.meter.report(now)
     return true
   }
 
@@ -286,7 +287,7 @@ export class IdAllocator {
     const now = this.#keeper.tick()
     const state = this.#keeper.load()
     this.#keeper.meter.effective(now)
-    this.#keeper.meter.tell(now)
+    this.#keeper.meter.report(now)
     return {
       total_allocated: state.entries.size,
       total_released: this.#range.left(state, now),
@@ -367,7 +368,7 @@ export class IdAllocator {
     this.#keeper.change({ set: id, record: { ...record, ...(grantedTo !== undefined && { granted_to: grantedTo }) } })
     this.#keeper.meter.arrived(now)
     this.#keeper.meter.effective(now)
-    this.#keeper.meter.tell(now)
+    this.#keeper.meter.report(now)
     return id
   }
 

@@ -122,7 +122,7 @@ export class LeaseMeter {
   }
 
   /** Emits the metrics, at most every metrics_emit_interval_seconds. */
-  tell(now: number): void {
+  report(now: number): void {
     if (now - this.metrics.updated_at < this.policy.metrics_emit_interval_seconds) return
     this.metrics.updated_at = now
     try {

@@ -1,8 +1,8 @@
 // Selects the next id to assign, from a range or from the ids that an upstream granted. Pure over the state; null if none is
 // left. 0 and 4294967295 mean "no id" and are never assigned.
+import { UNASSIGNED } from '../../lib/assigned-id'
 import type { IdState } from './state'
 
-export const UNASSIGNED = 0xffff_ffff
 /** ids that one call checks to find one in no list */
 const SCAN_AT_ONCE = 1 << 18
 

@@ -33,9 +33,9 @@ const ADD: Record<string, OptionSpec> = {
   priority: { type: 'integer', value: 'N', default: 0, min: -1000, max: 1000, help: 'higher is evaluated first' },
   set: {
     type: 'string',
-    value: 'SET',
+    value: 'NAME',
     default: 'default',
-    help: 'rule set; the first matching rule of each set applies',
+    help: 'rule set, of each of which the first matching rule applies',
   },
   direction: { type: 'string', choices: ['in', 'out', 'both'], default: 'both', help: 'in: received; out: sent' },
   frames: {

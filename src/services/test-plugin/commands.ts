@@ -147,9 +147,9 @@ function textOfStress(s: StressSummary): string {
   const { header_probe: probe } = s
   return [
     `stress on ${s.core}, ${s.chain_mode}: ${s.ok} of ${s.total} passed, ${s.fail} failed${s.cancelled ? ', stopped' : ''}`,
-    `  ${s.throughput_pps} packets/s in ${s.duration_s.toFixed(2)} s; ${s.bytes_per_packet} bytes each; at work at once: ${s.overlap}`,
+    `  ${s.throughput_pps} packets/s in ${s.duration_s.toFixed(2)} s; ${s.bytes_per_packet} bytes each; working simultaneously: ${s.overlap}`,
     `  latency ms: mean ${s.avg_latency_ms.toFixed(4)}, p50 ${s.p50_latency_ms.toFixed(4)}, ` +
-      `p95 ${s.p95_latency_ms.toFixed(4)}, p99 ${s.p99_latency_ms.toFixed(4)}, most ${s.max_latency_ms.toFixed(4)}`,
+      `p95 ${s.p95_latency_ms.toFixed(4)}, p99 ${s.p99_latency_ms.toFixed(4)}, max ${s.max_latency_ms.toFixed(4)}`,
     ...bars(s.latency_steps.map(({ up_to_ms, packets }) => [`${up_to_ms.toPrecision(3)} ms`, packets])),
     ...(probe.enabled ? [`  headers checked: ${probe.attempted}, wrong: ${probe.failed}`] : []),
     ...(s.note === undefined ? [] : [`  ${s.note}`]),
@@ -165,7 +165,7 @@ const textOfComparison = ({ cores, note, wrong, differences }: Comparison): stri
     ),
     ...cores.flatMap(({ name, latency_us }) =>
       Object.entries(latency_us).map(
-        ([what, { p50, p95, p99, max }]) => `  ${name}, ${what}: µs p50 ${p50}, p95 ${p95}, p99 ${p99}, most ${max}`,
+        ([what, { p50, p95, p99, max }]) => `  ${name}, ${what}: µs p50 ${p50}, p95 ${p95}, p99 ${p99}, max ${max}`,
       ),
     ),
     ...bars(

@@ -88,7 +88,7 @@ function packetsOf(make: CoreTable[string], precision: number): { packet: Buffer
  * matters less and all use the same compiled code; a call processes `per` packets. Then the time per packet, over one more
  * window.
  */
-async function inTurns(runs: readonly Run[], per: number, tell: () => void): Promise<Rate[]> {
+async function inTurns(runs: readonly Run[], per: number, report: () => void): Promise<Rate[]> {
   const calls = Math.max(1, 256 / per)
   for (const run of runs) for (let n = 0; n < 2000 / per; n++) run(n)
   const done = runs.map(() => 0)
@@ -109,7 +109,7 @@ async function inTurns(runs: readonly Run[], per: number, tell: () => void): Pro
   for (const [k, run] of runs.entries()) {
     await breathe()
     rates.push({ pps: Math.round(best[k]!), latency: latencyOf(run, per) })
-    tell()
+    report()
   }
   return rates
 }
@@ -175,7 +175,7 @@ function runsOf(make: CoreTable[string], name: string, precision: number): Recor
   }
 }
 
-async function ratesOf(cores: CoreTable, precision: number, tell: () => void): Promise<CoreRates[]> {
+async function ratesOf(cores: CoreTable, precision: number, report: () => void): Promise<CoreRates[]> {
   const names = Object.keys(cores)
   const runs = names.map(name => runsOf(coreMaker(cores, name), name, precision))
   const rates = {} as Record<Kind, Rate[]>
@@ -183,7 +183,7 @@ async function ratesOf(cores: CoreTable, precision: number, tell: () => void): P
     rates[kind] = await inTurns(
       runs.map(run => run[kind]),
       per,
-      tell,
+      report,
     )
   return names.map((name, k) => {
     const pps = (kind: Kind): number => rates[kind][k]!.pps
@@ -210,7 +210,7 @@ export async function compareCores(
 ): Promise<Comparison> {
   const names = Object.keys(cores)
   let done = 0
-  const tell = (): void => onProgress(++done, KINDS.length * names.length)
+  const report = (): void => onProgress(++done, KINDS.length * names.length)
   const reference = packetsOf(coreMaker(cores, names[0]!), precision)
   const receiver = new Receiver({ units: ucum, precision })
   const wrong = reference.filter(({ packet, row }) => {
@@ -226,7 +226,7 @@ export async function compareCores(
         differences.push({ core: name, packet: n, hex: packet.toString('hex'), reference: want.toString('hex') })
     })
   }
-  const rates = await ratesOf(cores, precision, tell)
+  const rates = await ratesOf(cores, precision, report)
   const alone = names.length < 2
   const equal = alone ? null : differences.length === 0
   return {

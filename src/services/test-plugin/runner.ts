@@ -174,11 +174,11 @@ export class TestRunner implements Service {
       () => {
         const { cores, script, terminal } = this.#parts
         const bar = program.progressBar(this.#host?.gateway ? undefined : terminal, 1)
-        const tell = (done: number, of: number): void => bar.show(done, of)
+        const report = (done: number, of: number): void => bar.show(done, of)
         // a thread only knows the built-in cores
         const comparing = cores
-          ? compareCores(cores, this.#precision, tell)
-          : compareApart(script, this.#precision, tell)
+          ? compareCores(cores, this.#precision, report)
+          : compareApart(script, this.#precision, report)
         return comparing.finally(() => bar.end())
       },
     )

@@ -4,6 +4,7 @@
 // Errors: without an HTTP service or a display, the call is UNSUPPORTED; a port in use is PORT_BUSY.
 import { counted } from '../../lib/counted'
 import { OsError } from '../../lib/errors'
+import { duration } from '../../units/display'
 import type {
   CliHandler,
   DisplayAccess,
@@ -115,7 +116,7 @@ export class WebUserService implements Service {
         run: () => {
           const value = this.status()
           const { running, url, uptime_s, users, data_file } = value
-          const head = running ? `${url ?? 'running'}, for ${uptime_s} s` : 'not running'
+          const head = running ? `${url ?? 'running'}, for ${duration(uptime_s)}` : 'not running'
           return { value: { ...value }, text: `${head}\n${counted(users, 'user')} in ${data_file}` }
         },
       },
@@ -139,7 +140,7 @@ export class WebUserService implements Service {
       },
       add: {
         summary: 'add a user',
-        example: 'bob --role operator --password SECRET',
+        example: 'bob --role operator --password-stdin',
         options: { ...USER, role: { ...USER.role!, default: 'viewer' } },
         operands: ['username'],
         run: async options => {

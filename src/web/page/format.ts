@@ -1,6 +1,7 @@
 // Formats counts, times, lines and notices for people; measured values are in units/display.ts. Pure: no DOM, so that
 // the same file is tested in Node.
 import { plural } from '../../lib/counted'
+import { isMoment } from '../../units/display'
 
 /** About four digits, with the same number of decimals for similar values: 0.042, 3.142, 42.5, 1,013. */
 export function number(value: number, digits = 4): string {
@@ -29,14 +30,13 @@ export function age(now: number, then: number): string {
 export const timeText = (time: Date): string =>
   time.toDateString() === new Date().toDateString() ? time.toLocaleTimeString() : time.toLocaleString()
 
-/** names of points in time, which are UNIX milliseconds */
-const MOMENT = /(^|_)(at|since|until|last_sync|t_raw)$/
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d[\d:.]*Z$/
 
 /** A number with such a name, or an ISO text, as local date and time; undefined for anything else. */
 export function momentText(name: string, value: unknown): string | undefined {
-  const moment = typeof value === 'number' ? value > 1e12 && value < 4e12 && MOMENT.test(name) : ISO.test(String(value))
-  return moment ? new Date(value as number | string).toLocaleString() : undefined
+  return isMoment(name, value) || ISO.test(String(value))
+    ? new Date(value as number | string).toLocaleString()
+    : undefined
 }
 
 /** Points of a polyline in a box of `width` × `height`, the newest at the right; '' for fewer than two values. */

@@ -80,7 +80,7 @@ function Page() {
   const alarms = dashboard?.status.attention?.length ?? 0
 
   useEffect(() => {
-    const view = state === 'out' ? 'Sign in' : connection === 'away' ? `Away: ${place.title}` : place.title
+    const view = state === 'out' ? 'Sign in' : connection === 'away' ? `Offline: ${place.title}` : place.title
     document.title = (alarms > 0 ? `(${alarms}) ` : '') + [view, name, 'os-node'].filter(Boolean).join(' · ')
   }, [place, name, state, connection, alarms])
 

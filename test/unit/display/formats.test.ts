@@ -38,6 +38,15 @@ test('the pipeline section shows readings in display units and its data in canon
   assert.match(text, /intake: rate 0\.3$/m)
 })
 
+test('the pipeline section shows the log as `status` does, and why it is degraded', () => {
+  const log = { records: 17, bytes: 1658, max_bytes: 1 << 28, oldest: Date.now() - 8500, pending: 2, lost: 0 }
+  const line = 'log: 17 records, 1.62 KiB (0 % full, oldest 8 s), 2 not on flash yet, lost 0, written today 1.62 KiB'
+  const shown = (more: object): string | undefined =>
+    coreText('pipeline', plain({ log: { ...log, bytes_written_today: 1658, ...more } })).split('\n')[0]
+  assert.equal(shown({ state: 'ok' }), line)
+  assert.equal(shown({ state: 'degraded', reason: 'ENOSPC' }), `${line}; degraded: ENOSPC`)
+})
+
 test('json and tree show the data, table shows its rows', () => {
   const dict = { a: 1, b: { c: [1, 2] } }
   const rows = [{ a: 1 }, { a: 2 }]

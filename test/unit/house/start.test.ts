@@ -258,7 +258,7 @@ test('npm start fetches the packages of the bundle and no others', () => {
   assert.deepEqual(parts, [...used].filter(name => !typesOnly.includes(name)).sort())
 })
 
-test('what builds fetches its packages first, and no page tells a user to run npm ci, which compiles a peer of the tests', () => {
+test('what builds fetches its packages first, and no page has a user run npm ci, which compiles a peer of the tests', () => {
   const { scripts } = JSON.parse(text('package.json')) as { scripts: Record<string, string> }
   for (const name of ['start', 'build', 'prepack', 'deb', 'image', 'bench'])
     assert.match(scripts[name]!, /^node build\.mjs .*--(install|start)/, name)

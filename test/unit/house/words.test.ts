@@ -10,7 +10,8 @@ const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 /** each word, what to write instead, and the files it is refused in if not in all */
 const REFUSED: readonly (readonly [word: RegExp, instead: string, files?: RegExp])[] = [
   [/\b(?:nobody|somebody|anybody|whoever)\b/i, 'the subject: the caller, the sender, the user, no peer'],
-  [/\b(?:told|telling)\b/i, 'logged, reported, called, sent'],
+  // not an option of sfdisk
+  [/\b(?:told|(?<!-)tells?|telling)\b/i, 'logged, reported, called, sent'],
   [/\basked\b/i, 'requested, queried'],
   [/\bvouch\w*/i, 'time source, confirm'],
   [/\bpatience\b/i, 'timeout, backoff'],

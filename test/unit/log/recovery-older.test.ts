@@ -1,6 +1,6 @@
 // Logs of every format that was ever written (test/corpus/log, each made by the code of its day: three runs of eight facts): the
 // facts, cursors and counters are those that were written, nothing counts as lost, a removed segment is noticed where the format
-// tells, and the log goes on.
+// reports, and the log goes on.
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { test } from 'node:test'

@@ -319,11 +319,11 @@ test('Ctrl-C in the middle of an export leaves nothing behind', async () => {
   await stop()
   const ctrlC = new AbortController()
   const told: number[] = []
-  const tell = (done: number, of: number): void => {
+  const report = (done: number, of: number): void => {
     told.push(done, of)
     ctrlC.abort()
   }
-  await assert.rejects(exportDatabase({ ...options(dir, out), signal: ctrlC.signal, tell }), { code: 'TIMEOUT' })
+  await assert.rejects(exportDatabase({ ...options(dir, out), signal: ctrlC.signal, report }), { code: 'TIMEOUT' })
   assert.deepEqual(told.slice(0, 2), [2000, 2500])
   assert.deepEqual(readdirSync(dir), ['log'])
 })
@@ -332,8 +332,8 @@ test('a file created by others during the export stays', async () => {
   const { dir, add, stop, out } = await place(false)
   await add(0, 2100)
   await stop()
-  const tell = (): void => writeFileSync(out, 'mine')
-  await assert.rejects(exportDatabase({ ...options(dir, out), tell }), { message: `${out} already exists` })
+  const report = (): void => writeFileSync(out, 'mine')
+  await assert.rejects(exportDatabase({ ...options(dir, out), report }), { message: `${out} already exists` })
   assert.equal(readFileSync(out, 'utf8'), 'mine')
   assert.deepEqual(readdirSync(dir).sort(), ['log', 'out.sqlite'])
 })

@@ -216,7 +216,7 @@ test('what a server stored is not missed, even if its worker died before it said
   assert.equal(missed.facts, known + segments[0]!.facts)
 })
 
-test('before the first worker, the names of the windows tell what is stored', async () => {
+test('before the first worker, the names of the windows show what is stored', async () => {
   const { log, add } = await world()
   await add(500)
   const [first] = segmentsOf(log)

@@ -2,6 +2,7 @@
 // actions. On a phone the navigation is a bar at the foot with the first four views and a panel for the others.
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { isAssigned } from '../../../lib/assigned-id'
 import { duration } from '../../../units/display'
 import { said, unsay } from '../lib/action-message'
 import { askNow, live } from '../lib/live'
@@ -19,13 +20,12 @@ export interface NavItem {
 }
 
 const IN_BAR = 4
-const UNASSIGNED = 4294967295
 
 function Connection() {
   const { connection, problem, streaming } = useStore(live)
   const { state } = useStore(session)
   const kind = state === 'out' ? 'closed' : connection
-  const text = { closed: 'signed out', opening: 'connecting', up: 'live', away: 'away' }[kind]
+  const text = { closed: 'signed out', opening: 'connecting', up: 'live', away: 'offline' }[kind]
   return (
     <p class="connection" data-state={kind} title={problem || (streaming ? 'events' : '')}>
       <span class="dot" aria-hidden="true" />
@@ -57,7 +57,7 @@ function Header() {
   const { token, username, role, state } = useStore(session)
   const status = dashboard?.status
   const id = status?.identity.assigned_id
-  const known = id !== undefined && id !== null && id !== 0 && id !== UNASSIGNED
+  const known = isAssigned(id)
   return (
     <header class="bar">
       <img class="mark" src="/favicon.svg" alt="" width="36" height="36" />

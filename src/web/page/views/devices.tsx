@@ -1,5 +1,6 @@
 // Every device in the database, the newest first, with the media of its readings; and devices heard that are not in the
 // database yet.
+import { isAssigned } from '../../../lib/assigned-id'
 import { age, number } from '../format'
 import { live, now } from '../lib/live'
 import { useStore } from '../lib/observable'
@@ -68,7 +69,7 @@ export function Devices() {
       seen: Math.max(seen, ...mine.map(reading => reading.t_raw)),
       packets,
       media: [...new Set(mine.map(reading => reading.medium))],
-      aids: [...new Set(mine.map(reading => reading.source_aid))].filter(aid => aid !== 4294967295),
+      aids: [...new Set(mine.map(reading => reading.source_aid))].filter(isAssigned),
     }
   }
   const stored = list.data?.devices ?? []

@@ -269,7 +269,7 @@ function UplinkRow({ name, uplink, link }: { name: string; uplink: UplinkInfo; l
       </div>
       <p class="counts">
         {[
-          backlog > 0 ? `${number(backlog)} waiting` : '',
+          backlog > 0 && !(behind && link === 'up') ? `${number(backlog)} waiting` : '',
           `${number(acked)} delivered`,
           sent ? `${number(sent)} sent, not confirmed` : '',
           resent > 0 ? `${number(resent)} sent again` : '',

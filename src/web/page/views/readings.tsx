@@ -1,6 +1,7 @@
 // The live readings: one card per device and medium, one tile per sensor with value, age and a sparkline since the page
 // was opened; or table rows if web_user.ui.ui_layout is `list`. Each links to the history of its sensor.
 import { useState } from 'preact/hooks'
+import { isAssigned } from '../../../lib/assigned-id'
 import { age, number } from '../format'
 import { history, live, now, ui } from '../lib/live'
 import { useStore } from '../lib/observable'
@@ -15,7 +16,6 @@ const OLD_MS = 120_000
 /** devices shown, and the number from which on there is a search */
 const SHOWN = 40
 const SEARCH_FROM = 6
-const UNASSIGNED = 4294967295
 
 interface Tile extends SensorValue {
   t_raw: number
@@ -113,7 +113,7 @@ function GroupView({ group }: { group: Group }) {
       <div class="group">
         <h2>{device_id}</h2>
         <Chip>{medium === 'local' ? 'local sensors' : `via ${medium}`}</Chip>
-        <Chip>{source_aid === UNASSIGNED ? 'no id yet' : `id ${source_aid}`}</Chip>
+        <Chip>{isAssigned(source_aid) ? `id ${source_aid}` : 'no id yet'}</Chip>
         <span class="quiet">{age(now(), newest)}</span>
       </div>
       {ui.value.ui_layout === 'list' ? (

@@ -384,5 +384,5 @@ test('source test shows raw bytes, values and reasons; a sensor without a value 
 test('source list shows the states of a running gateway', async () => {
   const { value } = await run(fake(config()).context, 'source', 'list')
   const text = parseCommand(VERBS, ['source', 'list']).verb.text!(value!, plain)
-  assert.match(text, /\nboiler +modbus_rtu +down +1000 ms +no such port\ncellar +bme280 +not running$/)
+  assert.match(text, /\nboiler +modbus_rtu +down +1 s +no such port\ncellar +bme280 +not running$/)
 })
