@@ -56,9 +56,13 @@ test('a stick with an older update changes nothing, one with a newer is installe
   fatStick('older', [older])
   ext4Stick('newer', [older, board.update('1.2.4')])
   copyFileSync(at(board.update('1.2.3')), at('next.update'))
+  copyFileSync(board.image, at('card'))
   board.extra = [
     ...['-device', 'qemu-xhci,id=usb', '-monitor', `unix:${at('monitor')},server=on,wait=off`],
-    ...['older', 'newer'].flatMap(name => ['-drive', `if=none,id=${name},file=${at(name)},format=raw,readonly=on`]),
+    ...['older', 'newer', 'card'].flatMap(name => [
+      '-drive',
+      `if=none,id=${name},file=${at(name)},format=raw,readonly=on`,
+    ]),
   ]
   const plug = (name: string) => tell(`device_add usb-storage,bus=usb.0,drive=${name},id=stick-${name}`)
   const power = board.power()
@@ -93,6 +97,17 @@ test('a stick with an older update changes nothing, one with a newer is installe
   assert.deepEqual(slots[1], { slot: 'B', version: null, running: false, state: 'empty' })
   assert.match((await board.shell('mount')).text, /^(?!.*os-node-stick)/s)
   await tell('device_del stick-older')
+
+  // another card of os-node in a reader: the board keeps the links to its own
+  await plug('card')
+  const settled =
+    'udevadm settle; ls /dev/sd?7; for link in /dev/disk/by-partuuid/6f736e64-0?; do readlink -f $link; done'
+  const devices = await until('the second card', async () => {
+    const { text: shown } = await board.shell(settled)
+    return /^\/dev\/sd.7$/m.test(shown) ? shown.replace(/^.*\n/, '').trim().split('\n') : null
+  })
+  assert.ok(devices.length >= 6)
+  for (const device of devices) assert.match(device, /^\/dev\/vda\d$/)
 
   await plug('newer')
   await until('the update', () => /1\.2\.4 is installed: the board restarts/.test(power.said()))

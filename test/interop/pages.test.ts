@@ -93,7 +93,7 @@ const NOT_RUN: readonly [line: RegExp, reason: string, file: string, words?: str
   ],
   [/^os-node transmit --medium UART /, 'needs a serial port', 'test/interop/serial.test.ts', "'--medium', 'UART'"],
   [/^set -e\n.*mosquitto_passwd/s, 'needs a broker', 'test/net/deploy.test.ts', "block('sh', 'mosquitto_passwd')"],
-  [/^sudo apt-get install /, 'installs the package', 'test/interop/deb.long.test.ts', "inside('dpkg', '-i'"],
+  [/^sudo apt-get install /, 'installs the package', 'test/lib/debian.ts', "inside('dpkg', '-i'"],
   [/^(sudo )?systemctl /, 'changes services of the system', 'test/image/boot.long.test.ts', 'systemctl'],
   [/^systemd-analyze /, 'needs the installed unit', 'test/interop/systemd.test.ts', "'security', '--offline=true'"],
   [/^sudo (cp -r rootfs|sysctl )/, 'changes the system', 'test/rig/can-busoff.long.test.ts', 'os-node-can@'],
