@@ -56,10 +56,10 @@ test('a stick with an older update changes nothing, one with a newer is installe
   fatStick('older', [older])
   ext4Stick('newer', [older, board.update('1.2.4')])
   copyFileSync(at(board.update('1.2.3')), at('next.update'))
-  copyFileSync(board.image, at('card'))
+  copyFileSync(board.image, at('second'))
   board.extra = [
     ...['-device', 'qemu-xhci,id=usb', '-monitor', `unix:${at('monitor')},server=on,wait=off`],
-    ...['older', 'newer', 'card'].flatMap(name => [
+    ...['older', 'newer', 'second'].flatMap(name => [
       '-drive',
       `if=none,id=${name},file=${at(name)},format=raw,readonly=on`,
     ]),
@@ -99,7 +99,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
   await tell('device_del stick-older')
 
   // another card of os-node in a reader: the board keeps the links to its own
-  await plug('card')
+  await plug('second')
   const settled =
     'udevadm settle; ls /dev/sd?7; for link in /dev/disk/by-partuuid/6f736e64-0?; do readlink -f $link; done'
   const devices = await until('the second card', async () => {
