@@ -1,6 +1,6 @@
 // The power of the emulated board is cut at random moments: while readings are logged, packets received, queries answered and an update is written or
 // tried, and while it starts after such a cut. Every start succeeds, with everything that was acknowledged or reported as committed (R26), and a program
-// that never syncs is caught. `npm run test:image` cuts 40 times under load, on two boards at a time, and about 12 times in the starts after them;
+// that never syncs is caught where there are five cuts or more. `npm run test:image` cuts 40 times under load, on two boards at a time, and about 12 times in the starts after them;
 // each second cut under load is beside an update, the first of these on one board at its writing, on the other at its trial. The cuts of a first start
 // are in first-start.long.test.ts.
 // Needs: x64 boards debs image sshd
@@ -149,7 +149,8 @@ async function cutsOf(t: TestContext, nth: number, aim?: 'writing' | 'trial'): P
   )
   assert.ok(load.acknowledged.size > 5 * rounds, about)
   assert.ok(!aim || cutter.phases[aim] > 0, `no cut during the ${aim}`)
-  assert.ok(load.caught.unsynced > 0, 'a program that never syncs was not caught')
+  // a single cut may come just after the kernel wrote the number by itself
+  assert.ok(rounds < 5 || load.caught.unsynced > 0, 'a program that never syncs was not caught')
   // what was cut repeatedly succeeds once it is not cut; test:long tries an update in boot.long.test.ts
   if (!whole || aim === 'trial') return
   await cutter.answered('/api/update', { token, post: { source: `${served.url}/${name}` } })
