@@ -114,6 +114,15 @@ test('the configuration has it first, with its medium on, replacing an earlier o
   })
 })
 
+/** The files of takeUplink in `dir`, with an uplink and, in `etc`, an empty configuration. */
+function prepared(dir: string, etc: string) {
+  const [wanted, taken, report] = ['wanted', 'taken', 'report'].map(name => join(dir, name)) as [string, string, string]
+  const config = join(etc, 'Config.json')
+  writeFileSync(wanted, 'udp://192.0.2.10:8080')
+  writeFileSync(config, '{}', { mode: 0o640 })
+  return { wanted, config, taken, report }
+}
+
 test('a link in the place of the new file is not followed: the owner of the folder writes it', {
   skip: process.getuid?.() === 0 ? false : 'needs root',
 }, () => {
@@ -123,14 +132,7 @@ test('a link in the place of the new file is not followed: the owner of the fold
   mkdirSync(etc)
   const target = join(dir, 'target')
   writeFileSync(target, 'of root')
-  const places = {
-    wanted: join(dir, 'wanted'),
-    config: join(etc, 'Config.json'),
-    taken: join(dir, 'taken'),
-    report: join(dir, 'report'),
-  }
-  writeFileSync(places.wanted, 'udp://192.0.2.10:8080')
-  writeFileSync(places.config, '{}', { mode: 0o640 })
+  const places = prepared(dir, etc)
   symlinkSync(target, `${places.config}.${process.pid}.tmp`)
   for (const path of [etc, places.config]) chownSync(path, 65534, 65534)
   assert.throws(() => takeUplink(places), { code: 'EACCES' })
@@ -144,14 +146,7 @@ test('a link in the place of the new file is not followed: the owner of the fold
 
 test('a start applies it and keeps owner and permissions of the file; an invalid one is reported', () => {
   const dir = tempDir()
-  const places = {
-    wanted: join(dir, 'wanted'),
-    config: join(dir, 'Config.json'),
-    taken: join(dir, 'taken'),
-    report: join(dir, 'report'),
-  }
-  writeFileSync(places.wanted, 'udp://192.0.2.10:8080')
-  writeFileSync(places.config, '{}', { mode: 0o640 })
+  const places = prepared(dir, dir)
   takeUplink(places)
   assert.equal(JSON.parse(readFileSync(places.config, 'utf8')).gateway.uplinks[0].host, '192.0.2.10')
   assert.equal(statSync(places.config).mode & 0o777, 0o640)
